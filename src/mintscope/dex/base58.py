@@ -27,7 +27,7 @@ HEAD_SIZE: Final = 8
 # further digit would only add entries to the cache.
 HEAD_DIGITS: Final = {1: 2, HEAD_SIZE: 13}
 HEAD_SIZES: Final = {digits: size for size, digits in HEAD_DIGITS.items()}
-ZERO: Final = b"1"  # each one at the start of a text is a zero byte
+ZERO: Final = b"1"  # each "1" at the start stands for a zero byte
 HALF_A_STEP: Final = 5
 DIGITS_A_STEP: Final = 2 * HALF_A_STEP  # 58 ** 10 is the largest power of 58 in 64 bits
 BASE: Final = np.uint64(58)
@@ -37,7 +37,7 @@ LIMB_BYTES: Final = 8
 LIMB_BITS: Final = 64
 BYTE: Final = np.uint64(8)  # the number of bits in a byte
 LOW_BYTE: Final = np.uint64(255)
-NOT_A_DIGIT: Final = np.uint64(64)  # has a bit that no digit has
+NOT_A_DIGIT: Final = np.uint64(64)  # its bit is 0 in every digit
 
 VALUES: Final = np.full(256, NOT_A_DIGIT, np.uint64)
 VALUES[list(ALPHABET)] = np.arange(len(ALPHABET))
@@ -69,7 +69,7 @@ def decode(text: str | bytes) -> bytes:
 
 
 def data_of(instruction: Instruction) -> bytes:
-    """Return the data of *instruction* as bytes, and store it in this form.
+    """Return the data of *instruction* as bytes, and store the bytes in *instruction*.
 
     Several readers use the same transfers and events, so base58 is decoded once.
     Raises Unreadable in the same cases as `decode`.
@@ -82,10 +82,10 @@ def data_of(instruction: Instruction) -> bytes:
 
 @lru_cache(maxsize=16_384)
 def common_head(first: str, length: int) -> bytes | None:
-    """Return the first bytes of the data that *length* digits beginning with *first* stand for.
+    """Return the first bytes of all data whose text has *length* digits and begins with *first*.
 
-    The number of digits of *first* determines the number of bytes, see HEAD_DIGITS.  None if the
-    lowest and the highest such data differ in these bytes or in size.
+    The number of digits of *first* determines the number of bytes, see HEAD_DIGITS.  Returns None
+    if the lowest and the highest such data differ in these bytes or in size.
     """
     size = HEAD_SIZES[len(first)]
     rest = length - len(first)
@@ -98,8 +98,8 @@ def common_head(first: str, length: int) -> bytes | None:
 def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
     """Return the first *size* bytes (1 or 8) of `decode(text)`, or all if there are fewer.
 
-    The same few instructions recur with different amounts, so the bytes of their first digits are
-    cached.
+    The same few instructions recur with different amounts, so their heads are cached by the first
+    digits.
     """
     if isinstance(text, str):
         digits = HEAD_DIGITS[size]
@@ -121,7 +121,7 @@ def multiply(limb: np.uint64, factor: np.uint64, carry: np.uint64) -> tuple[np.u
 
 
 def _compile_multiply() -> Callable[..., Any]:
-    """Let numba compile `multiply` to one multiplication of the processor, and return it."""
+    """Return `multiply`, which numba then compiles to one multiplication of the processor."""
     import numba.extending  # noqa: PLC0415 - loads in 0.2 s
     from llvmlite import ir  # noqa: PLC0415 - loads with it
 
@@ -151,7 +151,7 @@ compiled_multiply: Final = StandIn(_compile_multiply)
 
 @kernel
 def convert(digits: bytes, limbs: NDArray[np.uint64]) -> bool:
-    """Write the number that *digits* express to *limbs*, which must be 0 before.
+    """Write the number that *digits* express to *limbs*, which must all be 0 before.
 
     The number of *digits* must be a multiple of DIGITS_A_STEP.  The bytes are stored with the most
     significant first, like the digits.  Returns False if a digit is not in the alphabet.

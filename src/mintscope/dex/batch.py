@@ -25,9 +25,9 @@ Opened: TypeAlias = dict[int, list[Instruction]]
 
 
 def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Instruction]:
-    """Return *tokens*, of the token programs, with each batch replaced by its instructions.
+    """Return *tokens*, calls of token programs, with each batch replaced by its instructions.
 
-    Without a batch, which is usual, the result is *tokens* itself.  All data are bytes afterwards.
+    Usually there is no batch, and the result is *tokens* itself.  All data are bytes afterwards.
     A batch that is in *opened* already is replaced by the same objects as before.
     Raises Unreadable for a batch that is incomplete or lacks accounts, and for data that is not
     base58.
@@ -76,7 +76,7 @@ def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instructi
 def _unpack(batch: Instruction, found: list[Instruction]) -> None:
     """Add to *found* the instructions of *batch*, including those of nested batches.
 
-    The depth is limited: a nested batch has at most 255 bytes, and so at most 84 levels below it.
+    The depth is limited: a nested batch has at most 255 bytes, which allows 84 levels below it.
     """
     data = data_of(batch)
     accounts = batch.accounts

@@ -39,11 +39,11 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve in *legs*; without legs, the swap in its transfers.
+    """Return the swap of *call* with the curve in *legs*, or, without legs, in its transfers.
 
     Raises Unreadable: with SHARED_LAMPORTS if another instruction may have taken lamports from the
-    curve, or a token program has paid some to it; with NO_MOVEMENT if the curve did not exchange
-    two mints.
+    curve, or a token program has paid lamports to it; with NO_MOVEMENT if the curve did not
+    exchange two mints.
     """
     if not legs:
         return read_closed(call, legs, token_accounts)
@@ -77,7 +77,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
     """Return the lamports that left *account* without a transfer.
 
-    Raises Unreadable if there are none, or if other instructions may account for them.
+    Raises Unreadable if none left, or if other instructions may have moved lamports of *account*.
     """
     others = [
         one
@@ -117,7 +117,7 @@ def _returns(instruction: Instruction, account: int) -> bool:
 def sent_to(account: int, instruction: Instruction) -> int:
     """Return the lamports that *instruction* of the system program adds to *account*.
 
-    Negative if *account* pays.  Raises Unreadable if *instruction* is cut short.
+    The number is negative if *account* pays.  Raises Unreadable if *instruction* is cut short.
     """
     data = data_of(instruction)
     accounts = instruction.accounts
@@ -125,7 +125,7 @@ def sent_to(account: int, instruction: Instruction) -> int:
     if kind in (CREATE, TRANSFER):
         at = LAMPORTS_AT
         target = 1
-    elif kind == CREATE_SEEDED:  # lamports follow base, length of seed (u64), seed
+    elif kind == CREATE_SEEDED:  # base, length of seed (u64), seed, lamports
         size = int.from_bytes(data[36:44], "little")
         at = 44 + size
         target = 1
@@ -144,7 +144,7 @@ def sent_to(account: int, instruction: Instruction) -> int:
 
 VIRTUAL_QUOTE: Final = 48
 REAL_QUOTE_AFTER: Final = 80
-RESERVE_MAX: Final = 10**18  # raw units; no quote has so many
+RESERVE_MAX: Final = 10**18  # raw units, more than any quote has
 VIRTUAL_SOL_MAX: Final = 40 * 10**9  # lamports; curves of pump.fun have 30 SOL
 VIRTUAL_DOLLARS_MAX: Final = 6_000 * 10**6
 # buy_exact_in, buy_exact_out
@@ -154,8 +154,8 @@ LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d37
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap in the transfers of *call*, with the reserve of its curve.
 
-    The reserve is the real one plus the counted part of the virtual one; without an event, only
-    what the vault holds.  Raises Unreadable if the transfers are not one swap.
+    The reserve is the real reserve plus the counted part of the virtual reserve; without an event,
+    it is the balance of the vault.  Raises Unreadable if the transfers are not one swap.
     """
     swaps = transfers.read(call, legs, token_accounts)
     if len(swaps) != 1:

@@ -70,7 +70,7 @@ Frame: TypeAlias = tuple[int, Role, Call | None]
 
 
 class Roles:
-    """Assigns a role to each address; *programs* are the DEXes."""
+    """The role of each address; *programs* are the DEXes."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         dexes = {program.address: program for program in programs}
@@ -81,7 +81,7 @@ class Roles:
         self.logged = self.dexes & _in_both_forms(LOGGED_PROGRAMS)
 
     def by_key(self, keys: Sequence[str] | Sequence[bytes]) -> Mapping[Any, Program | Native]:
-        """Return the roles by address, in the form of *keys*."""
+        """Return the roles by address; the addresses are text or bytes, like *keys*."""
         return self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
 
 
@@ -103,7 +103,7 @@ def calls(
 ) -> list[Call]:
     """Return every call of a DEX or of an unlisted program, in order of execution.
 
-    by_key   the roles by address, in the form of *keys*
+    by_key   the roles by address; the addresses are text or bytes, like *keys*
 
     Raises Unreadable if the program of an instruction is not among the accounts.
     """
@@ -133,7 +133,10 @@ def calls(
 
 
 def has_heights(instructions: Sequence[Instruction]) -> bool:
-    """Return whether *instructions*, at least one, have stack heights, recorded since 2023."""
+    """Return whether *instructions* have stack heights, which nodes record since 2023.
+
+    There must be at least one instruction.
+    """
     return instructions[0].stack_height is not None
 
 
@@ -298,7 +301,7 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
     """
     keys = transaction.keys
     by_key = known.by_key(keys)
-    # Programs are the last of the accounts, so a search from the end finds a DEX sooner.
+    # Programs are at the end of the accounts, so a search from the end finds a DEX sooner.
     if known.dexes.isdisjoint(reversed(keys)) and not _may_exchange(transaction, by_key):
         return None
     if transaction.inner is None:
@@ -369,7 +372,7 @@ def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
 def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
     """Return the swaps of *call*, an empty list if it did not swap.
 
-    If it is a migration, it is added to *migrations*.
+    If *call* is a migration, it is added to *migrations*.
     """
     program = call.program
     swaps = program.swaps
@@ -399,7 +402,7 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
 def _read_other(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
     """Return the swaps of *call*, an instruction whose head is not in the table.
 
-    If it is a migration, it is added to *migrations*.
+    If *call* is a migration, it is added to *migrations*.
     """
     program = call.program
     if program.migrations:

@@ -1,8 +1,8 @@
 """Swaps that programs publish as events, by calling themselves.
 
 The data of an event are the bytes e445a52e51cb9a1d, 8 bytes for its kind, and its fields.  Later
-versions append fields, so the length is not checked.  Layouts belong to a program, because another
-program may use the same name for another event.
+versions append fields, so the length is not checked.  Each layout belongs to one program, because
+another program may use the same name for another event.
 
 If the amounts of an event and of the transfers differ, the decoder does not understand the call.
 Only events show fees.
@@ -31,9 +31,9 @@ class Layout(NamedTuple):
     received   amounts that the pool received, before or after fees: one of them must agree with the
                transfers
     paid       amount that the pool paid
-    aside      share of a referrer, which may leave the pool in either mint with the swap; None if
-               the event has no such field
-    fees       fees of which none, some or all may leave the vault with the swap
+    aside      share of a referrer, which may leave the pool in either mint together with the swap;
+               None if the event has no such field
+    fees       fees; none, some or all of them may leave the vault together with the swap
     pool       address of the pool
     decides    whether the amounts of the event count even if the transfers differ, because fees
                stay in the vault
@@ -66,7 +66,7 @@ LAYOUTS: Final = {
     "meteora_dbc": {
         bytes.fromhex("1b3c15d58aaabb93"): Layout((138, 82), 90, aside=130),
         bytes.fromhex("bd4233a826507599"): Layout((83,), 107, aside=147),
-        bytes.fromhex("863ba8785e3372e7"): Layout((83,), 107, aside=147),  # with a transfer hook
+        bytes.fromhex("863ba8785e3372e7"): Layout((83,), 107, aside=147),  # of mints with hooks
     },
 }
 
@@ -76,9 +76,9 @@ class FeeLayout(NamedTuple):
 
     fields     reads the event from its first byte: the rates of protocol and liquidity providers
                (of a curve: only the protocol), then the rate and the amount of the creator's fee
-    cashback   offset, in newer events, of the fee that the trader can claim later instead of the
-               creator; counted from the first byte, or, if *text* is given, from the end of the
-               string
+    cashback   offset of the fee that the trader can claim later, in place of the creator; only
+               newer events have it.  It is counted from the end of the string, or from the first
+               byte if *text* is None
     text       offset of the string before *cashback*; None if there is no such string
     """
 
@@ -129,12 +129,12 @@ def _of_dbc(event: bytes) -> int | None:
 
 
 def _progress(done: int, whole: int) -> int | None:
-    """Return *done* as a part of *whole*, from 0 to WHOLE; None if *whole* is 0."""
+    """Return *done* / *whole* in millionths, limited to 0 to WHOLE; None if *whole* is 0."""
     return max(0, min(WHOLE, done * WHOLE // whole)) if whole else None
 
 
 class Report(NamedTuple):
-    """How to read progress and fee from an event; None for a value that the event does not show."""
+    """Reads progress and fee from an event; None for a value that the event does not show."""
 
     progress: Callable[[bytes], int | None] | None = None
     fee: FeeLayout | None = None
@@ -157,7 +157,7 @@ REPORTS: Final[Mapping[str, Mapping[bytes, Report]]] = {
     "raydium_launchlab": {SELF_CALL + bytes.fromhex("bddb7fd34ee661ee"): Report(_of_launchlab)},
     "meteora_dbc": {
         SELF_CALL + bytes.fromhex("bd4233a826507599"): Report(_of_dbc),  # EvtSwap2
-        SELF_CALL + bytes.fromhex("863ba8785e3372e7"): Report(_of_dbc),  # with a transfer hook
+        SELF_CALL + bytes.fromhex("863ba8785e3372e7"): Report(_of_dbc),  # mints with transfer hooks
     },
 }
 """By program, and by the first bytes of the event."""

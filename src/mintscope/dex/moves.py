@@ -68,7 +68,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
     book = token_accounts.book
     keys = token_accounts.keys
     try:
-        for instruction in call.tokens:  # hot: every transfer of a block; calls would be slow
+        for instruction in call.tokens:  # runs for every transfer; function calls would be slow
             data: Any = instruction.data  # bytes, see `Call`
             shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
             if shape is None:
@@ -144,7 +144,7 @@ def _fee(
 
 
 def _named_fee(data: bytes, at: int, size: int) -> int | None:
-    """Return the fee that a transfer names, None if its kind names no fee."""
+    """Return the fee that a transfer names, None if transfers of its kind name no fee."""
     return int.from_bytes(data[at + FEE_AT : size], "little") if size > at + FEE_AT else None
 
 
@@ -165,7 +165,7 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
 def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: TokenAccounts) -> int:
     """Return the fee withheld from *transfer* to *account*; 0 if the balances do not show a fee."""
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
-    if gained in {0, sent}:  # not recorded, or no fee was withheld
+    if gained in {0, sent}:  # the gain was not recorded, or no fee was withheld
         return 0
     kept = -gained
     unnamed: list[Instruction] = []
@@ -221,7 +221,7 @@ def _transferred(
 
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
-    """Return the part of *kept* withheld from each of *amounts*, which were sent to one account.
+    """Return the part of *kept* withheld from each of *amounts*, all sent to one account.
 
     A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because the
     mint has a maximum fee, *kept* is split in proportion to *amounts*.
@@ -270,8 +270,8 @@ def _lamport_moves(
     """Yield the transfers of lamports among *instructions* of the system program.
 
     synced   accounts whose lamports became wrapped SOL.  Lamports sent to such an account count as
-             sent to its owner if the sender or the owner is a signer; all others as sent to the
-             account
+             sent to its owner if the sender or the owner is a signer.  All other lamports count
+             as sent to the account itself
     """
     signers = token_accounts.signers
     for instruction in instructions:
@@ -299,7 +299,7 @@ def _unwrapped(
     moved: Sequence[Move],
     token_accounts: TokenAccounts,
 ) -> Iterator[Move]:
-    """Yield the moves of SOL that was unwrapped to an account of another party than its owner.
+    """Yield the moves of SOL that its owner unwrapped to an account of another party.
 
     SOL that a signer unwraps for another party counts only if that party is in *moved*: otherwise
     the SOL pays a fee, for example.
@@ -323,7 +323,10 @@ def _unwrapped(
 
 
 def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) -> str:
-    """Return the receiver of lamports sent to *account*: its owner if in *synced*, else itself."""
+    """Return the receiver of lamports sent to *account*.
+
+    The receiver is the owner of a synced account, or else the account itself.
+    """
     holder = _holder(account, token_accounts) if account in synced else None
     return holder or token_accounts.key(account)
 
@@ -337,7 +340,7 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 
 
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the amount that *unwrap* took from *account*: the amount it names, or all.
+    """Return the amount that *unwrap* took from *account*: the amount that it names, or all.
 
     The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
     which an account is created are not part of it.

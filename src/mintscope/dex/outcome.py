@@ -26,7 +26,7 @@ class RecognisedBy(StrEnum):
     TRANSFERS = "transfers"
 
 
-BY_TABLE: Final = RecognisedBy.TABLE  # the attribute is ten times as slow to read
+BY_TABLE: Final = RecognisedBy.TABLE  # reading the attribute takes ten times as long
 
 
 class Swap(NamedTuple):
@@ -38,7 +38,7 @@ class Swap(NamedTuple):
     program the name in the table, or the address of a program that is not in it
     pool    the address that names the pool, or its two vaults, sorted and joined by `+`
     in_left, out_left   raw units of either mint in the vaults of the pool after the transaction,
-                        of some curves including a virtual reserve; None if unknown
+                        including the virtual reserve of some curves; None if unknown
     succeeds   for a migration, the curve that *pool* replaces; None for an exchange.  A migration
                exchanges nothing, and its in_mint is the mint of the curve
     progress   the progress of the curve after the swap, in millionths; None if no event shows it
@@ -110,13 +110,13 @@ class QuarantineReason(StrEnum):
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout has
     MALFORMED_BATCH = "malformed_batch"  # cut short, or it names more accounts than it has
     TRUNCATED_EVENT = "truncated_event"
-    TRUNCATED_LOG = "truncated_log"  # an incomplete log of a program that shows fills only there
+    TRUNCATED_LOG = "truncated_log"  # the log is incomplete, and only it shows the fills
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown
     NO_MOVEMENT = "no_movement"  # a swap in which no pool exchanged two mints
     SHARED_LAMPORTS = "shared_lamports"  # another call may have changed the pool's lamports
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # an unlisted instruction that exchanged two mints
     OVERFLOW = "overflow"  # amounts beyond a u64
-    UNKNOWN_EXCHANGE = "unknown_exchange"  # an exchange of an unlisted program, not understood
+    UNKNOWN_EXCHANGE = "unknown_exchange"  # an unlisted program exchanged in an unknown way
     EVENT_DISAGREES = "event_disagrees"  # its event and its transfers differ
     DECODER_BUG = "decoder_bug"  # the decoder failed; the log has the traceback
 
@@ -175,7 +175,7 @@ class Decoded(NamedTuple):
 
 
 class Unreadable(Exception):
-    """Raised if a call or a transaction cannot be read; *head* and *moved* as in `Quarantined`."""
+    """Raised if a call or a transaction cannot be read; see `Quarantined` for the fields."""
 
     def __init__(
         self, reason: QuarantineReason, head: str = "", moved: Moved | None = None
@@ -187,7 +187,7 @@ class Unreadable(Exception):
 
 
 def _heads(words: str) -> frozenset[bytes]:
-    """Return the first bytes of Anchor instructions, which are hashes of their names, *words*."""
+    """Return the first bytes of the Anchor instructions named *words*: hashes of the names."""
     return frozenset(sha256(f"global:{word}".encode()).digest()[:8] for word in words.split())
 
 

@@ -23,7 +23,7 @@ SELL: Final = "33e685a4017f83ad"
 
 
 class Leg:
-    """One pool with which an instruction trades, as positions among its accounts.
+    """One pool with which an instruction trades, as positions among the instruction's accounts.
 
     owners   owners of the pool's vaults
     pool     the account whose address names the pool; None: the two vaults name the pool
@@ -54,7 +54,7 @@ class Migration(NamedTuple):
 
     mints   the pair of mints; the mint that is not SOL migrates
     curve   the curve that the mint leaves
-    pool    the account whose address names the new pool in its swaps
+    pool    the account whose address names the new pool in swaps
     """
 
     mints: tuple[int, ...]
@@ -89,7 +89,7 @@ class Program:
 
     name        the name of the program in swaps
     swaps       the pools with which a swap instruction trades, by its first bytes; b"" stands for
-                every other instruction of a closed program, which is judged by its transfers
+                every other instruction, which is judged by its transfers
     read        returns the swaps of a call; None for a router, which calls other programs to swap
     authority   owner of the vaults of all pools; None if there is no such owner
     proven      whether a recorded transaction was decoded correctly
@@ -99,7 +99,8 @@ class Program:
                 instruction
     is_pooled   whether a vault holds tokens of several markets, or of a wallet, so that its balance
                 does not show the reserve of one pool
-    head_size   number of first bytes that identify an instruction: 1 or 8; 0: all are alike
+    head_size   number of first bytes that identify an instruction: 1 or 8; 0 if any
+                instruction may be a swap
 
     This is a dataclass, because a negative `isinstance` check of a msgspec struct takes twice as
     long.

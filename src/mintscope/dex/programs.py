@@ -18,7 +18,7 @@ Swaps = dict[bytes, tuple[Leg, ...]]
 
 
 def _swaps(heads: str, *legs: Leg) -> Swaps:
-    """Return the same *legs* for each of the instruction *heads*, in hex, separated by spaces."""
+    """Return *legs* for each head in *heads*, which are in hex, separated by spaces."""
     return {bytes.fromhex(head): legs for head in heads.split()}
 
 
@@ -48,7 +48,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "pumpswap",
         "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA",
-        # The second versions and multi_hop_swap leave fees in the vault, so their events give the
+        # Other instructions, such as multi_hop_swap, leave fees in the vault: their events give the
         # amounts.
         _swaps(f"{BUY} {SELL} c62e1552b4d9e870", _vaults_of(0)),
         read,
@@ -111,7 +111,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "meteora_damm_v1",
         "Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB",
-        # Each vault of the vault program owns itself; all pools of a mint share its vault.
+        # Each vault of the vault program owns itself; all pools of a mint share the mint's vault.
         _swaps(SWAP, Leg((3, 4), 0, shares=((5, 9), (6, 10)))),
         read,
     ),
@@ -156,7 +156,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "byreal_clmm",
         "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2",
-        # swap_v3_dyn is the only way into pools whose fee changes.
+        # The third, swap_v3_dyn, is the only one that trades with pools whose fee changes.
         _swaps(f"{SWAP} {SWAP_V2} e52ed584692828e4", _vaults_of(2)),
         read,
     ),
@@ -172,7 +172,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "jupiter_rfq",
         "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
-        _swaps(FILL, Leg((1,))),  # the maker stands for a pool
+        _swaps(FILL, Leg((1,))),  # the maker is recorded as the pool
         read,
         is_pooled=True,
     ),

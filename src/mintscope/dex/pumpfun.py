@@ -22,7 +22,7 @@ IS_BUY = 48
 USER = 49
 SOL_RESERVE = 89
 RESERVE_MAX: Final = 10**18  # lamports, more than exist
-TAIL: Final = 250  # from here on, strings and lists make the offsets of fields vary
+TAIL: Final = 250  # after this offset, strings and lists make the offsets of fields vary
 DECIMALS: Final = 6  # of every mint of the program
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
 
@@ -55,7 +55,7 @@ ACCOUNTS_OF: Final = {LEG_V1: V1, LEG_V2: V2, LEG_V3: V3}
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*, or, without an event, from its transfers."""
+    """Return the swap in the event of *call*, or, without an event, in its transfers."""
     event = _trade(call)
     if event is None:
         return transfers.read(call, legs, token_accounts)
@@ -74,10 +74,11 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*, whatever its instruction; empty without an event.
+    """Return the swap in the event of *call*, an empty list without an event.
 
-    The curve is the other owner of the moved tokens.  The quote is the mint in the transaction
-    whose address is in the tail of the event, or else SOL.
+    The instruction may be unknown.  The curve is the only owner of the moved tokens besides the
+    trader and the signers; it is None unless there is exactly one.  The quote is the mint in the
+    transaction whose address is in the tail of the event, or else SOL.
     """
     event = _trade(call) if call.program.name == "pumpfun" else None
     if event is None:

@@ -8,19 +8,20 @@ Not exchanges
     Deposits and withdrawals   both mints move in one direction, or shares are minted for the trader
                                or burned; shares minted for another owner are a fee (SPL token-swap
                                mints the fee of its owner)
-    Routers                    a program that they call exchanges, and they pass the tokens on
+    Routers                    another program exchanges, and the router passes the tokens on
     Lending, perpetuals        another program holds the tokens that are paid out: only transfers
                                that the program itself made count
-    Stakes and deposits        by the name of an Anchor instruction; known lenders and farms by
-                               their address
+    Stakes and deposits        recognised by the name of an Anchor instruction; known lenders
+                               and farms by their address
     NFTs                       one piece of a mint without decimals
     Orders, airdrops, loans    one mint moves, or no owner both receives and pays
     Trades between two people  both sides signed
 
 The party that receives may differ from the party that pays, if one of the two signed.
 
-Directly below a router, in the table or in ROUTERS, a call needs less evidence: transfers by
-programs that it called count too, and the trader's side is sufficient if no owner has the other.
+Directly below a router that is in the table or in ROUTERS, a call needs less evidence: transfers
+by programs that it called count too, and the trader's exchange is sufficient if no owner made the
+opposite one.
 
 Other signs of exchanges cannot be read reliably, so they are only reported: see `dex.unread`.
 """
@@ -74,7 +75,7 @@ ROUTERS: Final = {
 
 
 def named(program: str) -> str:
-    """Return the address *program*, after its name if it is a router of ROUTERS."""
+    """Return the address *program*, with its name before it if it is a router of ROUTERS."""
     name = ROUTERS.get(program)
     return program if name is None else f"{name} ({program})"
 
@@ -88,10 +89,10 @@ def recognise(
 ) -> Iterator[tuple[Call, Unreadable]]:
     """Store in *found* the swaps of the unlisted programs among *calls*, innermost first.
 
-    found   the swaps of each call, None if the call could not be read; the swaps of listed
-            programs are there before
+    found   the swaps of each call, None if the call could not be read; the caller has stored the
+            swaps of listed programs
 
-    Yields each call with an exchange that is not understood, and the error.
+    Yields each call with an exchange that is not understood, together with the error.
     """
     has_moved = False  # whether an inner call has moved tokens
     for number in reversed(range(len(calls))):
@@ -119,7 +120,7 @@ def recognise(
             if unreadable.reason in REPORTED:
                 found[number] = None
                 yield call, unreadable
-            # Otherwise it is no exchange.
+            # For any other reason, *call* is no exchange.
 
 
 def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
@@ -157,7 +158,7 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
 
 
 def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAccounts) -> bool:
-    """Return whether a named router that the table does not list made call *number*."""
+    """Return whether a router of ROUTERS made call *number*."""
     call = calls[number]
     if call.inner < 0:
         return False
@@ -183,9 +184,9 @@ def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
 def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) -> Iterator[Call]:
     """Yield the *inner* calls of unlisted programs that move tokens or lamports for *call*.
 
-    Calls of programs that do not exchange are omitted.  So are calls whose instruction name is one
-    of NO_EXCHANGES, unless the name of *call* is one of EXCHANGES: the vault program of a market
-    may call its part a deposit.
+    Calls of programs that do not exchange are omitted.  Calls whose instruction is one of
+    NO_EXCHANGES are omitted too, unless the instruction of *call* is one of EXCHANGES: the vault
+    program of a market may have an instruction named "deposit".
     """
     for one in inner:
         if one.program is not UNLISTED or not (one.tokens or one.lamports):
@@ -209,7 +210,7 @@ def _may_exchange(call: Call) -> bool:
 
 
 def _take_in(call: Call, inner: Sequence[Call]) -> None:
-    """Count moves under *inner* calls as moves under *call*."""
+    """Add the moves under *inner* calls to the moves under *call*."""
     for one in inner:
         call.tokens = [*call.tokens, *one.tokens]
         call.lamports = [*call.lamports, *one.lamports]
@@ -248,10 +249,11 @@ def _end(calls: Sequence[Call], number: int) -> int:
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of *call* if its vaults show one.
 
-    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show it.
+    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the
+    exchange.
     """
     token_accounts.complete()
-    # Without moves of lamports, because lamports also pay rent and priority fees.
+    # Moves of lamports are left out, because lamports also pay rent and priority fees.
     tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
     tokens.token_2022 = call.token_2022
     moved = moves(tokens, token_accounts)
@@ -263,8 +265,8 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if sides is None:
         signers = token_accounts.signers
         traded = [exchanges[signer] for signer in signers if signer in exchanges]
-        # If no signer exchanged, a pair of parties is required: a single one may buy for someone
-        # else.
+        # If no signer exchanged, a pair of parties is required: a single party may buy for
+        # someone else.
         pairs = () if traded else _mirrored(exchanges, token_accounts)
         traded += [exchanges[trader] for trader, _ in pairs]
         unread.report(call, traded, token_accounts)
@@ -287,7 +289,7 @@ def _sides(
         return signed[0]
     if signed or not pairs:
         return None
-    # No signer traded, but the account of a router: it pays first, and the vaults pay after it.
+    # No signer traded; the account of a router did.  It pays first, and the vaults pay after it.
     first = next(source for source, *_ in moved if source in exchanges)
     mirrored = [pair for pair in pairs if pair[0] == first]
     return mirrored[0] if len(mirrored) == 1 else None
@@ -296,7 +298,7 @@ def _sides(
 def _mirrored(
     exchanges: dict[str, Exchange], token_accounts: TokenAccounts
 ) -> Sequence[tuple[str, str]]:
-    """Return each pair of a party and an owner that did not sign, with opposite exchanges."""
+    """Return each pair of parties with opposite exchanges whose second party did not sign."""
     signers = token_accounts.signers
     return [
         (trader, owner)

@@ -65,7 +65,7 @@ class TokenAccounts:
 
     keys          the address of each account
     signers       the addresses of the signers, the fee payer first
-    inner         the instructions below each top-level instruction, by the position of the latter
+    inner         the instructions below each top-level instruction, by the latter's position
     is_complete   whether `complete` was called
     opened        the instructions of each expanded batch
     book          the token accounts, by index: those that exist after the transaction, and once
@@ -148,7 +148,7 @@ class TokenAccounts:
         return self._checked_decimals(mint)
 
     def held(self, mint: str, vault: TokenBalance | None) -> tuple[int | None, int | None]:
-        """Return the decimals of *mint* and its raw units in *vault*; None for an unknown value."""
+        """Return the decimals of *mint* and the raw units in *vault*; None for an unknown value."""
         balance = None if vault is None else vault.ui_token_amount
         if vault is None or balance is None:
             return self.decimals(mint), None
@@ -215,7 +215,7 @@ class TokenAccounts:
     ) -> tuple[TokenBalance, TokenBalance] | None:
         """Return the accounts of *owners* for two mints, *one* and *other*.
 
-        None unless *owners* have exactly these two token accounts.
+        None unless *owners* have one account for each mint, and no other token accounts.
         """
         first = second = None
         for balance in self.book.values():
@@ -230,7 +230,7 @@ class TokenAccounts:
         return None if first is None or second is None else (first, second)
 
     def is_of(self, instruction: Instruction, program: str) -> bool:
-        """Return whether *instruction* is one of *program*."""
+        """Return whether *instruction* is an instruction of *program*."""
         return self.key(instruction.program_id_index) == program
 
     def _earlier(self) -> Sequence[TokenBalance]:
@@ -270,7 +270,7 @@ class TokenAccounts:
         return {i for i, key in enumerate(self._transaction.keys) if key in programs}
 
     def _run(self, wanted: Container[int]) -> list[Instruction]:
-        """Return every instruction of *wanted* programs, at any depth, in order of execution."""
+        """Return every instruction of programs in *wanted*, at any depth, in order of execution."""
         found: list[Instruction] = []
         for position, instruction in enumerate(self._transaction.instructions):
             if instruction.program_id_index in wanted:

@@ -61,18 +61,18 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
             swaps.append(_own_part(swap, call, leg, token_accounts) if leg.shares else swap)
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
-        # Otherwise the amounts are 0, and nothing was traded.
+        # Otherwise all amounts are 0, and nothing was traded.
     if call.events and not call.token_2022:
-        # If a mint withholds a fee, less arrives than the event says, so the amounts may differ.
+        # If a mint withholds a fee, less arrives than the event states, so amounts may differ.
         events.verify(call, swaps)
     return swaps
 
 
 def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
-    """Return *swap* with the pool's part of vaults that several pools share as what is left.
+    """Return *swap* with the pool's own reserves, for vaults that several pools share.
 
-    The part is the number of the pool's shares of a vault.  A share is worth one raw unit of the
-    vault, and slightly more as the vault earns.
+    A reserve is the number of the pool's shares of the vault.  A share is worth one raw unit of
+    the vault, and slightly more once the vault has earned interest.
     """
     accounts = call.instruction.accounts
     left: dict[str, int | None] = {}
@@ -88,7 +88,8 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of a program that publishes no events, if the transfers form a swap.
 
-    They do if one mint came in, another went out, and no shares were minted or burned.
+    They form a swap if the pool received one mint and paid another, and no shares were minted or
+    burned.
     """
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
@@ -264,7 +265,7 @@ def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) ->
 
 
 def _trader(exchange: Exchange, moved: list[Move], signers: Sequence[str]) -> str:
-    """Return the signer on the other side of *exchange*, else the fee payer."""
+    """Return the signer on the other side of *exchange*, or the fee payer if there is none."""
     received, _, paid, _ = exchange
     for source, target, mint, _, _ in moved:
         if mint == received and source in signers:
@@ -284,8 +285,8 @@ def makes_shares(
 ) -> bool:
     """Return whether *call* was a deposit or a withdrawal, in which shares are minted or burned.
 
-    Tokens of a third mint are a fee if they are minted for another owner than the trader and the
-    signers.
+    Minted tokens of a third mint are a fee, not shares, if their owner is neither the trader nor a
+    signer.
 
     trader   None if unknown
     """
@@ -382,7 +383,8 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
     """Return the name of the pool with *vaults*: their two addresses.
 
-    The owner of the known vault replaces an unknown one.  Raises Unreadable if both are unknown.
+    If one vault is unknown, the owner of the other vault is named in its place.  Raises Unreadable
+    if both are unknown.
     """
     known = [vault for vault in vaults if vault is not None]
     if not known:
@@ -432,7 +434,7 @@ def _largest(amounts: dict[int, int]) -> int | None:
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
-    """Return the transfers below *call*, which `moves` has checked."""
+    """Return the transfers below *call*; `moves` must have checked *call* before."""
     found: list[Flow] = []
     mint_of = token_accounts.mint
     for token in call.tokens:
@@ -446,7 +448,7 @@ def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
             mint = token_accounts.key(accounts[1]) if to > 1 else mint_of(source) or mint_of(target)
             found.append((source, target, mint, U64(data, at)[0]))
         elif data[:1] in UNWRAPPING and mint_of(token.accounts[0]) == WSOL:
-            # An amount of 0, so that accounts that pay by transfer are preferred.
+            # The amount is 0, so that accounts that pay by transfer are preferred.
             found.append((token.accounts[0], token.accounts[1], WSOL, 0))
     for instruction in call.lamports:
         data = data_of(instruction)

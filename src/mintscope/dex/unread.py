@@ -56,7 +56,7 @@ from mintscope.solana.transaction import Instruction
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps in the events of *call*; empty if it exchanged nothing.
+    """Return the swaps in the events of *call*; empty if *call* exchanged nothing.
 
     Raises Unreadable for an exchange without an event.
     """
@@ -72,7 +72,7 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if a signer exchanged mints under *call*, which gave no swap."""
+    """Raise Unreadable if a signer exchanged mints under *call*; no swap was read from it."""
     exchanges = _exchanges(call, token_accounts)
     signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
     traded = [one for one in signed if not is_of_one_piece(one, token_accounts)]
@@ -82,7 +82,7 @@ def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
-    """Return the largest amount of a dollar in *exchanges*, else of SOL; None if neither moved."""
+    """Return the largest amount of dollars in *exchanges*, else of SOL; None if neither moved."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
     quotes = [Moved(mint, amount) for mint, amount in sides if mint in DOLLARS or mint == WSOL]
     return max(quotes, key=lambda moved: (moved.quote in DOLLARS, moved.amount), default=None)
@@ -126,12 +126,12 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
-    """Return the exchanges of each party under *call*; none if tokens were minted or burned."""
+    """Return the exchange of each party under *call*; empty if tokens were minted or burned."""
     return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
 
 
 def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
-    """Return the exchanges of each party under *call*, one mint for another.
+    """Return the exchange of each party that gave one mint for another under *call*.
 
     Lamports do not count, because a claim of fees pays rent with them.
     """
@@ -163,7 +163,7 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
         return False
     if whole is not call and not _is_of_one_mint(whole.tokens, token_accounts):
         return True
-    # A single mint may be exchanged for lamports: if lamports moved, or tokens of a signer.
+    # A single mint may have been exchanged for lamports, if lamports or tokens of a signer moved.
     signers = token_accounts.signers
     return bool(whole.lamports) or any(
         account < len(signers) or token_accounts.owner(account) in signers
@@ -173,7 +173,7 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
 
 
 def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if a signer exchanged under *call*, which gave no swap.
+    """Raise Unreadable if a signer exchanged under *call*; no swap was read from it.
 
     whole   *call*, or `with_inner` of it
     """
@@ -333,7 +333,7 @@ def _least(call: Call) -> int:
 
 
 def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the most lamports that *signer* sent to one account of others.
+    """Return the largest sum of lamports that *signer* sent to one account of another party.
 
     Accounts that *call* opens do not count, because lamports sent to them are rent.
     """
@@ -353,7 +353,7 @@ def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
 
 
 def _received(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that parties who did not sign sent to *signer*."""
+    """Return the lamports that *signer* received from parties that did not sign."""
     transfers = (_transferred(one, token_accounts) for one in call.lamports)
     signers = token_accounts.signers
     return sum(
@@ -379,7 +379,7 @@ def _transferred(
 
 
 def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) -> bool:
-    """Return whether *account* is a signer, belongs to one, or receives lamports only as rent."""
+    """Return whether *account* is a signer, is owned by one, or receives lamports only as rent."""
     mint = token_accounts.mint(account)
     if mint is None:
         return address in token_accounts.signers
@@ -387,7 +387,7 @@ def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) ->
 
 
 def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int, bool]:
-    """Return the most lamports that left an account of *call* without a transfer.
+    """Return the largest sum of lamports that left an account of *call* without a transfer.
 
     Also return whether another instruction of the program may have taken a part of them.
 
@@ -401,7 +401,7 @@ def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int,
     taken_from = -1
     for account in dict.fromkeys(call.instruction.accounts):
         held = token_accounts.lamports(account)
-        if held is None or not held[1]:  # closed, and its rent returned
+        if held is None or not held[1]:  # the account was closed, and its rent returned
             continue
         if account < len(token_accounts.signers) or token_accounts.mint(account) is not None:
             continue

@@ -1,9 +1,9 @@
 """Venues whose swaps are read from transfers, because most publish no events and no layouts.
 
 A head is the first bytes of an instruction whose accounts are known: the pool, and its vaults or
-their owners.  Other instructions are read too, unless only the heads swap; their pool is named by
-its two vaults if no account names it.  Layouts are from public decoders and trade records of 2026;
-rows that are not `proven` were not tested with a recorded transaction.
+their owners.  Other instructions are read too, unless only those with these heads swap; their pool
+is named by its two vaults if no account names it.  Layouts are from public decoders and trade
+records of 2026; rows that are not `proven` were not tested with a recorded transaction.
 """
 
 from base64 import b64decode
@@ -38,14 +38,14 @@ TAKER_ORDER_AT = 208
 IS_BUY_AT = 216
 LOG_DATA: Final = "Program data: "
 TRUNCATED: Final = "Log truncated"
-WORDS: Final = 3  # of a line about a call: "Program", address, action
+WORDS: Final = 3  # words in a log line about a call: "Program", address, action
 
 
 def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*: from the log for a batch, else from transfers.
 
     Raises Unreadable, with TRUNCATED_LOG if the log is incomplete or was not recorded, and with
-    EVENT_DISAGREES if it names another market.
+    EVENT_DISAGREES if the log names another market.
     """
     if BATCH_UPDATE not in legs:
         return read_closed(call, legs, token_accounts)
@@ -147,7 +147,7 @@ def payloads(program: str, log: Sequence[str]) -> list[list[bytes]]:
 
 
 def _decoded(text: str) -> bytes:
-    """Return the first part of the data *text*, empty if it is not base64."""
+    """Return the first field in *text*, the data of a log line; empty if it is not base64."""
     try:
         return b64decode(text.split(" ", 1)[0], validate=True)
     except Error:
@@ -168,7 +168,7 @@ def _amount(fill: bytes, at: int) -> int:
 
 
 def _swaps(legs: Sequence[tuple[str, Leg]]) -> dict[bytes, tuple[Leg, ...]]:
-    """Return the leg of each instruction by its first bytes; *legs* has them as hex text."""
+    """Return the leg of each instruction by its first bytes; *legs* has the bytes as hex text."""
     return {bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()}
 
 

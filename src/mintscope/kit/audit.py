@@ -60,7 +60,7 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """Hourly values besides requests: sums, but LAG_MS is a maximum, and FUND the last value."""
+    """Hourly values besides requests: sums, except LAG_MS, a maximum, and FUND, the last value."""
 
     PAID = "paid"  # payments, counted in the hour in which they settled
     CREDITS_SOLD = "credits_sold"

@@ -22,7 +22,8 @@ OK: Final = "ok"
 class Check:
     """A check: *probe* returns if it passes, or raises ServiceUnavailable with the reason.
 
-    is_vital    whether a failure makes the service not ready; otherwise it is only degraded
+    is_vital    whether a failure makes the service not ready; if False, the service is only
+                degraded
     """
 
     name: str
@@ -45,8 +46,8 @@ async def result_of(check: Check) -> str:
 log = structlog.get_logger()
 
 LOOK_S: Final = 5.0
-# A new process has no data and no list yet: a check that has never passed is logged as failing only
-# after this time.
+# A new process has no data yet: a check that has never passed is logged as failing only after this
+# time.
 START_S: Final = 20.0
 RUNBOOK: Final = "docs/runbook.md"
 NUMBERS: Final = re.compile(r"[\d,.]+")

@@ -17,7 +17,7 @@ _waiting: Final[list["StandIn[..., Any]"]] = []
 
 
 class StandIn(Generic[P, R]):
-    """Stands for the function that *make* returns, until any stand-in is called."""
+    """Takes the place of the function that *make* returns, until any stand-in is called."""
 
     def __init__(self, make: Callable[[], Callable[P, R]]) -> None:
         self._make = make
@@ -25,12 +25,12 @@ class StandIn(Generic[P, R]):
         _waiting.append(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Make all functions if necessary, and call this one."""
+        """Make all functions if necessary, and call the function of this stand-in."""
         return self._real()(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute *name* of the function."""
-        if name.startswith("__"):  # Python looks up some itself, such as __wrapped__
+        if name.startswith("__"):  # Python itself looks up some, such as __wrapped__
             raise AttributeError(name)
         return getattr(self._real(), name)
 
@@ -65,7 +65,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Return *function*, compiled as by `kernel`, and releasing the GIL while it runs."""
+    """Do the same as `kernel`; *function* also releases the GIL while it runs."""
     return StandIn(lambda: _compiled(function, nogil=True))
 
 

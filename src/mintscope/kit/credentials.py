@@ -40,7 +40,7 @@ EXAMPLES: Final = frozenset(
     }
 )
 
-# Of 32 random bytes, at least 16 are different, and at least 16 differences of neighbours are
+# Of 32 random bytes, at least 16 are different, and at least 16 differences between neighbours are
 # different; the probability of fewer is 10^-14.  Bytes made by hand repeat, count, or spell words.
 DIFFERENT_BYTES_MIN: Final = 16
 PASSWORD_LENGTH_MIN: Final = 12
@@ -80,7 +80,7 @@ def flaw_of_password(text: str) -> str | None:
 
 
 def passwords_in(url: str) -> Sequence[str]:
-    """Return the passwords in *url*, of a store: the one before the host, and parameters."""
+    """Return the passwords in *url*, the address of a store: before the host, and in parameters."""
     parts = urlsplit(url)
     named = [value for name, value in parse_qsl(parts.query) if name == "password"]
     return [*([] if not parts.password else [unquote(parts.password)]), *named]
@@ -96,7 +96,7 @@ def has_example(url: str) -> bool:
 
 
 def holds_secret(url: str) -> bool:
-    """Return whether *url* may contain a secret: a password, parameters, or a user without host."""
+    """Return whether *url* may contain a secret: password, parameters, or a user but no host."""
     parts = urlsplit(url)
     return bool(parts.password or parts.query or (parts.username and not parts.hostname))
 
@@ -147,7 +147,7 @@ def parse_root(text: str) -> Root:
 
 
 def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
-    """Return *roots* and *new*, oldest first, but no root replaced over KEPT_S before *new*."""
+    """Return *roots* and *new*, oldest first, without roots replaced over KEPT_S before *new*."""
     found = sorted([*roots, new])
     return [
         root
@@ -190,7 +190,7 @@ class CredentialKind(Enum):
 
     @property
     def entropy_bytes(self) -> int:
-        """The number of random bytes in a credential: those of all digits but the checksum."""
+        """The number of random bytes in a credential; all digits but the checksum encode them."""
         return (self.value[1] - CHECKSUM_LENGTH) // 2
 
 

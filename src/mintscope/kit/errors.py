@@ -335,7 +335,7 @@ class Undecodable(ValueError):
 
 
 def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
-    """Return the value in *text*.  Raises Undecodable for any invalid text, and nothing else."""
+    """Return the value in *text*.  Raises no error but Undecodable."""
     try:
         return decoder.decode(text)
     except UNPARSABLE as cause:

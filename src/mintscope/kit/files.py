@@ -53,7 +53,7 @@ def give_to_owner(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create *path* and its missing parents; only the owner of the folder above can open them."""
+    """Create *path* and its missing parents; only their owner can open them."""
     lacking = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(lacking):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -18,7 +18,7 @@ from mintscope.kit.clock import Clock
 KEYS_MAX: Final = 20_000  # keys of a window; no process serves so many accounts in a minute
 IPV6_PREFIX: Final = 64  # one customer's network, with any number of addresses
 IPV6_SITE_PREFIX: Final = 48  # some customers have a /48, which contains 65,536 networks of /64
-SITE_SHARES: Final = 4  # the limit of a site is so many times that of one client
+SITE_SHARES: Final = 4  # the limit of a site is this many times that of a client
 
 LimitKey = int | str  # a verified account, or an address; never an unverified name
 
@@ -33,7 +33,11 @@ class Limit:
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The request may proceed, and *remaining* more at once; after *reset_s*, one more again."""
+    """The request may proceed.
+
+    remaining   number of further requests that may proceed now
+    reset_s     seconds until the limit allows one more
+    """
 
     remaining: int
     reset_s: int

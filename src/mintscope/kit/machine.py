@@ -275,7 +275,7 @@ def let_go_of_library(name: str) -> int:
 
 
 def _clean_maps(text: str, name: str) -> Iterator[tuple[int, int, int]]:
-    """Yield begin, end and resident bytes of each map of library *name* without changes."""
+    """Yield begin, end and resident bytes of each unchanged memory map of library *name*."""
     for part in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]:
         head, *lines = part.splitlines()
         span, access, *rest = head.split()

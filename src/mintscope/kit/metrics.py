@@ -45,7 +45,7 @@ DISCONNECTED_STATUS: Final = 499  # for a client that has left; only metrics use
 
 
 class SetGauge(Gauge):
-    """A gauge that is not exported until it is set, so that each process exports only its own."""
+    """A gauge that is not exported until it is set: each process exports only its own gauges."""
 
     _is_set = False
 
@@ -307,7 +307,7 @@ class RequestTally(Collector):
     BOUNDS_S: ClassVar = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
     def __init__(self) -> None:
-        # One for each bound, one for all slower responses.
+        # One number for each bound, and one for all slower responses.
         self._counts: dict[tuple[str, int], list[int]] = {}
         self._sums_s: dict[tuple[str, int], float] = {}
 

@@ -5,7 +5,7 @@ Only valid values have one of these types, so code that receives them does not c
 Units
 -----
 UnixS      seconds since 1970-01-01T00:00:00Z, integer (block times, buckets).
-UnixMs     milliseconds since then, integer (clocks).
+UnixMs     milliseconds since the same time, integer (clocks).
 Amounts of tokens are integers in the smallest unit of their mint, volumes are
 integers of micro-USD, prices are floats per whole token.
 """

@@ -32,7 +32,7 @@ SPANS_MAX: Final = 2_000  # the most spans on one axis: about two per pixel
 BODY_MIN: Final = 2.0  # keeps flat candles and very narrow candles visible
 OVERBOUGHT = 70.0
 OVERSOLD = 30.0
-LEVEL_NAME: Final = 26  # height of the name of a level, on the lowest chart
+LEVEL_NAME: Final = 26  # height of the name of a level, on a chart of the least height
 VOLUME_QUANTILE: Final = 0.95
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
@@ -41,7 +41,8 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A candle and the values of its indicators.
 
     t                  start, in Unix seconds
-    bought, sold       volume in US dollars; 0 for a candle from a provider, which has no sides
+    bought, sold       volume in US dollars; 0 for a candle from a provider, whose
+                       volume is not divided into buys and sells
     unsided            volume in US dollars of a candle from a provider; 0 for other candles
     ema9 to histogram  None if there are too few candles
     """
@@ -391,7 +392,7 @@ def _path(kind: str, drawn: str) -> Markup:
 
 
 def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, float]) -> Markup:
-    """Return the price labels right of the plot, the labels of the other panes, and level names."""
+    """Return the price labels beside the plot, the labels of the other panes, and level names."""
     price = panes.price
     texts = [
         _text("tick", 8, price.y(value) / 10, short_price(value))

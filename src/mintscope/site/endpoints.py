@@ -140,7 +140,7 @@ class PageEndpoints:
         return self._write(request, response)
 
     def _filled(self, page: PageRoute, shown: Page, query: FormData, session: Session) -> Page:
-        """Return *shown*, filled with the form input in *query* if it belongs to this user."""
+        """Return *shown*, filled with the form input in *query* if this user sent it."""
         names = [name for name in self._kept[page.path] if query.texts(name)]
         if not names or query.line(OWNER) != str(session.user.user_id):
             return shown
@@ -208,7 +208,7 @@ class PageEndpoints:
     def _here(self, request: Request) -> str:
         """Return the address of the current page.
 
-        For a form without a page of its own, return the page that the form was sent from.
+        If the path of a form has no page, return the page that the form was sent from.
         """
         query = request.query.decode("latin-1")
         here = self._own_page(f"{request.path}?{query}" if query else request.path)

@@ -42,7 +42,7 @@ class _Drawn(NamedTuple):
 
 
 class LiveFront:
-    """Reads SOL and the *lines* of *market*, and sends them to open pages."""
+    """Reads the state of SOL and the *lines* of *market*, and sends both to open pages."""
 
     def __init__(self, market: MarketParts, lines: TokenLines, pages: OpenPages) -> None:
         self._market = market
@@ -163,7 +163,7 @@ class PersonCredits:
 
 @dataclass(eq=False, repr=False)
 class FrontPages:
-    """The start page, and the part of it that is reloaded as blocks arrive.
+    """The start page, and the part of it that is reloaded when blocks arrive.
 
     live, lines   the sources of that part; None if no market data is shown
     """

@@ -20,7 +20,7 @@ from mintscope.site.sol import MarketParts
 
 AGAIN_S: Final = 5.0  # delay after a failed read, in seconds
 BEAT: Final = encode_event(b"beat", b"{}")
-REST: Final = 4.0  # pause, as a multiple of the read before it: at most a fifth of a core
+REST: Final = 4.0  # pause, in times of the last read: at most a fifth of a core reads
 
 View = TypeVar("View", bound=Hashable)
 
@@ -137,7 +137,7 @@ class Channel(Generic[View]):
             self._looking = None
 
     async def _renew(self) -> bool:
-        """Read the news if a read is due; return False if it failed."""
+        """Read the news if a read is due; return False if the read failed."""
         if not (self._is_due or self.is_watched):
             return True
         self._is_due = False

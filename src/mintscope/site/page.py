@@ -253,7 +253,7 @@ def until_text(at: UnixMs, now: UnixMs) -> str:
 
 
 def _span(milliseconds: int, *, rounds: bool = False) -> str:
-    """Return a time span in its largest suitable unit, rounded down; *rounds* rounds to nearest."""
+    """Return a time span in its largest suitable unit, rounded down, or to nearest if *rounds*."""
     for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
         if milliseconds >= unit_ms:
             count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms

@@ -64,7 +64,7 @@ POLICY: Final = (
 GUARDS: Final[tuple[Header, ...]] = (
     (b"content-security-policy", POLICY),
     (b"x-content-type-options", b"nosniff"),
-    # Not no-referrer: it makes browsers send forms with `Origin: null`, even to the same site.
+    # no-referrer would make browsers send forms with `Origin: null`, even to the same site.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -120,7 +120,7 @@ class Features:
     has_payments        whether requests and credits are sold
     needs_second_factor whether administrators need a second factor
     operator            who operates the service, for pages about the law and contact
-    demo_wallet_seed    seed, in hex, of a wallet that every browser is offered; "" if there is none
+    demo_wallet_seed    seed, in hex, of a wallet offered to every browser; "" if there is none
     """
 
     has_people: bool = True
@@ -168,8 +168,9 @@ class PageWriter:
     ) -> Response:
         """Return the response for *page*, with *headers*.
 
-        is_htmx   whether htmx sent the request.  A redirect to sign in or to confirm the password
-                  then makes the browser load that page, and an error replaces the main content
+        is_htmx   whether htmx sent the request.  If so, a redirect to sign in or to confirm the
+                  password makes the browser load the new page, and an error replaces the
+                  main content
         """
         match page:
             case Page():

@@ -185,7 +185,7 @@ PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Access(IntEnum):
-    """The conditions to reach a handler; each level includes those of the levels before it.
+    """The conditions to reach a handler; each level includes those of all earlier levels.
 
     ANYONE         no session is required; forms are checked only by origin
     SIGNED_IN      a session is required, and forms carry its `csrf`; visitors have to sign in
@@ -198,7 +198,8 @@ class Access(IntEnum):
 
 
 # Routes that prove, buy, or end something are not counted: an attacker who uses up the budget
-# must not keep the owner from ending sessions, keys and factors, whose creation was counted.
+# must not be able to prevent the owner from ending sessions, keys and factors, whose creation
+# was counted.
 NOT_COUNTED: Final = (
     *("/sign-out", "/prove", "/prove/passkey", "/view", "/backtest"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),
@@ -319,7 +320,7 @@ class MailboxPages:
         yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show the newest e-mails; `to` is an address, `after` the newest e-mail shown before."""
+        """Show the newest e-mails; `to` is an address, `after` the newest e-mail already shown."""
         wanted = request.query_params.line("to").lower()
         after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)

@@ -89,7 +89,7 @@ class Source(Protocol):
         """Return the genesis hash of the chain; None if the source does not know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield updates after *after*, oldest first; from the source's start if *after* is None.
+        """Yield the updates that follow *after*, oldest first; all updates if *after* is None.
 
         The updates of files end after the last file; those of a live source never end.
         If the chain forked below *after*, the source yields the replacing block, whose parent

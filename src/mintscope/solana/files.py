@@ -76,7 +76,7 @@ class FileSource:
         return None
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield the blocks of the files after *after*, then end.
+        """Yield the updates that follow *after* in the files, then end.
 
         Raises FileError before the first update if the files are in the wrong order.  If a file
         cannot be read, raises FileError after the updates of the lines before the fault.
@@ -111,7 +111,10 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
 
 
 def _expect_ascending(paths: Sequence[Path]) -> None:
-    """Raise FileError if a file begins before the previous one: its blocks would be lost."""
+    """Raise FileError if a file begins below the first slot of the previous file.
+
+    Its blocks would be lost.
+    """
     if len(paths) == 1:
         return
     before: tuple[Slot, Path] | None = None
@@ -138,7 +141,7 @@ def _first_slot(path: Path) -> Slot | None:
 
 
 def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
-    """Yield the updates of *reader* after *after*, then the finality of the last block."""
+    """Yield the updates of *reader* that follow *after*, then the finality of the last block."""
     previous: Tip | None = None
     final: Slot | None = None
     warned = False
@@ -223,7 +226,7 @@ def _parent_slot(where: str, slot: Slot, parent: int | None, previous: Tip | Non
 
 
 def _made_up_hash(slot: int) -> str:
-    """Return a substitute for the missing hash of the block at *slot*, the same in every run."""
+    """Return a substitute for the missing hash of the block at *slot*: the slot as text."""
     return f"slot-{slot}"
 
 
@@ -284,8 +287,8 @@ class _Reader:
                 yield where, line
 
 
-# Shares of a slot's duration: a block that is there moves the next request forward by EARLIER, and
-# one that is missing delays it by LATER.  Then one request in a dozen comes too early.
+# Shares of a slot's duration: a found block makes the next request earlier by EARLIER, and a
+# missing block delays it by LATER.  With these values, one request in a dozen is too early.
 EARLIER: Final = 0.02
 LATER: Final = 0.25
 
@@ -316,7 +319,7 @@ class Arrivals:
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request sent at *asked_at_s* found *slot*; the next one may be sooner."""
+        """Record that a request sent at *asked_at_s* found *slot*; the next may be earlier."""
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:

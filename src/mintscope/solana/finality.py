@@ -48,8 +48,8 @@ class _Link:
 class Lineage:
     """The blocks that were delivered after the newest final block.
 
-    floor   the newest final block; before the first, the position of the start
-    tip     the newest block delivered, or the last slot of a later gap; the floor before the first
+    floor   the newest final block; before the first final block, the position of the start
+    tip     the newest block delivered, or the last slot of a later gap; before both, the floor
     """
 
     def __init__(self, floor: Position) -> None:
@@ -64,7 +64,7 @@ class Lineage:
         self.tip = Position(tip.slot, tip.blockhash)
 
     def judge(self, block: Block) -> Fit:
-        """Return the relation of *block* to the tip; *block* must be newer."""
+        """Return the relation of *block* to the tip; *block* must be above the tip."""
         if block.slot == 0:  # the genesis block is its own parent
             return Fit.FOLLOWS
         if block.parent_slot > self.tip.slot:
@@ -91,7 +91,7 @@ class Lineage:
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 
     def rewind(self, position: Position) -> None:
-        """Forget the blocks after *position*, so that others can replace them."""
+        """Forget the blocks after *position*, so that other blocks can replace them."""
         assert position == self.floor or self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
         self.tip = position
@@ -99,7 +99,7 @@ class Lineage:
     def run(self, head: Slot) -> Sequence[Position]:
         """Return the oldest unbroken run of blocks that are not final, up to slot *head*.
 
-        They are linked by hashes: if one of them is final, so are all before it.
+        The blocks are linked by hashes: if one of them is final, so are all before it.
         """
         run: list[Position] = []
         for slot, link in self._links.items():
@@ -210,8 +210,8 @@ class Finality:
     async def advance(self) -> Settled:
         """Return the newest delivered block that has become final, and the oldest that has died.
 
-        Either is None if there is none.  A final block that was forgotten during the requests is
-        not returned.
+        Each is None if there is no such block.  A final block that was forgotten during the
+        requests is not returned.
         """
         self._asked_at_s = self._clock.monotonic_s()
         self._undecided = 0

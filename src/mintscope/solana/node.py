@@ -27,7 +27,7 @@ class Node(Protocol):
     """A node of a chain; every method may raise RpcFailure."""
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*, with its hash if known and final."""
+        """Return the newest block at *commitment*, with its hash if it is known and final."""
 
     async def first_available(self) -> Slot:
         """Return the oldest slot whose block the node still has."""
@@ -39,7 +39,7 @@ class Node(Protocol):
         """Return the pace of the chain; None if the node does not know it."""
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* reported to have a block, ascending."""
+        """Return the slots from *first* to *last* that nodes report to have a block, ascending."""
 
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
@@ -84,7 +84,7 @@ class PreferredNodes:
         )
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* reported to have a block, ascending."""
+        """Return the slots from *first* to *last* that nodes report to have a block, ascending."""
         return await self._first(
             lambda node: node.blocks(first=first, last=last, commitment=commitment)
         )
@@ -107,7 +107,7 @@ class PreferredNodes:
         ask: Callable[[Node], Awaitable[T]],
         is_enough: Callable[[T], bool] = lambda _: True,
     ) -> T:
-        """Return the first sufficient answer, or else the first; raise if every node fails."""
+        """Return the first sufficient answer, or else the first answer; raise if all nodes fail."""
         answers: list[T] = []
         failures: list[RpcFailure] = []
         for number in self._order():
@@ -133,9 +133,9 @@ class PreferredNodes:
 LATE_S: Final = 20.0
 STILL_S: Final = 10.0  # limit of the time without a newer slot; a chain may skip several slots
 SILENT_S: Final = 5.0  # limit of the time without an answer
-FAR_SLOTS: Final = 8  # limit of slots that a stored block or a node may be behind
+FAR_SLOTS: Final = 8  # limit of the slots by which a stored block or a node is behind
 ASK_S: Final = 1.0
-CAUGHT_UP_S: Final = 1.0  # ingest catches up if the delay falls by more between two checks
+CAUGHT_UP_S: Final = 1.0  # ingest catches up if its delay falls by more from one check to the next
 
 
 @dataclass(eq=False)
@@ -144,7 +144,7 @@ class WatchedNode:
 
     node: Node
     clock: Clock
-    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by what was asked for
+    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by kind of request
     _asked: dict[object, tuple[float, str]] = field(default_factory=dict, init=False)
     _missing: Missing | None = field(default=None, init=False)
     _head: Slot | None = field(default=None, init=False)
@@ -175,7 +175,7 @@ class WatchedNode:
         return await self.node.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* reported to have a block, ascending."""
+        """Return the slots from *first* to *last* that nodes report to have a block, ascending."""
         asked = self.node.blocks(first=first, last=last, commitment=commitment)
         return await self._noted("its slots", asked)
 
@@ -286,7 +286,7 @@ CANCELS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSource:
-    """A source that restarts *source* after its last block if it stalls.
+    """A source that restarts *source* after the last block if *source* stalls.
 
     It stalls if it yields no update for *stall_after_s* while *node* reports a newer slot, or if it
     cancels itself.  The time limit doubles with each stall in a row, up to WAIT_FACTOR_MAX times

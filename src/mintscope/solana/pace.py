@@ -18,7 +18,7 @@ BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for 15
 WINDOW_S: Final = 180  # the pace is measured from block times of this span
 SPAN_S_MIN: Final = 20  # block times are whole seconds, so a pace from a shorter span is inaccurate
 MARKS_MAX: Final = 400  # at most one mark for each second of block time
-NEWEST: Final = 5  # the median block time of so many newest marks counts as now
+NEWEST: Final = 5  # number of the newest marks; their median block time counts as now
 SLOT_S_MIN: Final = 0.01
 SLOT_S_MAX: Final = 10.0
 
@@ -59,7 +59,7 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Record the block time of *slot*; drop marks from *slot* on, whose blocks are dead."""
+        """Record the block time of *slot*; drop marks from *slot* on: their blocks are dead."""
         marks = self._marks
         while marks and marks[-1][0] >= slot:
             marks.pop()

@@ -58,7 +58,7 @@ class Poller:
                 return None
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield blocks in order, finality and gaps; never end.
+        """Yield blocks in order, and finality and gaps; never end.
 
         Raises RpcRefused if the node refuses the first requests, and OtherChain if it follows
         another cluster.  Later failures are logged, and the requests are repeated.

@@ -94,7 +94,10 @@ class Patience:
 
 
 def retry_after_s(text: str, now_s: float) -> float:
-    """Return the seconds to wait by a Retry-After header, a number or a date; else 0."""
+    """Return the seconds that *text*, a Retry-After header, asks to wait; 0 if it is unreadable.
+
+    The header is a number of seconds or a date.
+    """
     if text.isascii() and text.isdigit():
         return float(text)
     try:
@@ -106,7 +109,7 @@ def retry_after_s(text: str, now_s: float) -> float:
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # slots in one getBlocks request; the validator's limit
 PERFORMANCE_SAMPLES: Final = 5  # each covers a minute
-PACE_SLOTS: Final = 1_000  # from the first to the second block that give the pace
+PACE_SLOTS: Final = 1_000  # distance in slots between two blocks whose times show the pace
 PACE_BLOCKS_MAX: Final = 20  # slots that are searched for a block with a time
 
 T = TypeVar("T")
@@ -119,7 +122,7 @@ class RpcFailure(SourceError):
 
 
 class Unreachable(RpcFailure):
-    """The node gave no usable answer, even to the retries; a later request may succeed."""
+    """The node gave no usable answer, even after retries; a later request may succeed."""
 
 
 class RpcRefused(RpcFailure):
@@ -208,7 +211,7 @@ class Rpc:
         return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], wire.SLOT)))
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*, with its hash if known and final."""
+        """Return the newest block at *commitment*, with its hash if it is known and final."""
         if commitment is Commitment.FINALIZED and self._names_final_block:
             params = [{"commitment": commitment}]
             try:
@@ -283,7 +286,7 @@ class Rpc:
         return None if first is None or last is None else pace_between(first, last)
 
     async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
-        """Return the first slot from *slot* on with a known block time, and the time, or None."""
+        """Return the first slot from *slot* on with a known block time, and that time, or None."""
         for near in range(slot, slot + PACE_BLOCKS_MAX):
             time = await self.block_time(Slot(near))
             if time is not None:
@@ -459,7 +462,7 @@ class Rpc:
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
-    """Return *time*, or None if it is over FUTURE_S_MAX ahead and would stop the market."""
+    """Return *time*, or None if it is over FUTURE_S_MAX in the future and would stop the market."""
     if time is not None and time > clock.now() / 1000 + FUTURE_S_MAX:
         log.warning("block_from_the_future", slot=slot, block_time=time)
         return None

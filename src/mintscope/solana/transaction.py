@@ -83,7 +83,7 @@ class Transaction(msgspec.Struct, gc=False):
     balances       balances of token accounts after the transaction, as the node recorded them
     read_earlier   returns the balances before the transaction.  They are parsed by the call,
                    because few transactions need them.  Raises ValueError if they cannot be read
-    read_effects   returns the lamports and the log; parsed, and raises, like `read_earlier`
+    read_effects   returns the lamports and the log; parses and raises like `read_earlier`
     """
 
     index: int

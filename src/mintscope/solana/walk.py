@@ -35,7 +35,7 @@ WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
 AWAITED_S: Final = 5.0  # a block that is missing for longer is logged
-AHEAD_SLOTS_MAX: Final = 8  # slots requested ahead; more than pass during one request
+AHEAD_SLOTS_MAX: Final = 8  # slots requested ahead of the head; more than pass during one request
 SOON_SLOTS: Final = 3
 QUIET_SLOTS: Final = 2  # after so many slots without a block, the head is requested
 AHEAD_ATTEMPTS: Final = 4  # requests for a slot beyond the head
@@ -183,7 +183,7 @@ class Walk:
         return await self._ask(slot)
 
     async def _jump(self) -> None:
-        """Ask for the head, because the chain has gone past an expected slot without its block.
+        """Request the head, because the chain has passed an expected slot that has no block.
 
         A leader's slots may be skipped together, in less time than they normally take.  A head
         below the known one comes from a node that lags, and is ignored: slots above it would have
@@ -284,7 +284,7 @@ class Walk:
             # To request so few slots costs less than to list the blocks first.
             return [Slot(each) for each in range(first, last + 1)]
         listed: list[Slot] = []
-        for _ in range(EMPTY_RANGES_MAX):  # the node may report a head far too high
+        for _ in range(EMPTY_RANGES_MAX):  # the node may report a head that is far too high
             if listed or first > self.head:
                 break
             last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
@@ -397,7 +397,7 @@ class Walk:
                 return ()
 
     async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Treat the slot as skipped, unless a later block has the slot as its parent."""
+        """Treat the slot of *missing* as skipped, unless it is the parent of a later block."""
         self._window.drop(missing.slot)
         owed_since = self._owed_since.get(missing.slot)
         if owed_since is None:
@@ -416,7 +416,7 @@ class Walk:
         return (gap,)
 
     def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
-        """Log once that a block is missing for AWAITED_S, and all later blocks wait for it."""
+        """Log once that a block has been missing for AWAITED_S; all later blocks wait for it."""
         waited_s = self._clock.monotonic_s() - owed_since
         if waited_s >= AWAITED_S and missing.slot != self._reported_awaited:
             self._reported_awaited = missing.slot

@@ -73,7 +73,7 @@ class AccountWire(msgspec.Struct, frozen=True):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The slot for which an answer holds."""
+    """The slot as of which an answer is valid."""
 
     slot: SlotNumber
 
@@ -143,12 +143,12 @@ class Treatment(StrEnum):
     `chain.gap_after_s` if the node delivers other blocks; otherwise ingest waits for the node.
     """
 
-    RETRY = "retry"  # repeat after a pause; if all attempts fail, ask again later
+    RETRY = "retry"  # repeat after a pause; if all attempts fail, try later
     NEWER_VERSION = "newer version"  # repeat at once, with a higher maxSupportedTransactionVersion
     SKIPPED = "skipped"  # continue: a later block proves the skip, or the slot is requested again
     NOT_READY = "not ready"  # the same as for SKIPPED
     GAP = "gap"  # record a gap once a later block proves that this slot had a block
-    STOP = "stop"  # at the start, stop; later, wait until an operator has helped
+    STOP = "stop"  # at the start, stop; later, wait for the operator
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -239,7 +239,7 @@ class AcceptedVersion:
         self.newest = newest
 
     def rise(self, asked: int, message: str) -> bool:
-        """Raise the accepted version after a refusal of *asked*; return False at the maximum."""
+        """Raise the version after a refusal of *asked*; return False if it is at the maximum."""
         if asked >= VERSION_MAX:
             return False
         named = VERSION_NAMED.search(message)

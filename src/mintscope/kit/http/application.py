@@ -69,7 +69,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response*, compressed if the client accepts that, or 304 if it has the content."""
+    """Return *response*, compressed if the client accepts that, or 304 if the client has it."""
     if isinstance(response, Response):
         is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
@@ -82,7 +82,7 @@ def finish(request: Request, response: AnyResponse) -> AnyResponse:
 
 
 def version_of(body: bytes) -> str:
-    """Return 12 characters that identify the content of *body* and can stand in a URL."""
+    """Return 12 characters that identify the content of *body* and can be part of a URL."""
     return urlsafe_b64encode(sha256(body).digest()[:9]).decode()
 
 

@@ -3,11 +3,13 @@
     request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
                                400
-    a whole request            14 s from its first byte, else 408; a silent connection is just
-    closed an unread response         cut off after 14 s, however short it is requests that wait
-    16, then they are answered and the connection is closed
+    a whole request            14 s from its first byte, else 408; a silent connection is closed
+                               without a response
+    an unread response         the connection is closed after 14 s, even if the response is short
+    waiting requests           16; one more gets 400 after their responses, and the connection is
+                               closed
     connections                a maximum in all and per client: the oldest without a whole request
-                               gives way, else 503 and closed
+                               is closed; if there is none, the new one gets 503 and is closed
     ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
 
 The application starts when the last byte of the body has arrived, so no endpoint sees a slow or
@@ -259,7 +261,7 @@ class HttpProtocol(UpgradingProtocol):
 
     def _overdue(self) -> None:
         if self._whole:
-            self.transport.close()  # no request has begun: nothing needs an answer
+            self.transport.close()  # no request has begun, so none needs a response
         else:
             bound_s = self._bounds.request_s_max
             self._refuse(RequestTimeout(f"expected the whole request within {bound_s:g} s"))

@@ -24,7 +24,7 @@ from mintscope.kit.primitives import UnixMs
 
 
 class FastPath(Protocol):
-    """Answers plain requests."""
+    """Answers the requests that need no application."""
 
     def take(self, request: "FastPathCycle") -> bool:
         """Return whether the fast path takes *request*: then it answers, or calls `fall_back`.
@@ -141,7 +141,7 @@ class Group:
     idle: dict[Connection, float] = field(default_factory=dict)
 
     def has_room(self, now_s: float) -> bool:
-        """Return whether one more fits, after closing an incomplete or idle one if necessary."""
+        """Return whether one more connection fits; close an incomplete or idle one if necessary."""
         if self.count < self.count_max:
             return True
         oldest = next(iter(self.incomplete), None)
@@ -175,7 +175,7 @@ class Connections:
     _lingering: set[Connection] = field(default_factory=set)
     _resting: dict[Connection, float] = field(
         default_factory=dict
-    )  # when each must be closed, soonest first
+    )  # the time when each must be closed, soonest first
     _sweeping: asyncio.TimerHandle | None = None
     _dated: Sequence[Header] = ()
     _date_lines: bytes = b""
@@ -276,7 +276,7 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether the refused *connection* may stay open until its client has read why."""
+        """Return whether a refused *connection* may stay open until its client reads the error."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering

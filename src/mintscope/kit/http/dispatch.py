@@ -200,7 +200,7 @@ class PacedProtocol(asyncio.Protocol):
 
     def _slow_down(self) -> None:
         self._has_paid = False
-        # Through a proxy's connection come requests of other clients too.
+        # A proxy's connection also carries requests of other clients.
         self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
 
     def _is_idle(self) -> bool:
@@ -225,7 +225,7 @@ Cycle = TypeVar("Cycle", bound=WholeResponse)
 class DispatchingProtocol(PacedProtocol):
     """A connection that answers requests in their order of arrival."""
 
-    _fast_path_cycle: FastPathCycle | None = None  # in progress
+    _fast_path_cycle: FastPathCycle | None = None  # the request in progress
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:

@@ -65,8 +65,8 @@ class AddressLimit:
     def __init__(
         self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, queue: FairQueue
     ) -> None:
-        # Windows apart from those of accounts, so that addresses cannot displace accounts from
-        # memory.
+        # Addresses have windows apart from those of accounts, so that addresses cannot displace
+        # accounts from memory.
         self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
         self._site = RateLimit(limits.limiter(of_a_site(limit), window=f"{limit.name}, by site"))
         self._addresses = addresses

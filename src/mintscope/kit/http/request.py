@@ -22,8 +22,8 @@ from mintscope.kit.metrics import FORWARDED_FAULTS
 BODY_BYTES_MAX: Final = 16 * 1024
 ID_DIGITS_MAX: Final = 18  # a number of 18 digits fits in 63 bits
 UNROUTED: Final = "unrouted"
-PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
-# In lower case: the scheme of Authorization for a payment of MPP.
+PROCESS: Final = secrets.token_hex(4).encode()  # so that processes never use the same request id
+# The scheme of Authorization for a payment of MPP, in lower case.
 PAYMENT_SCHEME: Final = b"payment "
 NO_PARAMS: Final[Mapping[str, str]] = {}
 # Names of ASGI extensions.  Each extension is a callable.  GONE returns whether the client has
@@ -194,7 +194,7 @@ INTEGERS: Final = 1 << 63  # the stores have integers of 64 bits
 EXACT: Final = 1 << 53  # floats represent all smaller integers exactly
 TRUNCATED: Final = "truncated"  # part of msgspec's message for incomplete JSON
 MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
-ECHO_LENGTH_MAX: Final = 24  # of names and numbers that messages repeat
+ECHO_LENGTH_MAX: Final = 24  # maximum length of names and numbers that messages repeat
 KINDS: Final = {
     "int": "an integer",
     "float": "a number",
@@ -303,8 +303,8 @@ def _of_range(match: Match[str]) -> str:
     return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {bound}"
 
 
-# Patterns of msgspec's messages, and our phrases.  A phrase without the actual value is followed
-# by it.
+# Patterns of msgspec's messages, and our phrases.  If a phrase does not contain the actual value,
+# the value follows.
 PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
     r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`": lambda match: (
         f"expected {_kind(match['kind'])}"

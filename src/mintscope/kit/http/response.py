@@ -25,7 +25,7 @@ class Bounds:
     idle_s_min                   time before an idle connection may be closed to make room
     connections_per_client_max   connections of an IPv4 address or an IPv6 /64; a /48 may have four
                                  times as many
-    lingering_max                refused connections that stay open until the client has read why
+    lingering_max                refused connections that stay open until the client reads the error
     message_bytes_max            bytes of a WebSocket message, in all its frames
     frames_max                   frames of a WebSocket between two pings of the server, which are 15
                                  s apart
@@ -179,8 +179,8 @@ NO_HEAD: Final = Head(b"", "1.1", [], {})
 def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
     """Return the error for a fault of *head*; None if it has none.
 
-    read_bytes   an upper bound of the length of the head: if it is low, the length need not be
-                 counted
+    read_bytes   an upper bound of the length of the head: if it is low enough, the length need not
+                 be counted
     """
     if read_bytes > bounds.head_bytes_max:
         head_bytes = len(head.url) + sum(

@@ -54,9 +54,10 @@ class Router(Generic[R]):
         self._segment = segment
         self._by_path: dict[str, dict[str, R]] = {}
         self._literal: dict[str, dict[str, R]] = {}
-        # By the text before the last segment, if only the last segment is variable: the paid path.
+        # Paths whose only variable segment is the last one, such as the paid path, by the text
+        # before the last segment.
         self._last: dict[str, tuple[str, dict[str, R]]] = {}
-        # By the text before the first variable segment: all other paths with variable segments.
+        # All other paths with variable segments, by the text before the first variable segment.
         self._variable: dict[str, list[tuple[re.Pattern[str], dict[str, R]]]] = {}
         for route in routes:
             if route.path not in self._by_path:

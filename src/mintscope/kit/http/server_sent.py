@@ -23,7 +23,7 @@ def encode_event(
 
 
 def message_of(event: bytes) -> bytes:
-    """Return *event*, a text of `encode_event`, as one JSON object; b"" for a comment.
+    """Return *event*, a text from `encode_event`, as one JSON object; b"" for a comment.
 
     type      the name of the event
     id        its id as text, because JavaScript rounds integers of 64 bits; absent if there is none

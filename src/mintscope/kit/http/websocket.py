@@ -72,7 +72,7 @@ class WebSocket:
     ) -> None:
         """Take over *transport*, whose client has sent the valid handshake *head*.
 
-        on_first   called with the first message; None: it is ignored, like all later messages
+        on_first   called with the first message; None: it is ignored, as later messages are
         """
         self.is_open = False
         self._transport = transport
@@ -172,7 +172,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write pending frames, then close if the last one asks for that."""
+        """Write pending frames, then close the connection if the last one requires it."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():
@@ -288,7 +288,7 @@ Value = str | int | bool | list[str]
 
 
 def request_of(head: Head, message: bytes) -> Head:
-    """Return the head of the request of which *head*, a handshake, and *message* are parts.
+    """Return the head of the request that *message* completes; *head* is that of its handshake.
 
     Raises BadRequest for an invalid message.
     """
@@ -393,7 +393,7 @@ class UpgradingProtocol(DispatchingProtocol):
         )
 
     def _complete(self, head: Head, message: bytes) -> None:
-        """Answer the request that *message*, the first one, completes."""
+        """Answer the request that *message*, the first message, completes."""
         websocket = self._websocket
         self._end_awaiting()
         if websocket is None:

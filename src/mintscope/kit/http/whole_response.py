@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class Flow:
-    """The state of one connection: whether data is read from it, and whether it can be written."""
+    """The state of one connection: whether data is read from it, and can be written to it."""
 
     __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 

@@ -52,7 +52,7 @@ class DatabaseAway(DatabaseError):
 
 
 class Batch(NamedTuple):
-    """A table, and its columns for rows to insert; PostgreSQL inserts thousands by one statement.
+    """The table and columns of rows to insert; PostgreSQL inserts thousands by one statement.
 
     columns       the SQL types of the columns by name, in the order of a row's values
     on_conflict   the ON CONFLICT clause, or "" if there is none

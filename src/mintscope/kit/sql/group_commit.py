@@ -37,7 +37,7 @@ class Waiter(Protocol[Outcome_contra]):
     """
 
     def done(self) -> bool:
-        """Return whether the waiter has its outcome, or needs none any more."""
+        """Return whether the waiter has its outcome, or no longer needs one."""
 
     def set_result(self, outcome: Outcome_contra, /) -> None:
         """Report the outcome."""
@@ -78,8 +78,8 @@ class GroupCommit(Generic[Item, Outcome]):
     delivered   called in the event loop after the waiters of a committed batch have continued
     rest        called in the writer's thread after 0.05 s without work, then every 10 s until there
                 is work, and at the end
-    patience_s  every waiter is refused if no batch ends for this time; the check may come up to
-                this time later
+    patience_s  every waiter is refused if no batch ends for this time; the check may run later, by
+                at most this time
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return await future
 
     def rest_soon(self) -> None:
-        """Make the writer call *rest* soon if nothing else arrives, even if it has just done so."""
+        """Make the writer call *rest* soon if nothing else arrives, even if it just did."""
         self._queue.put(_Soon.REST)
 
     async def close(self) -> None:
@@ -243,7 +243,7 @@ class GroupCommit(Generic[Item, Outcome]):
         if unheard:
             self._unheard(unheard)
         if is_committed:
-            # Called later, so that the waiters first send their responses.
+            # `delivered` is called later, so that the waiters first send their responses.
             asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -33,7 +33,7 @@ DELETE FROM backup_taken
 NEWEST_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken ORDER BY id DESC LIMIT 1
 """
-# The newest backup that has no migrations after the given one.
+# The newest backup with no migration after number `?`.
 USABLE_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken WHERE migration <= ?
  ORDER BY id DESC LIMIT 1
@@ -54,7 +54,7 @@ class Writer(NamedTuple):
 class TakenBackup(NamedTuple):
     """The record of a backup; the backup itself may have been deleted.
 
-    migration   the number of the newest migration of money in the backup
+    migration   the number of the newest migration of the money store in the backup
     """
 
     at: UnixMs
@@ -110,7 +110,7 @@ def expect_joined(first: int, ran: Collection[int], place: str) -> None:
 def upgrade_advice(
     kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
 ) -> str:
-    """Return the build or the backup to use with a store that a newer build has migrated.
+    """Return the build or the backup to use if a newer build has migrated the store.
 
     ask                runs a statement; returns the first row, or its value if it has only one
     newest_migration   the newest migration of money that this build has
@@ -140,7 +140,8 @@ def _taken(row: Sequence[Any] | None) -> TakenBackup | None:
 SHOWN: Final = 8  # digits of a name that messages show
 VERSION: Final = {kind: f"SELECT version FROM {table}" for kind, table in TABLES.items()}  # noqa: S608 - ours
 RENAME_MARKET: Final = "UPDATE market_installation SET name = ?"
-# A money store from the time before names may be in use: then it has the pepper of its hashes.
+# A money store without a name may be in use, because older versions store no name: then it has the
+# pepper of its hashes.
 IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM pepper)"
 MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a new one"
 
@@ -171,7 +172,7 @@ def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str
     drawn     a random name for a new installation
     Raises    UnusableStore if a store was emptied or exchanged without confirmation
     """
-    # Money gets its name first and is read last, because another process may name both in between.
+    # The money store is named first and read last: another process may name both in between.
     of_market = _named(market, "market")
     of_money = _named(money, "money")
     if of_money is None:

@@ -43,7 +43,7 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The number of admissions before the request, and the age of the oldest; 0 without any."""
+    """The number of admissions before the request, and the age of the oldest; 0 if none."""
 
     held: int
     age_us: int
@@ -258,7 +258,7 @@ class SharedLimits:
 class SharedWindow:
     """A Limiter whose admissions are in a store that processes share.
 
-    After a refusal, a key is refused for up to a second without asking the store.
+    After a refusal, a key is refused for up to a second without a request to the store.
 
     alone   the window in memory that decides while the store is unreachable
     """
@@ -274,7 +274,7 @@ class SharedWindow:
         self._alone = alone
         self._refused: dict[
             bytes, tuple[int, int]
-        ] = {}  # end of the refusal, and when to ask the store again, by stored key
+        ] = {}  # end of the refusal, and time of the next request to the store, by stored key
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit and count one request of *key* if the limit allows it."""

@@ -29,7 +29,7 @@ VERSION_MIN: Final = 150_000  # 15.0, in the server's form
 # One statement of a migration may change every row of a large table.
 MIGRATION_MS: Final = 6 * 3_600_000
 REHEARSAL_LOCK_MS: Final = 500
-MIGRATING: Final = 4  # the number of a lock; locks of writers have others
+MIGRATING: Final = 4  # the number of a lock; locks of writers have other numbers
 TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), ?::integer)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), ?::integer)"
 MAKE_ALONE: Final = "SELECT pg_advisory_xact_lock(hashtext(current_schema()), ?::integer)"

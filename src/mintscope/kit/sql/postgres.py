@@ -194,7 +194,7 @@ def _blobs(values: Sequence[bytes | None]) -> bytes:
 T = TypeVar("T")
 
 LOOK_S: Final = 0.1
-MARGIN_S: Final = 5.0  # more than the time limit of a statement, for the server's report
+MARGIN_S: Final = 5.0  # added to the time limit of a statement, so that the server can report it
 
 
 class SilentServer(psycopg.OperationalError):
@@ -296,7 +296,7 @@ class PostgresDatabase:
     dsn       the connection string of the database, whose search path names the schema
     lock      the lock that a transaction holds from its first statement
     lock_ms   time limit for a lock in ms; None: *statement_ms*, the limit of a statement
-    epoch     transactions fail if the epoch of the database is another one; None: no check
+    epoch     transactions fail if the epoch of the database differs; None: no check
     now_ms    returns the time of this machine's clock, Unix milliseconds
     """
 
@@ -408,7 +408,10 @@ class PostgresDatabase:
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
-        """Return the milliseconds by which this machine's clock is ahead, once a transaction."""
+        """Return the milliseconds by which this machine's clock is ahead of the server's.
+
+        Within a transaction, the clocks are compared only once.
+        """
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
         return self._ahead_ms
@@ -441,7 +444,10 @@ class PostgresDatabase:
             self._is_begun = False
 
     def _expect_epoch(self) -> None:
-        """Raise TakenOver if the epoch has changed; the write lock must be held, so it stays so."""
+        """Raise TakenOver if the epoch has changed.
+
+        The write lock must be held, so that the epoch cannot change after this check.
+        """
         if self._epoch is None:
             return
         epoch = self.execute(EPOCH).get
@@ -498,7 +504,7 @@ class PostgresDatabase:
         cursor = RawCursor(connection)
         limits_ms = (self._statement_ms, self._lock_ms, IDLE_IN_TRANSACTION_MS)
         cursor.execute(SETTINGS, [f"{each}" for each in limits_ms])
-        if self._lock is WriteLock.MARKET:  # it has few different statements, each for few rows
+        if self._lock is WriteLock.MARKET:  # the market has few statements, each for few rows
             cursor.execute(HOT)
         return connection
 

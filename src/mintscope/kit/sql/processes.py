@@ -149,7 +149,7 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of the api processes; return how *settings* differ from those of others."""
+    """Take the lock of the api processes; return how *settings* and those of others differ."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
@@ -216,7 +216,7 @@ class MarketNotices:
             raise
 
     async def wait(self, poll_interval_s: float) -> None:
-        """Wait until the market is written, but at most a second.
+        """Wait until the market is written, for a second at most.
 
         Without a connection, wait for *poll_interval_s*, but at least POLL_S_MIN.
         """

@@ -54,7 +54,7 @@ def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
     log.info("migrated", store=kind, migration=name, took_s=took_s)
 
 
-# Older versions can corrupt a write-ahead log that two connections copy (checkpoint) at once.
+# Older versions can corrupt a write-ahead log that two connections copy (checkpoint) together.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 LOOK_AGAIN_S: Final = 0.01
@@ -67,8 +67,8 @@ class Sizes:
 
     waits_for_disk   whether a commit waits for the disk
     shrinks          whether unused pages can be returned to the disk
-    log_pages        the number of pages in the write-ahead log from which a commit also copies them
-                     to the database file
+    log_pages        the number of pages in the write-ahead log at which a commit also copies the
+                     pages to the database file
     """
 
     page_bytes: int = 4_096
@@ -166,7 +166,7 @@ def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
         yield db
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # if the disk is full, SQLite has rolled back
+        if db.in_transaction:  # if the disk is full, SQLite has already rolled back
             db.execute("ROLLBACK")
         raise
 
@@ -232,7 +232,7 @@ def scripts(engine: str, kind: str) -> list[tuple[int, str, str]]:
 
 
 def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
-    """Run the pending migrations of *db*: all in one transaction for a new file, else one each."""
+    """Run the pending migrations of *db*, each in a transaction; for a new file, all in one."""
     if not _missing(db, kind, path):
         return
     if not _has_table(db, "migration"):

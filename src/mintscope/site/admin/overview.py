@@ -90,7 +90,7 @@ class OverviewPages:
         return Page("admin/overview.html", facts | await self._money())
 
     async def _age_s(self, request: PageRequest) -> float | None:
-        """Return the age of the newest block in the store, in seconds, or None."""
+        """Return the age of the newest block in the store in seconds; None if unknown."""
         tip = await self._parts.market.tip()
         return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
 

@@ -93,7 +93,7 @@ class MoneyPages:
         yield get(CUSTOMER, self.customer, Access.SIGNED_IN)
 
     async def payments(self, request: PageRequest) -> PageResponse:
-        """Show the sums received, and the payments of a search or the newest ones in a state."""
+        """Show the sums received, and the payments found by a search, or the newest in a state."""
         history = self.history
         assert history is not None  # the route exists only with a history
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
@@ -158,7 +158,7 @@ class MoneyPages:
         return [event for _, event in found]
 
     async def _wanted(self, text: str) -> Wanted:
-        """Return the search for *text*.  Raises ValueError if *text* has no EXPECTED form."""
+        """Return the search for *text*.  Raises ValueError unless *text* has a form in EXPECTED."""
         if "@" in text:
             return await self._wanted_of(text)
         signature = signature_in(text)

@@ -1,7 +1,7 @@
 """Purchases with a wallet in the browser.
 
 After the wallet has connected, `propose` builds the payment for the wallet's address, the wallet
-signs the payment, and `pay` takes it.  Every response is a whole page, of which the script shows
+signs the payment, and `pay` settles it.  Every response is a whole page, of which the script shows
 the part `#purchase`; its `data-state` determines the script's next step.  The browser creates the
 key that proves a purchase and keeps it with the signed payment, so that a page that is reopened
 can request the same response again.

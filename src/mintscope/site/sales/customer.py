@@ -105,7 +105,7 @@ class PaymentPages:
         yield get(f"{PAGE}/{{signature}}", self.receipt, Access.SIGNED_IN)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show a page of payments, newest first: all of them, or those of one linked wallet."""
+        """Show a page of payments, newest first: all payments, or those of one linked wallet."""
         text = request.query_params.text("before")
         before = place_in(text)
         wallet = _wallet(request)
@@ -224,7 +224,7 @@ class WalletTotal(NamedTuple):
 class WalletPages:
     """The page of linked wallets.
 
-    Wallets are linked as by the API: the wallet signs a text that contains the account and expires
+    Wallets are linked as in the API: the wallet signs a text that contains the account and expires
     within minutes.
     """
 
@@ -241,7 +241,7 @@ class WalletPages:
         yield post(f"{WALLETS_PAGE}/{{wallet}}/remove", self.unlink, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the linked wallets with their payments, and a way to link another."""
+        """Show the linked wallets with their payments, and a way to link another wallet."""
         return await self._page(request)
 
     async def challenge(self, request: PageRequest) -> PageResponse:

@@ -197,7 +197,7 @@ class CreditSales:
         address: str,
         wanted: Callable[[], Awaitable[Wanted]],
     ) -> Settled:
-        """Take the signed payment and return the result; a repeated call returns it again.
+        """Settle the signed payment, and return the result; a repeated call returns it again.
 
         key        redelivery key, created in the browser
         address    address of the client

@@ -164,7 +164,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "day": "Last day",
     "age": "Age",
 }
-TICKED: Final = "column"  # form field, sent once for each column
+TICKED: Final = "column"  # form field, sent once for each checked column
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,
@@ -520,7 +520,7 @@ class SearchPages:
         yield get(PATH, self.find)
 
     async def find(self, request: PageRequest) -> PageResponse:
-        """Redirect to the token of a mint or link, otherwise to the tokens with that name."""
+        """Redirect to the token of a mint or link, otherwise to the tokens of this name."""
         typed = request.query_params.line("q")[:LINK_LENGTH_MAX]
         if not typed:
             return Page("tokens/search_page.html")

@@ -61,11 +61,11 @@ class LiveLists:
     _channel: Channel[ListView] | None = field(default=None, init=False)
     _listed: ListedTokens | None = field(default=None, init=False)
     _newest: dict[ListView, _Lines] = field(default_factory=dict, init=False)
-    # Cells of `_listed`, shared by all of its pages.
+    # Cells of `_listed`, shared by all pages of the list.
     _cells: dict[Mint, Sequence[str]] = field(default_factory=dict, init=False)
 
     async def open(self, request: PageRequest) -> PageResponse:
-        """Return the stream of a list; with `seen`, a slot, the changes since.
+        """Return the stream of a list; `seen` identifies the state that the page already shows.
 
         Raises BadRequest, NotFound, RateLimited and ServiceUnavailable.
         """

@@ -153,7 +153,7 @@ def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
 
 
 LOOKUP_TIMEOUT_S: Final = 3.0
-# Limits of look-ups per client address, and of all together: each is a request to the node.
+# Limits of look-ups per client address, and of all together: each look-up is a request to the node.
 LOOKUPS: Final = Limit(name="look-ups of untracked mints", count=10, window_s=MINUTE_S)
 ALL_LOOKUPS: Final = Limit(name="look-ups of untracked mints, all", count=60, window_s=MINUTE_S)
 REQUESTS: Final = Limit(name="requests to track a token", count=10, window_s=DAY_S)

@@ -35,7 +35,7 @@ KEPT_MAX: Final = 64
 BYTES_MAX: Final = 512 * 1024
 WAITING_MAX: Final = 8
 DRAWING_S_MAX: Final = 10.0
-# Limits of pictures that are drawn, not cached: of each client, and of all together.
+# Limits of pictures that are drawn because none is cached: of each client, and of all together.
 DRAWN: Final = Limit(name="pictures of tokens", count=20, window_s=MINUTE_S)
 ALL_DRAWN: Final = Limit(name="pictures of tokens, all", count=60, window_s=MINUTE_S)
 

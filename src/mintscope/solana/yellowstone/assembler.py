@@ -1,8 +1,8 @@
 """Blocks from the messages of a gRPC stream.
 
-A bank is one execution of a slot by the node that streams; its id has no meaning for other nodes.
-A slot has several banks if, for example, its leader restarts the block on another parent.  At most
-one of them is confirmed.
+A bank is one execution of a slot by the node that sends the stream; its id has no meaning for other
+nodes.  A slot has several banks if, for example, its leader restarts the block on another parent.
+At most one of them is confirmed.
 """
 
 from collections import OrderedDict
@@ -75,7 +75,7 @@ class Banks:
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank, adding it if it is new; None if it was dropped."""
+        """Return the bank, which is added if it is new; None if it was dropped."""
         if self._is_mixed or bank_id in self._dropped:
             return None
         if bank_id not in self._live and len(self._live) + len(self._dropped) >= BANKS_MAX:
@@ -110,7 +110,7 @@ class Banks:
             self._drop(other)
 
     def choose(self, blockhash: str) -> None:
-        """Confirm the bank whose block is *blockhash*, if it exists and none is confirmed."""
+        """Confirm the bank whose block is *blockhash*, if it exists and no bank is confirmed."""
         if self._confirmed is not None:
             return
         for bank_id, bank in self._live.items():
@@ -119,7 +119,7 @@ class Banks:
                 return
 
     def _mix(self) -> None:
-        """Drop all banks and later messages of the slot: they cannot be assigned to banks."""
+        """Drop all banks, and ignore later messages: none can be assigned to a bank."""
         self.clear()
         self._is_mixed = True
 
@@ -192,8 +192,8 @@ class Assembler:
     is_joined   whether the session sends single transactions and block metas instead of blocks.  A
                 slot is then complete when its meta has arrived and a later slot has begun.  If it
                 has several banks, one must also be confirmed by a slot status, or by the parent
-                hash of a later block.  The first slot of a session, which may have begun before it,
-                and the oldest slots of too many incomplete ones are left to the repairer
+                hash of a later block.  The first slot, which may have begun before the session, is
+                left to the repairer.  So are the oldest slots if too many are incomplete
     """
 
     def __init__(self, buffer: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
@@ -274,7 +274,7 @@ class Assembler:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*, or None; drop the first slot of the session."""
+        """Return the banks of *slot* as `_banks` does; drop the first slot of the session."""
         if self._closed < 0:
             self._closed = slot
             for each in [each for each in self._slots if each <= slot]:
@@ -303,7 +303,7 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Record that *slot* has begun, and buffer complete slots; return whether there was any."""
+        """Record that *slot* has begun, and buffer complete slots; return whether one was."""
         self._begun = max(self._begun, slot)
         return self._close()
 

@@ -69,7 +69,7 @@ class BlockBuffer:
             self._drop(slot)
 
     def begin_session(self) -> None:
-        """Forget which blocks are final, because the server of a new session may be another one."""
+        """Forget which blocks are final, because the server of a new session may differ."""
         self.final = Slot(-1)
         self._session_after = self.newest
 
@@ -87,7 +87,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the hash of the block at *slot* if the next stored block names it, else None."""
+        """Return the parent hash of the next stored block if its parent is at *slot*, else None."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
@@ -97,7 +97,7 @@ class BlockBuffer:
         return above is not None and above.parent_slot < slot
 
     def covers(self, first: Slot, last: Slot) -> list[Slot] | None:
-        """Return all slots with a block from *first* to *last*; None if no links prove them."""
+        """Return all slots with a block from *first* to *last*; None if links do not prove them."""
         slots = [slot for slot in self._held if first <= slot <= last]
         if not slots or slots[-1] != last:
             return None

@@ -121,7 +121,7 @@ class Stream:
         self.news.set()
 
     async def run(self) -> None:
-        """Subscribe again after each session; pause after a failure, longer after each in a row."""
+        """Subscribe again after each session; pause longer after each failure in a row."""
         vain = 0
         resumes = True
         while True:
@@ -331,7 +331,7 @@ class StreamedNode:
         return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* reported to have a block, ascending."""
+        """Return the slots from *first* to *last* that nodes report to have a block, ascending."""
         proven = self._buffer.covers(first, last)
         if proven is not None:
             return proven
@@ -393,7 +393,7 @@ class GeyserSource:
     """A source that polls a stream, which has new blocks sooner than a node.
 
     endpoints   servers in order of preference
-    programs    addresses of programs: the stream sends transactions that contain one
+    programs    addresses of programs: the stream sends transactions that name one of them
     meter       measures the delay of finality
     watch       a check that the stream delivers blocks; None: nothing checks it
     """
@@ -415,7 +415,7 @@ class GeyserSource:
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield blocks in order, finality and gaps; never end.  Raises the errors of Poller."""
+        """Yield the same updates as Poller, and raise the same errors; never end."""
         stream = Stream(
             self.endpoints,
             self.programs,
@@ -431,7 +431,7 @@ class GeyserSource:
             poll_s=self.polling.poll_interval_ms / 1000,
             gap_after_s=self.polling.gap_after_s,
         )
-        # `StreamedNode.head` waits for news, so the poller need not.
+        # `StreamedNode.head` waits for news, so the poller need not wait.
         polling = replace(
             self.polling,
             poll_interval_ms=SHORTEST_MS,
