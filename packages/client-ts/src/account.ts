@@ -78,7 +78,7 @@ export abstract class AccountCalls {
     return await this.data(free("GET", "/v1/me"));
   }
 
-  /** Rotate this key; the old key is valid for `overlap` more. */
+  /** Rotate this key; the old key stays valid for `overlap`. */
   async rotateKey(overlap: Overlap = "1h"): Promise<RotatedKey> {
     return await this.data(free("POST", "/v1/me/key/rotate", { overlap }, true));
   }

@@ -46,7 +46,7 @@ export class CredentialRefusedError extends RefusedError {}
 export class UnpaidError extends RefusedError {}
 /** 404: the mint is not tracked, or has too few trades yet. */
 export class NothingThereError extends RefusedError {}
-/** 409: the call contradicts an earlier one. */
+/** 409: the call contradicts an earlier call. */
 export class ConflictError extends RefusedError {}
 /** 429: wait `retryAfterMs`. */
 export class TooManyRequestsError extends RefusedError {}

@@ -1,6 +1,6 @@
 import type { Answer, Call } from "./call.ts";
 
-/** A page that has the cursor of the next page; null on the last page. */
+/** A page with the cursor of the next page; the cursor is null on the last page. */
 export interface Page {
   nextCursor: string | null;
 }

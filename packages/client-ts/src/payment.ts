@@ -27,13 +27,13 @@ export interface Pin {
   network: string;
   asset: string;
   payTo: string;
-  /** The most that one payment can be, in atoms of the asset. */
+  /** The largest amount of one payment, in atoms of the asset. */
   atomsPerPayment: bigint;
-  /** The most that all payments together can be, in atoms. */
+  /** The largest sum of all payments, in atoms of the asset. */
   atomsInAll: bigint;
 }
 
-/** Signs payments, for example with an x402 client or a wallet of yours. */
+/** Signs payments, for example with an x402 client or your wallet. */
 export interface Signer {
   /** Return the value of PAYMENT-SIGNATURE that pays `offer`, the pinned offer of `demand`. */
   sign(demand: Demand, offer: Offer, header: string): Promise<string>;

@@ -1,6 +1,6 @@
 /**
- * Sign-in with a wallet, whose signature spends the credits that it has bought (sign-in-with-x of
- * x402, Sign-In With Solana).
+ * Sign-in with a wallet: a signature spends the credits that the wallet has bought (sign-in-with-x
+ * of x402, Sign-In With Solana).
  */
 
 import { WillNotPayError } from "./errors.ts";
@@ -30,7 +30,7 @@ export interface Challenge {
   readonly supportedChains: readonly { readonly chainId: string; readonly type: string }[];
 }
 
-/** Signs the challenge of a 402, only if it is for the path that was called. */
+/** Signs the challenge of a 402 if the challenge is for the called path. */
 export class WalletSignIn {
   static readonly header = HEADER;
   readonly #wallet: MessageSigner;

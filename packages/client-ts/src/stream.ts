@@ -7,13 +7,14 @@ import { SocketTexts } from "./socket.ts";
 import { Attempt, type Transport, sleep } from "./transport.ts";
 import type { LiveReport, Report, ReportOptions } from "./types.ts";
 
-const SILENCE_MS_MAX = 45_000; // without data, the connection is lost; a heartbeat comes every 15 s
+const SILENCE_MS_MAX = 45_000; // a connection without data is lost; heartbeats come every 15 s
 const SOCKET_SILENCE_MS_MAX = 75_000; // pings are not visible; a minute begins every 60 s
-// If the budget has no room for the next minute, leave after this time of the current one
+// If the budget has no room for the next minute, the stream ends after this time of the current
+// minute
 const LEAVE_AFTER_MS = 40_000;
 
 /**
- * The final reasons of an end, with status and code; after any other, the stream is opened again.
+ * The reasons that end a stream, with status and code; after any other reason, it is opened again.
  */
 const ENDS: Record<string, [number, string]> = {
   insufficient_credits: [402, "INSUFFICIENT_CREDITS"],
@@ -69,7 +70,7 @@ class LiveCall {
     this.#attempt = newAttempt();
   }
 
-  /** Open a connection, from the last received event; yield its reports until it is lost. */
+  /** Open a connection, from the last received event; yield its reports until it is closed. */
   async *connection(): AsyncGenerator<LiveReport, void, undefined> {
     this.release();
     this.#reserve();
@@ -242,7 +243,7 @@ function fieldsOf(text: string): Fields | null {
   }
 }
 
-/** Return `before` with the fields of the update in place of its own, at every depth. */
+/** Return `before` with the fields of the update in place of the old fields, at every depth. */
 function merged(before: Fields, told: Fields): Fields {
   const whole = { ...before };
   for (const [name, value] of Object.entries(told)) {

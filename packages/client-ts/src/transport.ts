@@ -21,7 +21,7 @@ const PAID_TIMEOUT_MS = 90_000; // a seller may take a minute to answer a paymen
 const PATIENCE_MS = 30_000;
 // After this time the chain has proven the outcome: a blockhash is valid for 150 blocks, which must
 // become final; this assumes slots of less than about 0.9 s. If slots are slower, the wait ends
-// before that with a PendingError, whose key continues the payment.
+// earlier, with a PendingError; its key continues the payment.
 const PAYMENT_PATIENCE_MS = 180_000;
 const PAYMENT_RETRY_MS = 2_000;
 const ANSWER_CHARACTERS_MAX = 4 * 1024 * 1024;
@@ -44,7 +44,7 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** The largest number of retries of a call; by default, only `patienceMs` limits them. */
   retriesMax?: number;
-  /** The WebSocket of the browser, of Node 22 or of a package, to receive streams with it. */
+  /** The WebSocket of the browser, of Node 22 or of a package, for streams. */
   webSocket?: typeof WebSocket;
   /** The function that sends requests; for tests and proxies. */
   fetch?: typeof fetch;

@@ -1,11 +1,11 @@
-"""Audit of the books: invariants, the treasury's history, orphans.
+"""Audits the books: checks invariants, reads the treasury's history, and finds orphans.
 
 An orphan is a payment to this service that is on chain but has no row, because a backup was
-restored.  If it carries a quote of this service, its purchase is known, and it does not stop sales.
+restored.  If it carries a quote of this service, its purchase is known, and sales continue.
 Its buyer can claim the purchase at any time, or an operator can settle the orphan permanently.
 
-A scan reads the treasury's history backwards: from the newest transaction to the one at which the
-previous scan began, or to the oldest.
+A scan reads the treasury's history backwards: from the newest transaction to the transaction at
+which the previous scan began, or to the oldest.
 
 Every method of the books raises ServiceUnavailable if the store does not answer.
 """
@@ -73,7 +73,7 @@ class TreasuryHistory(Protocol):
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return a page of arrivals after *after* and before *before*; None means no bound.
+        """Return the newest page of arrivals after *after* and before *before*; None: no bound.
 
         asset    the token of the treasury account to read; None: the payment token
         """
@@ -107,8 +107,8 @@ class Scan:
                    this scan ends with the oldest arrival
     head           the newest arrival when the scan began; None before its first page
     cursor         the oldest arrival read so far; None before its first page
-    finished_at    the time when the last scan of new arrivals ended; of a scan of the whole
-                   history, the time when it ended; None before
+    finished_at    for new arrivals: the time when the last complete scan ended; for the whole
+                   history: the time when this scan ended; None: it has not ended yet
     """
 
     mark: Signature | None = None
@@ -130,7 +130,7 @@ class DoubtKind(StrEnum):
     """The kind of an unresolved difference between the chain and the books."""
 
     ARRIVED = "arrived"  # a transaction touched the treasury, but no payment is issued
-    ISSUED = "issued"  # a payment is issued, but is not final in time
+    ISSUED = "issued"  # a payment is issued, but did not become final in time
 
 
 class SoldItem(NamedTuple):
@@ -166,8 +166,8 @@ class Orphan(msgspec.Struct, frozen=True):
     """A payment to us that is on chain and has no row.
 
     payer, amount, asset, bought    the wallet, the atoms, the mint, and the purchase; None if the
-                                    transaction has no quote of ours.  *bought* is the path of a
-                                    kind if only the kind is known
+                                    transaction has no quote of this service.  *bought* is the path
+                                    of a kind if only the kind is known
     found_at                        the time when an audit first found it
     """
 
@@ -199,9 +199,9 @@ class AuditBooks(Protocol):
         """
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
-        """Check the next part of all books, which takes a fraction of a second.
+        """Check the next part of all books; one part takes a fraction of a second.
 
-        begins   start a new check of all books if the last one has finished
+        begins   whether to start a new check of all books if the previous check has finished
         """
 
     async def walked(self) -> Walked:
@@ -218,7 +218,7 @@ class AuditBooks(Protocol):
     ) -> Sequence[Signature]:
         """Return payments that were issued before *before*, and should be final, but are not.
 
-        height    only payments that could last land below this finalized height
+        height    only payments whose last valid height is below this finalized height
         """
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
@@ -281,7 +281,7 @@ def recognise(
     return None
 
 
-WALK_S: Final = 6.0  # seconds that an audit, once a minute, spends on the check of all books
+WALK_S: Final = 6.0  # seconds of each audit for the check of all books; one audit a minute
 PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages that one audit reads
 
 
@@ -327,8 +327,9 @@ class Auditor:
         Payments that landed unnoticed are issued first, because a late payment is not a violation.
         If no node answers, the books themselves are still checked.
 
-        full        start to compare the treasury's whole history, and to check all books
-        is_start    the process has just started: start no check of all books if one ended today
+        full        whether to start comparing the treasury's whole history, and checking all books
+        is_start    whether the process has just started: then start no check of all books if one
+                    ended today
         Raises      ChainUnavailable if no node answered, and the other checks found no violation
         """
         violations: list[Violation] = []
@@ -384,7 +385,7 @@ class Auditor:
                 await self._scan(ScanScope.ALL, asset, scan, violations)
 
     async def _settle_issued(self) -> None:
-        """Look up issued payments that should be final by now; record doubts about the others."""
+        """Look up issued payments that should be final; record a doubt about each that is not."""
         height = await self.history.finalized_height()
         before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
@@ -395,7 +396,7 @@ class Auditor:
     async def _scan(
         self, scope: ScanScope, asset: Mint | None, scan: Scan, violations: list[Violation]
     ) -> None:
-        """Continue the scan page by page, storing its progress after each page."""
+        """Continue the scan page by page, and store its progress after each page."""
         for _ in range(PAGES_MAX[scope]):
             page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)
             if page.oldest is None:
@@ -408,7 +409,7 @@ class Auditor:
             await self.treasury.keep_scan(scope, scan, asset)
 
     async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
-        """Issue payments among *arrived* (<= BATCH), and record what cannot be issued."""
+        """Issue payments among *arrived* (<= BATCH); record violations, orphans and doubts."""
         if not arrived:
             return
         ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
@@ -427,7 +428,7 @@ class Auditor:
         await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
 
     async def _note_orphans(self, signatures: Sequence[Signature]) -> Collection[Signature]:
-        """Store payments without a row; return those that have a quote or were settled."""
+        """Store *signatures* as orphans; return those with a quote, or settled by an operator."""
         if not signatures:
             return ()
         now = self.clock.now()
@@ -462,10 +463,10 @@ _BUYER: Final = Conduct(
 
 
 class Closure(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason why sales are closed, and to whom.
+    """The reason why sales are closed, and the payers to whom they are closed.
 
     why           the reason, which clients may read
-    is_for_all    True: closed to everybody; False: to payers without a purchase in 24 hours
+    is_for_all    True: closed to all payers; False: to payers without a purchase in 24 hours
     """
 
     why: str

@@ -98,8 +98,8 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """The ways to pay for a request that was refused.
 
     requirements      the terms of payment for each token; empty: only credits are accepted now
-    is_for_credits    this request can only be paid with credits, at any time
-    is_closed         sales are closed: not even credits can be bought now
+    is_for_credits    whether this request can only be paid with credits, at any time
+    is_closed         whether sales are closed: then not even credits can be bought
     """
 
     requirements: Sequence[Requirement]
@@ -112,7 +112,7 @@ class CheckoutRefused(Exception):
 
     option       how to pay; None if nothing can be bought now, or if no further payment is due
     failure      the error that a client with a payment would get now; None: none is known
-    is_ready     a client with a payment would get an answer now
+    is_ready     whether a client with a payment would get an answer now
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class Payer(msgspec.Struct, frozen=True, gc=False):
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the charge for a report has settled.
 
-    report         newly read, or stored when its payment settled earlier
+    report         the answer: new, or stored when its payment settled earlier
     balance        credits left in the charged account; None if no credits were charged
     payment        the payment on chain; None if there was none
     credit_count   credits that the report cost, now or earlier; 0 without a charge of credits
-    taken          refunds the credits if the report cannot be sent; None if none were taken now
+    taken          the credits to refund if the report cannot be sent; None: none were taken now
     """
 
     report: ReadReport
@@ -168,11 +168,11 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     taken: Reversal | None = None
 
 
-UNPAYABLE: Final = 1 << 52  # more credits than any account has: this debit only finds a name
+UNPAYABLE: Final = 1 << 52  # more credits than any account has, so only a repeated debit succeeds
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """A charge of credits, which are not taken yet.
+    """A charge of credits that are not taken yet.
 
     once       the name of the answer, as in Debit; None: it has no name
     endpoint   the number of the endpoint, as in Debit; None: it has none
@@ -298,7 +298,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         if isinstance(self.payment, ports.Settled):
             return self.payment
         outcome = await self.payment.settle(await wanted())
-        await self.checkout.next_iteration()  # many payments are confirmed at once
+        await self.checkout.next_iteration()  # many payments are confirmed at the same moment
         return await self.checkout.expect_settled(self.merchant, self.order, outcome)
 
 
@@ -308,7 +308,7 @@ Charge = CreditCharge | PaymentCharge
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """Charges credits or one payment for an order.
 
-    debits          debits several credits at once, also by API key; None: credits are not accepted
+    debits          debits several credits at once, and for API keys; None: credits are not accepted
     merchant        takes payments; None: only credits are accepted
     next_iteration  awaited around costly steps, so that other requests are served between them
     on_outcome      called with the outcome of each payment
@@ -323,7 +323,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     def authorize_credit(
         self, order: Order, payer: Payer, *, once: str | None = None, endpoint: int | None = None
     ) -> CreditCharge:
-        """Return a charge of one answer to the credits of *payer*.
+        """Return a charge for one answer, to be paid with the credits of *payer*.
 
         once, endpoint   the name of the answer and the number of the endpoint, as in Debit
         """
@@ -446,7 +446,7 @@ async def propose(
 ) -> Proposal | NotProposed:
     """Build the payment of *order* by the wallet *payer* in *asset*, and simulate it.
 
-    address    the client's address, by which simulations are limited: anyone can name any wallet
+    address    the client's address, for limits of simulations, because anyone can name any wallet
     Raises     PriceUnavailable
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain

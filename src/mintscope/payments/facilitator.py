@@ -133,8 +133,8 @@ def answer(
 ) -> ports.Outcome:
     """Return the stored outcome of *payment* for the holder of *key*.
 
-    is_key_ours    the service created *key*, because the client sent none; an unresolved
-                   outcome then includes *key*
+    is_key_ours    whether the service created *key*, because the client sent none; then an
+                   unresolved outcome includes *key*
     """
     match payment.state:
         case State.ISSUED:
@@ -159,7 +159,7 @@ def settled(
     return ports.Settled(payment=payment, token=token, redelivered=redelivered)
 
 
-PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # pauses, as parts of a blockhash's life
+PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # pauses, in lifetimes of a blockhash
 LOOK_SLOTS: Final = 5  # slots between two checks of a payment with an expired blockhash
 TIMEOUT_S_MIN: Final = 3  # the least `max_timeout_s` of a demand, even on very fast chains
 LEASE_MARGIN_S: Final = 15.0  # from the end of the longest wait until the reconciler takes over
@@ -291,7 +291,7 @@ class Facilitator:
     async def refuse(
         self, candidate: VerifiedPayment, why: ports.Outcome
     ) -> VerifiedPayment | ports.Outcome:
-        """Return *why* if the payment is not on chain, and otherwise its outcome or its charge."""
+        """Return *why* if the payment is not on chain; otherwise its outcome or a charge."""
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return ports.Unavailable(ports.Obstacle.CHAIN)
@@ -310,14 +310,14 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Count one more trial, and return whether it is allowed.
+        """Count a trial, and return whether it is allowed.
 
         address, payer    as in `Trials.take`
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
     async def _try(self, candidate: VerifiedPayment) -> ports.Trial:
-        """Simulate a payment; count it as a trial only if it would fail.
+        """Return the result of a simulation; it counts as a trial only if the payment would fail.
 
         Raises    ChainUnavailable, also if too many payments have failed
         """
@@ -389,7 +389,7 @@ class Facilitator:
     ) -> ports.Outcome:
         """Restore the lost row of a payment that landed; return its outcome."""
         key = candidate.demand.key
-        assert key is not None  # it has proven that the payment is the sender's
+        assert key is not None  # `lost.look` found that this key belongs to the sender
         envelope = candidate.verified.envelope
         payment = make_payment(
             candidate.verified,
@@ -410,7 +410,10 @@ class Facilitator:
                 return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> ports.Outcome:
-        """Return the outcome of a payment that has a row, as its sender may know it."""
+        """Return the outcome of a payment that has a row.
+
+        If the sender does not prove ownership, it is AlreadyUsed, unless the payment failed.
+        """
         key = demand.key
         if (
             key is None
@@ -424,7 +427,7 @@ class Facilitator:
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
         if not payment.final:
-            payment = await self._look(payment)  # do not wait for a dead payment
+            payment = await self._look(payment)  # do not wait if it can no longer land
         if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         return answer(payment, key, self.secrets)
@@ -439,8 +442,8 @@ class Facilitator:
         """Broadcast a pending payment, and wait for its outcome on chain for up to `patience_s`.
 
         Repeat the broadcast while the blockhash is valid, because a node may lose the payment.
-        After each wait without an outcome, search the whole history, to report its expiry as soon
-        as it is final.
+        After each wait without an outcome, search the whole history, so that an expired payment is
+        reported as soon as its failure is final.
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):
@@ -459,7 +462,7 @@ class Facilitator:
         return payment
 
     def _pauses_s(self, end_s: float) -> Iterator[float]:
-        """Yield the seconds to wait after each broadcast: doubling, then short until *end_s*."""
+        """Yield the pause after each broadcast, in s: each twice the last, then LOOK_SLOTS each."""
         alive_s = min(BLOCKHASH_BLOCKS * self.slot_s(), self.patience_s)
         look_s = LOOK_SLOTS * self.slot_s()
         yield from (part * alive_s for part in PATIENCE_PARTS)

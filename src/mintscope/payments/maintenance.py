@@ -63,7 +63,7 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _no_audit: str = ""  # the reason why the last audit failed; empty if it did not
+    _no_audit: str = ""  # the reason why the last audit failed; empty if it succeeded
     _day: int = NOT_YET  # the day of the last full audit
     _reported: set[Signature] = field(default_factory=set)  # unsettled orphans that were logged
     _forgotten_on: int = NOT_YET  # the last day on which old reports were deleted
@@ -135,7 +135,7 @@ class PaymentMaintenance:
     async def _refresh_offer(self) -> None:
         """Keep the blockhash for 402s recent, so that no 402 waits for a node."""
         while True:
-            with suppress(ChainUnavailable):  # if this goes on, 402s have no blockhash
+            with suppress(ChainUnavailable):  # if no request succeeds, 402s have no blockhash
                 await self.chain.refresh_offer()
             await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
 
@@ -196,7 +196,7 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def look_at_sales(self) -> None:
-        """Update whether sales are closed, and to which payers; log changes."""
+        """Update whether sales are closed, and to which payers; log when they close or open."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure

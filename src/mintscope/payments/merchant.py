@@ -57,7 +57,7 @@ class Order:
     usd                 the price in USD, exact
     fee_lamports_max    returns the highest network fee to accept for a payment; None: any fee
     key                 the redelivery key of the client; None if it has sent none
-    is_for_credits      only credits are accepted, because the cost is known only after the work
+    is_for_credits      whether only credits are accepted: the cost is known only after the work
     """
 
     resource: Resource
@@ -92,7 +92,7 @@ class NotAdopted(Enum):
 
     NOT_FOUND = auto()  # the chain has no such transaction
     NOT_FINAL = auto()  # a fork can still undo the transaction, or it failed
-    NO_QUOTE = auto()  # it has no quote of ours
+    NO_QUOTE = auto()  # the transaction has no quote of this service
     OTHER_PAYER = auto()
     ACKNOWLEDGED = auto()
 
@@ -125,7 +125,8 @@ class Adopter:
     ) -> Payment | NotAdopted:
         """Return the payment *signature*; store a row for it if it has none.
 
-        payer     only adopt a payment of this wallet; None: of any wallet
+        payer     adopt only a payment of this wallet; None: of any wallet.  A payment that has a
+                  row is returned in any case
         Raises    ChainUnavailable, ServiceUnavailable
         """
         known = await self.store.find_signatures([signature])
@@ -149,7 +150,7 @@ class Adopter:
         return NotAdopted.ACKNOWLEDGED if isinstance(adopted, Acknowledged) else adopted
 
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
-        """Return the payment, with a redelivery key that is discarded at once."""
+        """Return *recognised* as a payment, with a redelivery key that is then discarded."""
         verified, sold = recognised
         return make_payment(
             verified,
@@ -279,7 +280,7 @@ class Merchant:
     closure: Callable[[], Closure | None] = lambda: None
 
     def is_closed(self) -> bool:
-        """Return whether sales are closed to everyone, so that no price is quoted either."""
+        """Return whether sales are closed to everyone; then no price is quoted."""
         closure = self.closure()
         return closure is not None and closure.is_for_all
 
@@ -307,7 +308,8 @@ class Merchant:
     async def quote(self, order: Order) -> Sequence[Requirement]:
         """Return the terms for paying *order* in each token.
 
-        Empty if only credits are accepted, or while sales are closed.  Raises PriceUnavailable.
+        There are none if only credits are accepted, or while sales are closed.
+        Raises PriceUnavailable.
         """
         if order.is_for_credits or self.is_closed():
             return []

@@ -1,4 +1,4 @@
-"""JSON-RPC requests about payments, each to one endpoint.
+"""Sends JSON-RPC requests about payments; each request goes to one endpoint.
 
 Clients wait for their payments, so a request that a node has answered is not repeated.
 """
@@ -25,7 +25,7 @@ from mintscope.solana.blocks import Endpoint
 from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_of_samples
 
-ATOMS_MAX: Final = 2**63 - 1  # the limit of the store; no token of value has more
+ATOMS_MAX: Final = 2**63 - 1  # the limit of the store; no valuable token has more atoms
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # a slot or a block height
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=ATOMS_MAX)]
@@ -50,7 +50,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """The progress of the chain, at one commitment."""
+    """The slot and the block height of the newest block at one commitment."""
 
     absolute_slot: Number
     block_height: Number
@@ -229,7 +229,8 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 CALL_S: Final = 5.0  # a request that takes longer counts as unanswered
-# A pool searches its connections at each request, in quadratic time: small pools are cheap.
+# A connection pool searches its connections at each request, in quadratic time, so small pools are
+# cheaper.
 POOLS: Final = 16
 CONNECTIONS_PER_POOL: Final = 4
 CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
@@ -243,8 +244,8 @@ NOT_THE_PAYERS: Final = frozenset(
     {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
 )
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
-_UNIX_TIME: Final = slice(32, 40)  # where it is in the data of the clock sysvar
-_AMOUNT: Final = slice(64, 72)  # where it is in the data of a token account
+_UNIX_TIME: Final = slice(32, 40)  # its place in the data of the clock sysvar
+_AMOUNT: Final = slice(64, 72)  # its place in the data of a token account
 
 
 class _ParamsRefused(ChainUnavailable):
@@ -269,7 +270,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaymentNode:
-    """A client of one endpoint.  Raises ChainUnavailable from every method.
+    """A client of one endpoint.  Every method raises ChainUnavailable.
 
     If the node does not support the level `confirmed`, `finalized` is used, as in `Rpc`.
     """
@@ -312,8 +313,8 @@ class PaymentNode:
     async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
         """Return the balance of *source* after the transaction, or the error of the simulation.
 
-        The node does not check signatures: the payer's is checked already, and ours is missing.  So
-        if the node refuses to simulate, the payer is not at fault.
+        The node does not check signatures: this service checks the payer's signature, and ours
+        is missing.  So if the node refuses to simulate, the payer is not at fault.
         """
         options = {
             "encoding": "base64",
@@ -357,7 +358,7 @@ class PaymentNode:
         return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
 
     async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
-        """Return the status of each signature; *search* looks further back than 150 blocks."""
+        """Return the status of each signature; *search*: also in blocks before the last 150."""
         params = [list(signatures), {"searchTransactionHistory": search}]
         found = await self._ask("getSignatureStatuses", params, STATUSES)
         if len(found.value) != len(signatures):
@@ -465,7 +466,7 @@ class PaymentNode:
             raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
 
     async def _post_again(self, method: str, request: bytes) -> bytes:
-        """Post, and retry once if the node had just closed the reused connection.
+        """Return the answer; send *request* again if the node had just closed the connection.
 
         Every request may be sent twice: a transaction that is sent twice lands only once.
         """

@@ -76,9 +76,9 @@ class Payment:
     last_valid_height  the payment cannot land above this block height
     asset              the mint of its atoms; None: it began before several tokens were accepted
     paid               atoms that reached the treasury; 0 until the payment lands
-    reason             why it failed or is frozen; None in other states
-    final              no fork can change the state
-    touched            the balance of the new credit token that it bought has changed
+    reason             the reason why it failed or is frozen; None in other states
+    final              whether no fork can change the state
+    touched            whether the balance of the new credit token that it bought has changed
     missed_height      finalized height at which an issued payment was first missed; 0: never
     """
 
@@ -165,8 +165,8 @@ def apply(payment: Payment, evidence: Evidence) -> Payment:
 
 def _land(payment: Payment, landed: Landed) -> Payment:
     if payment.final and not landed.final:
-        # The evidence is old, or a node was wrong about finality: keep the state, but check a
-        # payment that is not issued again.
+        # The evidence is old, or a node was wrong about finality: keep the state, but if the
+        # payment is not issued, check it again.
         return payment if payment.state is State.ISSUED else replace(payment, final=False)
     landed_payment = replace(payment, paid=landed.paid, final=landed.final, missed_height=0)
     if landed.paid < payment.amount:

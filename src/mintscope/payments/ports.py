@@ -30,7 +30,7 @@ from mintscope.payments.protocol.envelope import (
     Signed,
 )
 
-LEASE_MS_MAX: Final = 2 * HOUR_MS  # a lease that is longer was taken before the clock was set back
+LEASE_MS_MAX: Final = 2 * HOUR_MS  # a lease that ends later was taken before the clock was set back
 FINAL_AFTER_SLOTS: Final = 40  # slots from a resolution to the check of its finality
 FEE_SHARES: Final = 10  # payers that must all waste their share of fees before sales stop
 WALLET_LAMPORTS_MIN: Final = 890_880  # the least balance of a wallet that can pay fees: its rent
@@ -60,15 +60,16 @@ class Found(msgspec.Struct, frozen=True):
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the losses in any hour, by accident or to an attacker.
 
-    failures                  a payer is refused after so many reverted payments; an address, which
-                              many payers may share, after more than this plus its purchases
+    failures                  a payer is refused at this number of reverted payments; an address is
+                              refused above this number plus its purchases, because many payers
+                              may share it
     in_flight_new_payer       pending payments of a payer that has bought nothing within the day
     in_flight_payer           pending and reverted payments of a payer; each purchase within the
                               hour allows one more
     in_flight_address         the same for a client address
-    fee_lamports              network fees of payments that reverted; payers that revert more often
-                              than they buy share half of it; one payer or address may use a tenth,
-                              including the fees of its pending payments
+    fee_lamports              network fees of payments that reverted; payers with more reverted
+                              payments than purchases share half of it; one payer or address may use
+                              a tenth, including the fees of its pending payments
     in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
                               land; payers that have bought nothing within the day share half of it
     fund_lamports_min         nothing is sold if the fee payer has fewer unreserved lamports
@@ -119,7 +120,7 @@ class Conduct(msgspec.Struct, frozen=True):
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Return the reason to refuse a payment with a fee of *fee_lamports*, or None."""
+        """Return the reason to refuse a payment with a fee of *fee_lamports*; None: no reason."""
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
         # A single failing payer must not stop all payers that share its address.
         failures_max = budget.failures + self.sold if is_address else budget.failures - 1
@@ -138,7 +139,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     """Network fees of all payers together, in lamports, already burned or still at risk.
 
     reverted     fees of payments that reverted within the hour
-    uncovered    the part of *reverted* from payers that reverted more often than they bought
+    uncovered    the part of *reverted* from payers with more reverted payments than purchases
                  within a day
     pending      fees of pending payments
     new_payers   the part of *pending* from payers that have bought nothing within the day
@@ -154,9 +155,9 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     def allow(self, budget: Budget, payer: Conduct, *, fee_lamports: int) -> bool:
         """Return whether another payment of *payer* with a fee of *fee_lamports* may begin.
 
-        A payment that reverts or never lands costs its sender nothing, so new payers have
-        half of what may be reserved, and payers that revert more often than they buy have
-        half of what may be burned: they cannot use up what buyers need.
+        A payment that reverts or never lands costs its sender nothing.  So new payers may use only
+        half of the fees that may be reserved, and payers with more reverted payments than purchases
+        may use only half of the fees that may be burned.  The other half is left for buyers.
         """
         return self._may_burn(
             budget, fee_lamports, is_covered=payer.is_one_more_covered
@@ -166,7 +167,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
         half = budget.fee_lamports // 2
         if not is_covered and self.uncovered + fee_lamports > half:
             return False
-        # The uncovered fees can exceed the limit, because pending payments may revert later.
+        # The uncovered fees can exceed their half, because pending payments may revert later.
         counted = self.reverted - self.uncovered + min(self.uncovered, half)
         return counted + fee_lamports <= budget.fee_lamports
 
@@ -210,7 +211,7 @@ class KnownPayment(msgspec.Struct, frozen=True):
 
 
 class KeyTaken:
-    """The redelivery key belongs to another payment of this payer, which has not failed."""
+    """The redelivery key belongs to another payment of this payer that has not failed."""
 
 
 class QuoteUsed:
@@ -298,7 +299,7 @@ class Rejected(msgspec.Struct, frozen=True):
     """The transaction would fail now.
 
     error          the chain's name for the error
-    is_unfunded    the payer's token account does not exist, or holds too little
+    is_unfunded    whether the payer's token account does not exist, or holds too little
     """
 
     error: str
@@ -380,7 +381,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase is delivered.
 
     token          the text of the new credit token that it bought; None if it bought none
-    redelivered    the payment had settled earlier, and its answer is sent again
+    redelivered    whether the payment had settled earlier, and its answer is sent again
     """
 
     payment: Payment
@@ -446,7 +447,7 @@ def not_begun(why: Objection) -> Outcome:
 
 
 def not_simulated(trial: Failing) -> Outcome:
-    """Return the outcome of a payment that would fail now, by the party at fault."""
+    """Return the outcome of a payment that would fail now; it depends on the party at fault."""
     match trial:
         case TreasuryUnusable():
             return Unavailable(Obstacle.TREASURY)

@@ -1,4 +1,4 @@
-"""The price of the payment token, cached for a minute, and the token's own market."""
+"""Caches the price of the payment token for a minute, and computes the token's own market."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -209,7 +209,8 @@ def market_of(  # noqa: PLR0913 - one argument for each part
     """
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0
-    # Anyone can make the last trade of one minute, at any price, but not those of most minutes.
+    # Anyone can make the last trade of one minute, at any price, but not the last trades of most
+    # minutes.
     sol_closes = [each.close for each in minutes_of(sol)[-TWAP_MINUTES:]]
     sol_usd = median(sol_closes) if sol_closes else 0.0
     return TokenMarket(

@@ -90,10 +90,10 @@ class MarketPrice:
 
 class _Pyth(msgspec.Struct, frozen=True):
     class Parsed(msgspec.Struct, frozen=True):
-        """The price of one price id."""
+        """The price of one feed."""
 
         class Price(msgspec.Struct, frozen=True):
-            """The price *price* x 10^*expo* of *publish_time*, in Unix seconds."""
+            """The price at *publish_time* (Unix seconds): *price* x 10^*expo*."""
 
             price: Annotated[str, msgspec.Meta(max_length=FIGURE_LENGTH_MAX)]
             expo: int
@@ -135,7 +135,7 @@ class FeedPrice:
 
 
 def _reading(body: bytes) -> FeedReading | None:
-    """Return the reading of a feed of one price; None if *body* is invalid."""
+    """Return the price in *body*; None if there are several, or its exponent is too large."""
     parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
@@ -145,13 +145,13 @@ def _reading(body: bytes) -> FeedReading | None:
 
 
 class SolPrice:
-    """A SolSource that reads SOL's own market, as tracked here."""
+    """A SolSource that reads SOL's own market, as this service tracks it."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
 
     async def read(self, now: UnixMs) -> Decimal | None:
-        """Return the last price if it is at most an hour old."""
+        """Return the last price; None if it is more than an hour old, or unknown."""
         try:
             async with asyncio.timeout(READ_S):
                 loaded = await self._reader.load(WSOL)
@@ -167,7 +167,7 @@ class SolPrice:
 class TrueClock:
     """A price source that has no price while the clock differs from the newest block's time.
 
-    Quotes expire by this clock.  A silent node is no reason for doubt.
+    Quotes expire by this clock.  If no node answers, the result of the last comparison counts.
     """
 
     def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
@@ -200,7 +200,8 @@ class TrueClock:
 class OwnChain:
     """A price source that has no price while payments settle on another chain than the log's.
 
-    A silent node is no reason for doubt, and neither is a log that names no chain.
+    If the node or the log does not answer, the result of the last comparison counts.  A log that
+    names no chain is accepted.
     """
 
     def __init__(self, source: PriceSource, chain: PaymentChain, reader: LogReader) -> None:
@@ -264,7 +265,7 @@ class UsableToken:
         return found
 
     async def _look(self) -> None:
-        """Check the chain; a silent node changes nothing."""
+        """Ask the chain whether the token is usable; if no node answers, keep the old result."""
         try:
             await self._chain.expect_usable(self._asset)
         except UnusablePaymentToken as trouble:
@@ -281,7 +282,7 @@ _AMOUNT: Final = slice(64, 72)
 
 
 class Vaults(NamedTuple):
-    """The two token accounts of a pool: for the token, and for the token it is traded for."""
+    """The two token accounts of a pool: one holds the token, one the token that is traded for."""
 
     base: Wallet
     quote: Wallet

@@ -30,7 +30,7 @@ SIDES_RATIO_MAX: Final = 2.0
 TRADE_AGE_S_MAX: Final = DAY_S
 LAG_S_MAX: Final = 60.0
 FEED_AGE_MS_MAX: Final = MINUTE_MS
-# USD per whole token: a price beyond these limits is not believed, nor computed exactly.
+# USD per whole token: a price outside these limits is refused, and no exact computation uses it.
 USD_MIN: Final = Decimal("1e-30")
 USD_MAX: Final = Decimal("1e30")
 MICRO: Final = 10**6  # micro-USD in a dollar
@@ -144,7 +144,7 @@ def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
 
 
 def is_jump(quote: Quote, previous: Quote) -> bool:
-    """Return whether the price moved faster than CHANGE_PER_MINUTE_MAX, compounded."""
+    """Return whether the price moved by more than CHANGE_PER_MINUTE_MAX a minute, compounded."""
     minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
     factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
     return not previous.usd / factor <= quote.usd <= previous.usd * factor
@@ -158,9 +158,10 @@ def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def twap(minutes: Sequence[Minute], now: UnixS) -> float:
-    """Return the mean price of the last TWAP_MINUTES, each close holding until the next trade.
+    """Return the time-weighted mean price of the last TWAP_MINUTES, from the closes of minutes.
 
-    For a younger token it is the mean over its life.
+    Each close counts until the next trade.  For a younger token, the mean begins at its first
+    trade.
     """
     total = 0.0
     weight = 0
@@ -201,7 +202,7 @@ BUNDLE_SHOWN_MAX: Final = 20
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of credits at a discount."""
+    """A number of credits that are sold together, at a discount."""
 
     credits: int
     discount_percent: int
@@ -239,7 +240,7 @@ def parse_bundle(text: str | None) -> Bundle:
 
 
 class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of a bundle at one quote, in atoms; the total is the unit price times the size."""
+    """The price of a bundle at one quote, in atoms; *price* is *per_credit* times the size."""
 
     per_credit: int
     price: int
@@ -248,7 +249,7 @@ class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
 def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
     """Return the fewest atoms of a token with *decimals* that are worth at least *usd* (>= 0).
 
-    Exact: the quotient is a fraction of integers, rounded up once.
+    The result is exact: a quotient of integers that is rounded up once.
     """
     atoms_per_token: int = 10**decimals
     exact = Fraction(usd) * atoms_per_token / Fraction(quote.usd)
@@ -258,7 +259,7 @@ def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
 def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
     """Return the value of *atoms* (>= 0) of a token with *decimals*, in micro-USD, <= WORTH_MAX.
 
-    Exact: a product of fractions, rounded half up once.
+    The result is exact: a product of fractions that is rounded half up once.
     """
     worth = Fraction(atoms) * Fraction(quote.usd) * MICRO / 10**decimals
     return min(int(worth + Fraction(1, 2)), WORTH_MAX)

@@ -3,15 +3,16 @@
 Redelivery keys.  Everyone can read a payment on chain, so its sender proves ownership by a secret
 key, chosen by the client or by us.  The token that the payment buys is derived from the key, so
 that neither the database, nor our secret, nor the chain alone reveals the token.  A key can be
-checked without a row, after a restore: our keys carry a MAC of their payment, and the quote's nonce
-names a client's key that was sent when the client asked for the quote.
+checked without a row, after a restore: our keys carry a MAC of their payment, and if the client
+sent its key when it requested the quote, the quote's nonce is a keyed hash of that key.
 
 The reconciler never broadcasts, because the buyer may have given up and paid in another way: a
 payment is broadcast again only if its buyer sends it again.  It can run in any number of processes,
-beside the handler of the same payment.
+at the same time as the handler of the same payment.
 
-Lost payments.  Only we can have sent a lost payment, because it needs our signature.  A quote
-counts at any age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued
+Lost payments.  A payment is lost if it is on chain and has no row.  Only we can have sent it,
+because it needs our signature.  A quote counts at any age.  The key or the payer's wallet proves
+whose payment it is.  A purchase is issued
 only once, and only if no fork can undo the payment; the payment gets a row like any other.
 
 Recent blockhashes.  A buyer that signs with the blockhash of a 402 needs no Solana node.  A
@@ -124,8 +125,8 @@ class Secrets:
     def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
         """Return the sets of keys whose signatures are accepted at *now*, the signing set first.
 
-        Newer sets count, too, because another process may already sign with them by its clock, and
-        sets that were replaced less than OVERLAP_MS ago.
+        Newer sets are accepted, because the clock of another process may be ahead.  Sets that were
+        replaced less than OVERLAP_MS ago are accepted, because their signatures are still in use.
         """
         signing = self.at(now)
         every = self.all()
@@ -138,7 +139,7 @@ class Secrets:
         return (signing, *every[:at], *replaced)
 
     def key_hash(self, key: str, payer: Wallet) -> credentials.CredentialHash:
-        """Return the stored form of a redelivery key, which differs between payers."""
+        """Return the hash of a redelivery key of *payer*; only this hash is stored."""
         return credentials.CredentialHash(
             hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256")
         )
@@ -148,7 +149,7 @@ class Secrets:
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
-        """Return a key for a client that sent none; *drawn* is GENERATED_KEY_BYTES long."""
+        """Return a key for a client that sent none; *drawn* is GENERATED_KEY_BYTES random bytes."""
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
@@ -162,7 +163,7 @@ class Secrets:
         return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))
 
     def nonce(self, key: str) -> bytes:
-        """Return the nonce of a quote for the holder of *key*, which does not reveal the key."""
+        """Return the nonce of a quote for the holder of *key*; it does not reveal the key."""
         return hmac.digest(self.redeem, b"nonce\n" + key.encode(), "sha256")[:NONCE_BYTES]
 
     def _key_mac(self, message_hash: MessageHash, drawn: bytes) -> bytes:
@@ -177,7 +178,7 @@ class Secrets:
     def token_of(
         self, message_hash: MessageHash, key: str, token_hash: credentials.CredentialHash
     ) -> credentials.CreditToken | None:
-        """Return the credit token with *token_hash*, derived with one set of `all`; or None."""
+        """Return the credit token with *token_hash* if a set of `all` derives it, else None."""
         for each in self.all():
             token = each.credit_token(message_hash, key)
             if credentials.hash_credential(token, pepper=self.pepper) == token_hash:
@@ -230,8 +231,8 @@ class Reconciler:
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
         """Issue payments among *arrived* (<= BATCH) that are not issued yet; return all of ours.
 
-        This finds payments that other checks have missed, such as one that a node has declared
-        dead.
+        This finds payments that other checks have missed, for example because a node did not find
+        a payment that had landed.
         """
         ours = await self.store.find_signatures(arrived)
         late = [each for each in ours if each.state is not State.ISSUED]
@@ -241,7 +242,7 @@ class Reconciler:
         return await self.store.find_signatures(arrived)
 
     async def look_at(self, signatures: Sequence[Signature]) -> None:
-        """Check these payments (<= BATCH) now, even if another process leases them."""
+        """Check payments (<= BATCH) now, even if another process leases them."""
         await self._examine(await self.store.find_signatures(signatures))
 
     async def _examine(self, payments: Sequence[Payment]) -> None:
@@ -330,8 +331,8 @@ async def look(
 def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
     """Return whether a payment that is refused now may have landed.
 
-    If a node knows the blockhash, it reports a payment that is already on chain before other
-    errors.
+    A node that knows the blockhash reports that a payment is already on chain before it reports
+    other errors.
     """
     return isinstance(trial, ports.UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 
@@ -350,7 +351,7 @@ def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bo
 
 YOUNG_BLOCKS: Final = BLOCKHASH_BLOCKS // 5  # age limit of offered blockhashes, in blocks
 REFRESH_SLOTS: Final = 20  # slots between two requests: few enough that one request can fail
-KEPT: Final = 64  # blockhashes that are remembered: more than are read while one is valid
+KEPT: Final = 64  # blockhashes that are remembered; fewer are requested while one is valid
 
 
 class _Named(NamedTuple):
@@ -415,5 +416,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Return whether the newest blockhash was first seen recently; stalled nodes repeat it."""
+        """Return whether the newest blockhash was first seen recently; stalled nodes repeat one."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

@@ -37,7 +37,7 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
 
     amount          atoms of *asset* that the quote demands
     paid            atoms of *asset* that arrived; 0 until then
-    asset           the mint; None: begun before several tokens were accepted
+    asset           the mint; None: the payment began before several tokens were accepted
     credit_count    credits that it bought; 0: it bought an answer
     hint            last eight characters of the credit token that it bought or topped up; "" if
                     there is none
@@ -76,7 +76,7 @@ class KeptOrphan(Orphan, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A search for payments, which matches if any field does.
+    """A search for payments and orphans that match any of the fields.
 
     hint    the last eight characters of a credit token
     limit   the most payments to find, and the most orphans
@@ -114,7 +114,7 @@ class Finding(StrEnum):
     TAKEN_BACK = "taken_back"
     UNDERPAID = "underpaid"
     LOST_ROW = "lost_row"  # a payment to us is on chain, but not in this store
-    NO_QUOTE = "no_quote"  # an orphan without a quote of ours
+    NO_QUOTE = "no_quote"  # an orphan without a quote of this service
     SETTLED_BY_HAND = "settled_by_hand"
     NOT_OURS = "not_ours"
     NOT_FINAL = "not_final"
@@ -137,7 +137,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction as reported by the node.
 
-    bought    the purchase in its quote; None without a quote of ours, or if a row exists
+    bought    the purchase in its quote; None: it has no quote of this service, or has a row
     """
 
     sighting: Sighting

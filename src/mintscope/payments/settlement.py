@@ -58,7 +58,7 @@ class RpcTreasury:
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return a page of arrivals after *after* and before *before*, newest first."""
+        """Return the newest page of arrivals after *after* and before *before*; None: no bound."""
         treasury = str(self._terms_of(asset).treasury)
         page = await self._node.arrivals(treasury, after, before)
         return Arrivals(
@@ -68,7 +68,7 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return, for each signature, whether we signed and were paid; None if this is unknown."""
+        """Return, for each signature, whether we signed it and it paid us; None: unknown."""
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )
@@ -106,7 +106,7 @@ class RpcTreasury:
         return next(each for each in self._terms if asset in {None, each.asset})
 
     def _received(self, found: ConfirmedTransaction) -> int:
-        """Return the atoms that arrived, which must be of one token only.
+        """Return the atoms that arrived; they must be of one token only.
 
         Raises    ValueError for invalid amounts, and for several tokens
         """
@@ -120,7 +120,7 @@ class RpcTreasury:
 
 
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
-    """Return *answers*, with *or_else* in place of each failed one.
+    """Return *answers*, with *or_else* in place of each ChainUnavailable.
 
     Raises    ChainUnavailable if all have failed, and any error of another kind
     """
@@ -141,8 +141,8 @@ MARK_SLOTS: Final = 100  # slots over which a node's pace is measured; fewer are
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
 SLOT_S_UNKNOWN: Final = 0.1  # assumed in the first seconds if the node has no samples
-TRIES: Final = 8  # simulations, one per slot, while the node does not know the blockhash
-# How the text of an error of the third instruction, which is the transfer, begins.
+TRIES: Final = 8  # the most simulations, one per slot, while the node does not know the blockhash
+# The beginning of the chain's error if the third instruction, the transfer, fails.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
@@ -284,7 +284,7 @@ class RpcSettlement(RpcTreasury):
         """Retry once per slot, until the node has passed the newest slot known at the start.
 
         A blockhash is older than the payment that names it.  So a node that has reached the slot at
-        which the payment came, and still does not know the blockhash, never will.
+        which the payment came, and does not know the blockhash yet, will never know it.
         """
         named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
         seen_slot = self._seen.absolute_slot if self._is_seen_lately() else 0
@@ -303,7 +303,7 @@ class RpcSettlement(RpcTreasury):
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> ports.Rejected | ports.TreasuryUnusable:
-        """Return the outcome of a failed transfer, by its cause: the payer's account or ours."""
+        """Return the outcome of a failed transfer: the payer's account or ours caused it."""
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):
@@ -333,7 +333,7 @@ class RpcSettlement(RpcTreasury):
         return found
 
     def _is_seen_lately(self) -> bool:
-        """Return whether the highest tip was seen within the lifetime of a blockhash."""
+        """Return whether the highest tip was seen less than the lifetime of a blockhash ago."""
         return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
     async def broadcast(self, signed: Signed) -> None:
@@ -363,9 +363,10 @@ class RpcSettlement(RpcTreasury):
             )
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Read the height, then search the whole history, so that absence is evidence.
+        """Search the whole history for *signatures*; return the results in the same order.
 
-        The two requests may reach two nodes: absence at a lagging node proves nothing.
+        The height is read before the search, so that absence is evidence.  The two requests may
+        reach two nodes: absence at a lagging node proves nothing.
         """
         if len(signatures) > STATUSES_MAX:
             raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")
@@ -462,7 +463,7 @@ class RpcSettlement(RpcTreasury):
     async def _measure(
         self, signature: Signature, *, is_final: bool
     ) -> Landed | Reverted | UnreadablePayment | None:
-        """Read the confirmed transaction and its amount; None if it is not available yet."""
+        """Return the outcome of a confirmed transaction; None if the node does not have it yet."""
         try:
             found = await self._node.transaction(signature)
         except ports.Unintelligible as trouble:

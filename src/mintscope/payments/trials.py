@@ -25,7 +25,7 @@ NETWORK_PARTS: Final = 10  # parts of all trials; one network can use one part
 NETWORK_COUNT_MIN: Final = 10
 BUYER_TRIALS: Final = 3  # trials in an hour of a wallet or an address that has paid
 NETWORK_TRIALS: Final = 2  # trials in an hour of a network whose clients have not paid
-REGION_TRIALS: Final = 20  # trials in an hour of all networks that one holder may have
+REGION_TRIALS: Final = 20  # trials in an hour of all networks that may be of one provider
 ALL: Final = "all"
 
 Windows = Sequence[tuple[Limiter, LimitKey]]
@@ -64,7 +64,7 @@ def networks_of(address: str) -> Networks:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A trial that was allowed, which counts until it is given back."""
+    """An allowed trial; it counts until `give_back` is called."""
 
     windows: Windows
 

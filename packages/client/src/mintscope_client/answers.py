@@ -1,4 +1,4 @@
-"""Decoding of responses of a seller, which may contain any bytes, as far as a buyer needs them."""
+"""Decodes the parts of a seller's responses that a buyer needs; they may contain any bytes."""
 
 from typing import Any, Final
 

@@ -57,8 +57,8 @@ class PaymentAuth(PayingAuth):
 
     Every request has an `Idempotency-Key`.  A repeated request with the same key sends the same
     payment, so it is never paid for twice.  A payment is forgotten when its purchase has arrived,
-    or when the chain proves that the payment can no longer land: then the wallet may spend its
-    amount again.  The seller's statement is no proof.
+    or when the chain proves that the payment can no longer land; then the wallet may spend the
+    amount again.  A statement of the seller is no proof.
 
     rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
                of payments; None: a payment counts as spent even if no purchase arrives
@@ -107,7 +107,7 @@ class PaymentAuth(PayingAuth):
         self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
-        """Sign and record a payment for the offer in *demand*; return it, not sent yet."""
+        """Sign and record a payment for the offer in *demand*; return it without sending it."""
         if self._journal.is_full:
             yield from self._bury(list(self._journal))
         try:

@@ -15,8 +15,8 @@ class CreditBudget:
     """Limits of the credits that one call, and all calls together, may cost; thread-safe.
 
     credits_per_call   the most credits that one call may cost; None: no such limit
-    credits_in_all     the most credits that all calls together may cost during the life of this
-                       object; None: no such limit
+    credits_in_all     the most credits that all calls with this object may cost together; None: no
+                       such limit
     spent              the credits of all calls that have succeeded or may have succeeded
     """
 

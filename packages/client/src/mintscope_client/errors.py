@@ -86,7 +86,7 @@ class RefusedError(ClientError):
 
     status          HTTP status
     code            the code of the error: an `ErrorCode`, or a code of a newer service
-    request_id      identifies the request for the operator
+    request_id      the identifier of the request, for the operator
     retry_after_s   seconds to wait before a retry; None if the service names none
     key             the key of a sent payment that may still land: repeat the call with this key to
                     send the payment again. None: there is no such payment
@@ -182,7 +182,7 @@ class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
 
 
 class ConflictError(RefusedError):
-    """The call contradicts an earlier one."""
+    """The call contradicts an earlier call."""
 
 
 class PaymentUsedError(ConflictError, code=ErrorCode.PAYMENT_ALREADY_USED):
@@ -241,7 +241,7 @@ class OverBudgetError(ClientError):
 
 
 class PendingError(ClientError):
-    """A payment was sent and its outcome is still unknown; *key* continues it later."""
+    """A payment was sent and its outcome is still unknown; a call with *key* continues it."""
 
     def __init__(self, key: str) -> None:
         super().__init__("the payment is still pending; its key redeems it")

@@ -149,7 +149,7 @@ class Journal:
             self._unlink(self._finished.pop())
 
     def close(self) -> None:
-        """Close the files, which leaves the remaining payments to the next process."""
+        """Close the files; the next process can then claim the remaining payments."""
         while self._files:
             os.close(self._files.popitem()[1])
 
@@ -211,7 +211,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Open and lock the file at *path*; None if it is missing, or another process locks it."""
+    """Return the open, locked file at *path*; None if it is missing, or another process has it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -29,7 +29,7 @@ PAGES_MAX: Final = 20
 
 
 class PaymentFate(Enum):
-    """The outcome of a payment that the chain proves."""
+    """The outcome of a payment, as the chain proves it."""
 
     OPEN = auto()  # the chain proves nothing: the payment may still land
     PAID = auto()  # the payment landed, and is final
@@ -44,7 +44,7 @@ class NodeSilent(Exception):
 class Recent:
     """A blockhash to sign with, and the last block height at which it is valid.
 
-    slot    a slot that was confirmed before; slot and height are 0 if unknown
+    slot    a slot that was confirmed before signing; slot and height are 0 if unknown
     """
 
     blockhash: str
@@ -94,14 +94,14 @@ _ANSWERED: Final = msgspec.json.Decoder(_Answered)
 
 
 def latest(url: str) -> Dialogue[Recent]:
-    """Ask the node at *url* for a recent blockhash.  Raises NodeSilent."""
+    """Return a recent blockhash from the node at *url*.  Raises NodeSilent."""
     found = yield from _ask(url, "getLatestBlockhash", {"commitment": CONFIRMED}, kind=_Latest)
     value = found.value
     return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
 
 
 def last_height(url: str) -> Dialogue[int]:
-    """Return the last block height at which a transaction that was signed before can land.
+    """Return the last block height at which a transaction that is already signed can land.
 
     It is 150 blocks after the newest block of the node; `fates` adds a margin for nodes that are
     ahead. Raises NodeSilent.
@@ -113,8 +113,9 @@ def last_height(url: str) -> Dialogue[int]:
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
     """Return the fate of each of the payments *sent*, by key; OPEN if nothing is proven.
 
-    The finalized height is read first.  A payment whose last valid height is below it, and that is
-    missing from the finalized history of a node at that height or above, can no longer land.
+    The finalized height is read first.  A payment can no longer land if its last valid height is
+    more than NODES_APART_BLOCKS below that height, and if it is missing from the finalized history
+    of a node at that height or above.
     """
     by_source: defaultdict[str, list[Sent]] = defaultdict(list)
     for each in sent:

@@ -18,7 +18,7 @@ class AnswerTooLarge(httpx.ReadError):
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
-    Requests ask for answers without compression, because httpx decompresses without a limit. Raises
+    Requests demand answers without compression, because httpx decompresses without a limit. Raises
     AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
     """
 

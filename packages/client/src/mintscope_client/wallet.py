@@ -75,7 +75,7 @@ class SpendLimit:
     """The limits of one payment and of all payments together; thread-safe.
 
     atoms_per_payment   the most atoms of one payment
-    atoms_in_all        the most atoms of all payments together during the life of this object
+    atoms_in_all        the most atoms of all payments with this object together
     spent               the atoms of all signed payments that have landed or can still land
     """
 
@@ -246,7 +246,7 @@ def amount_of(offer: PaymentRequirements) -> int:
 
 
 def memo_of(offer: PaymentRequirements) -> str:
-    """Return the memo that *offer* asks for, or a random one if it asks for none.
+    """Return the memo that *offer* demands, or a random memo if it demands none.
 
     The memo identifies the payment on chain, so it must be plain text.
     Raises    WillNotPay

@@ -59,7 +59,7 @@ def address(*parts: object) -> str:
 
 
 def text(data: bytes) -> str:
-    """Return *data* as base58, up to the length of a signature with the native encoder."""
+    """Return *data* as base58; up to the length of a signature, use the native encoder."""
     return b58encode(data).decode() if len(data) <= SHORT_MAX else _in_steps(data)
 
 

@@ -23,7 +23,7 @@ class SlotPace(NamedTuple):
     confirm    from a block until it is `confirmed`
     finalize   from a block until it is `finalized`
     finality   the requested time from a block until it is `finalized`: it decides `is_alpenglow`.
-               `finalize` is the same time, but at least two slots
+               `finalize` is the same time, but at least two slots; one slot if it is 0
     """
 
     slot: int = SLOT_MS

@@ -1,10 +1,10 @@
 """The devchain: a seeded market that makes blocks.
 
 The history is created at the start and rendered on demand: a block an hour, then every 15, 5 and 1
-minutes up to the present, so that each timeframe has 200 candles.  After it, blocks are one slot
+minutes up to the present, so that each timeframe has 200 candles.  After that, blocks are one slot
 apart.
 
-Memory   bounded by *kept_blocks*; rendered blocks are not kept
+Memory   bounded by *kept_blocks*; rendered blocks are not stored
 Order    depends only on the seed, the start and the calls
 """
 
@@ -79,7 +79,7 @@ class Devchain:
         pace = slot_pace(slot_ms, finality_ms)
         self._slot_ms = slot_ms
         self.blockstore = Blockstore(kept_blocks, pace)
-        # This clock stands still: until another one is set, a sent transaction is due in the next
+        # This clock stands still: until another clock is set, a sent transaction is due in the next
         # block.
         self.vm = Vm(
             clock=ManualClock(now),
@@ -110,7 +110,7 @@ class Devchain:
     def tick(self, now: UnixMs | None = None) -> Slot:
         """Make the next block, with the time *now*; leaders may skip slots before it.
 
-        None: the time is one slot after the last block, and later by each skipped slot.
+        None: the time is one slot after the last block, plus one slot for each skipped slot.
         """
         depth = self.vm.fork_depth()
         if depth:
@@ -152,7 +152,7 @@ class Devchain:
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return the error and keys of each transaction in *block*."""
+        """Return the error and keys of each transaction of the market in *block*."""
         return [named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:

@@ -1,7 +1,7 @@
 """The getBlock form of a transaction.
 
-It converts the instructions of a transaction into keys and indexes, balances before and after,
-logs, and flat lists of inner instructions.
+This module converts the instructions of a transaction into keys and indexes, balances before and
+after, logs, and flat lists of inner instructions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

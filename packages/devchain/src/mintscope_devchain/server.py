@@ -65,7 +65,7 @@ def answering(calls: Calls, faults: Faults) -> Starlette:
 class RpcRoute:
     """Reads bodies and writes answers.
 
-    A batch has the first fault among its calls, and the longest latency of them.
+    A batch has the first fault among its calls, and the longest latency of its calls.
     """
 
     def __init__(self, calls: Calls, faults: Faults) -> None:

@@ -53,7 +53,7 @@ class Invocation(NamedTuple):
 class Submission(NamedTuple):
     """The properties of a transaction other than its instructions.
 
-    version      None for a legacy transaction
+    version      the version of the transaction; None: it is a legacy transaction
     uses_table   whether its pools and mints are in a lookup table
     failed_at    the index of the instruction that fails, so that only the fee is paid; None: none
                  fails

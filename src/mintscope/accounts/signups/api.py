@@ -412,7 +412,7 @@ class AccountRoutes:
         returned again for ten minutes.
         """
         # The secret is checked first, in the same time for every address; then the limit counts;
-        # then the outcome is returned.  Neither the time nor a refusal tells a stranger whether an
+        # then the outcome is returned.  Neither the time nor a refusal shows a stranger whether an
         # address has an application.
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)

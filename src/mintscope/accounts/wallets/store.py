@@ -174,7 +174,7 @@ class SqlCreditRows:
         return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
-        """Return how many credits spent in a day cause an e-mail; None: no e-mail."""
+        """Return the spent credits of a day that cause an e-mail; None: no e-mail."""
         row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
         return None if row is None else int(row[0])
 

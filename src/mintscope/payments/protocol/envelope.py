@@ -127,7 +127,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
 
-_KIND_PARTS: Final = 3  # parts of the path of a kind, with the empty part before the first slash
+_KIND_PARTS: Final = 3  # parts of the path of a kind, and the empty part before the first slash
 MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
@@ -215,7 +215,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     amount           the atoms to pay, neither more nor fewer
     memo             the signed quote that the payment must carry (`memo`)
     max_timeout_s    seconds within which a payment signed now can still land, at most HELD_OPEN_S
-    recent           a blockhash for signing; None: the buyer asks a node for one
+    recent           a blockhash for signing; None: the buyer requests one from a node
     """
 
     terms: Terms
@@ -247,8 +247,8 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 class Envelope:
     """A transaction in canonical form, with two signatures and distinct accounts.
 
-    The place of the first signature is left for us, and anyone can change it, so
-    the message alone, not the whole transaction, identifies a payment.
+    The place of the first signature is reserved for ours, and anyone can change its bytes.  So
+    a payment is identified by its message alone, not by the whole transaction.
     """
 
     message: Message | MessageV0
@@ -292,7 +292,7 @@ class Envelope:
         return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
 
     def sign(self, fee_payer: Keypair) -> Signed:
-        """Add our signature; the same message always gets the same one.
+        """Add our signature; the same message always gets the same signature.
 
         Raises    ValueError if another wallet would pay the fee
         """
@@ -309,8 +309,9 @@ class Envelope:
 def find_version(transaction: bytes) -> int | None:
     """Return the version of *transaction*; None if it has none or is not a transaction.
 
-    Version 0 begins with its signatures, later ones begin with their message (SIMD-0385); a
-    message begins with 0x80 and its version.  No packet has room for 128 signatures.
+    A transaction of version 0 begins with its signatures, one of a later version with its message
+    (SIMD-0385).  The first byte of a message is 0x80 plus its version.  No packet has room for 128
+    signatures.
     """
     if transaction[:1] >= VERSIONED:
         return transaction[0] - VERSIONED[0]
@@ -342,7 +343,7 @@ def _open(transaction: bytes) -> Envelope | Refused:
     if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:
         return Refused(RefusalReason.SIGNERS)
     if getattr(message, "address_table_lookups", ()):
-        return Refused(RefusalReason.LOOKUP_TABLES)  # their accounts are not in the bytes
+        return Refused(RefusalReason.LOOKUP_TABLES)  # the accounts of tables are not in the bytes
     envelope = Envelope(message, parsed.signatures[PAYER_AT])
     return envelope if _is_sound(envelope) else Refused(RefusalReason.ACCOUNTS)
 

@@ -92,7 +92,7 @@ class Presented:
     transaction    the bytes that the payer signed
     amount         the atoms that it pays
     identifier     the sender's secret name for this payment; None if it has none
-    quote          `extra.memo` of the paid requirement; None if it has not the form of our quotes
+    quote          `extra.memo` of the paid requirement; None if it does not have the form of ours
     """
 
     transaction: bytes
@@ -172,7 +172,7 @@ def encode_required(
 
     origin    from the configuration, such as `https://api.example`
     more      further extensions
-    is_bare   leave out all extensions, because the answer also has MPP challenges
+    is_bare   whether to leave out all extensions, because the answer also has MPP challenges
     """
     is_short = is_bare or len(requirements) > 1
     adverts = {} if advert is None else {BAZAAR: advert.bazaar}
@@ -243,7 +243,7 @@ def encode_refused(
 ) -> str:
     """Return PAYMENT-RESPONSE for a refused payment; *signature* may be empty.
 
-    `errorReason` is our code of *reason*, `errorMessage` that of x402.
+    `errorReason` is our code of *reason*, `errorMessage` is the code of x402.
     """
     return _encode(
         SettleResponse(
@@ -287,7 +287,7 @@ def _quote(extra: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _identifier(extensions: dict[str, object] | None) -> str | None:
-    """Return the id in the payment-identifier extension, or None if it has none."""
+    """Return the id in the payment-identifier extension; None if there is none."""
     extension = (extensions or {}).get(IDENTIFIER)
     if extension is None:
         return None

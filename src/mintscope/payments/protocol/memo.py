@@ -1,16 +1,18 @@
 """Memo of a payment (the quote), and checks of mints for payments.
 
-The quote: 32 ASCII characters in a payment on chain, which only we can write.
+The quote is the memo of a payment on chain.  It has 32 ASCII characters, and only we can write it.
+It is the base64url of:
 
     1 byte    version
     4 bytes   expiry, Unix seconds, big-endian
     8 bytes   nonce, so that two equal purchases are two transactions; it is a keyed hash of the
               redelivery key if the client sent one with its request
-    6 bytes   of the HMAC-SHA-256 over all of these and the kind of the resource
-    5 bytes   of the HMAC-SHA-256 over the same with the resource in place of its kind
+    6 bytes   of the HMAC-SHA-256 over all of these, the kind of the resource, the amount, the
+              network, the asset and the payee
+    5 bytes   of the HMAC-SHA-256 over the same, but with the resource in place of its kind
 
-as base64url.  The kind shows the value of a payment on chain even if its resource can no longer
-be found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
+The MAC with the kind proves what a payment on chain bought even if its resource can no longer be
+found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
 
 A quote needs no storage: every replica with the key accepts it, even if the price has changed or
 the price feed is down.  It holds no secret, because the chain is public.
@@ -97,7 +99,7 @@ def find_flaw(  # noqa: PLR0913  as above
         quote = urlsafe_b64decode(memo)
     except ValueError:
         return Flaw.FORGED
-    if urlsafe_b64encode(quote) != memo:  # accept one spelling only
+    if urlsafe_b64encode(quote) != memo:  # accept only the canonical spelling
         return Flaw.FORGED
     head = quote[:_MAC_AT]
     mac = quote[_MAC_AT:]
@@ -133,7 +135,10 @@ def nonce_of(memo: bytes) -> bytes:
 def _macs(
     key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
 ) -> bytes:
-    """Return the MACs that must follow *head*, as far as *resource* determines them."""
+    """Return the MACs that must follow *head*: of the kind and of the resource.
+
+    If *resource* is a kind, only the MAC of the kind is returned.
+    """
     bound = [amount, terms.network, terms.asset, terms.pay_to]
     if head.startswith(_VERSION_WITHOUT_KIND):
         is_known = not isinstance(resource, ResourceKind)

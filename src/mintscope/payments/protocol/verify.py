@@ -1,6 +1,6 @@
 """The strict check of a payment, and the construction of a transaction that passes it.
 
-The check takes any bytes, and asks no node.  It expects these instructions:
+The check reads any bytes, and needs no node.  It expects these instructions:
 
     0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
            other way round
@@ -68,8 +68,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     fee_lamports     upper bound for our network fee
     quoted_at        the time of the quote
     nonce            the nonce of the quote
-    quote            the memo, or the quote that the client sent beside the transaction
-    is_bound         the quote is the memo of the transaction
+    quote            the memo, or the quote that the client sent outside the transaction
+    is_bound         whether the quote is the memo of the transaction
     """
 
     envelope: Envelope
@@ -89,7 +89,7 @@ class Asked:
 
     resource    if it is a kind, the payment may be for any resource of that kind
     now         None: a quote of any age counts
-    offered     the quote that the client sent beside the transaction; it counts if the transaction
+    offered     the quote that the client sent outside the transaction; it counts if the transaction
                 has no memo, or only a memo of the client's own
     """
 
@@ -109,7 +109,7 @@ class _Wrong(Exception):
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
-    """Check every rule that needs no node; check the signature last."""
+    """Return the verified payment, or why it is refused; check the signature last."""
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
@@ -258,7 +258,7 @@ def _program(envelope: Envelope, instruction: CompiledInstruction) -> Pubkey:
     return envelope.accounts[instruction.program_id_index]
 
 
-COMPUTE_UNITS: Final = 60_000  # enough for the transfer and a memo of 32 bytes in either program
+COMPUTE_UNITS: Final = 60_000  # enough for a transfer by either token program, and a 32-byte memo
 MICRO_LAMPORTS: Final = 1
 TRANSFER_CHECKED: Final = 12
 

@@ -1,12 +1,12 @@
 """Audit of the books in SQL.
 
-    journal    each entry continues the balance before it; balances, spends of keys, and rotated
-               and frozen credits are added up
-    closing    a month that has ended is closed with these sums; the next walks begin after it
+    journal    each entry continues the previous balance of its account; balances, spends of keys,
+               and rotated and frozen credits are added up
+    closing    a month that has ended is closed with these sums; later walks begin after it
     moves      credits that a user moved have left one account and reached the other
     payments   each issued payment has its entry
-    accounts   each balance equals the sums plus the entries of the journal since
-    keys       the spends of each API key in each month equal their sums, too
+    accounts   each balance equals the sums plus the later entries of the journal
+    keys       the stored spends of each API key in each month equal the sums, too
     months     the rows of each closed month are unchanged since it was closed
 
 Each statement reads a part of limited size, however old the books are: the sums are kept in tables
@@ -82,7 +82,7 @@ FIRST_AT: Final = "SELECT at FROM credit_entry WHERE id > ? ORDER BY id LIMIT 1"
 GO_TO: Final = "UPDATE audit_walk SET stage = ?, place = ?"
 FINISH: Final = "UPDATE audit_walk SET stage = 'finished', place = 0, finished_at = ?"
 
-# The last entry of the next part of the journal, before which no more entries can be inserted.
+# The last entry of the next part of the journal; no more entries can be inserted before it.
 UNTIL: Final = """
 SELECT max(id) FROM (
     SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next
@@ -157,7 +157,7 @@ OF_PAYMENTS: Final = {
     Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which=PART),
 }
 
-# Compares balances with the sums of the walk plus the journal after it, as of one moment.
+# Compares balances with the sums of the walk plus all later entries, as of one moment.
 OF_ACCOUNTS: Final = {
     Invariant.BALANCE_IS_SUM: f"""
 WITH since AS MATERIALIZED (
@@ -297,7 +297,7 @@ class Walk:
         )
 
     def step(self, now: UnixMs, *, begins: bool) -> Proven:
-        """Check the next part; if *begins*, start over after a finished check."""
+        """Check the next part; if *begins* and the last check has finished, start one."""
         last = closing.last_close(self._db)
         at = self._at()
         if at is None or (begins and at.stage == Stage.FINISHED):
@@ -352,7 +352,7 @@ class Walk:
     def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
         """Start to close *month*, whose entries have all been added up."""
         with self._db.transaction(beside=True):
-            if at.summed != at.entry:  # an older version read some parts, and kept fewer sums
+            if at.summed != at.entry:  # an older version read some parts, and stored fewer sums
                 self._begin(last, now)
             else:
                 self._db.execute(closing.GO_ON, (Stage.CLOSING, 0, last.hash, month))
@@ -375,7 +375,7 @@ class Walk:
         return []
 
     def _add_up(self, bounds: dict[str, int]) -> list[Violation]:
-        """Add up the next entries, before which no more entries can be inserted."""
+        """Check and add up the next entries; no more entries can be inserted before them."""
         with self._db.transaction(beside=True):
             if self._db.execute(ENTRY, (bounds["walk"],)).get != bounds["after"]:
                 return []  # another process has added them
@@ -408,7 +408,7 @@ class Walk:
         return found
 
     def _compare_month(self, at: At, now: UnixMs) -> list[Violation]:
-        """Compare the next keys of a closed month; after the last month, finish the check."""
+        """Compare the next API keys of a closed month; after the last month, finish the check."""
         if at.month:
             return self.months.compare_keys(at.of_month, Stage.MONTHS, Stage.MONTH_KEYS, at.hash)
         with self._db.transaction(beside=True):

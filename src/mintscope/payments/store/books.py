@@ -45,7 +45,8 @@ WALLETS: Final = '(SELECT wallet FROM linked_wallet WHERE "user" = ?1)'
 OLDER: Final = "(begun_at < ?2 OR (begun_at = ?2 AND signature < ?3))"
 ORDER: Final = "ORDER BY begun_at DESC, signature DESC LIMIT ?4"
 
-# The newest payments overall are among the newest of each kind, for which there is an index.
+# The newest payments of a customer are among the newest of each of three kinds; each kind has an
+# index.
 OF_CUSTOMER: Final = f"""
 WITH found (id) AS (
     SELECT id FROM (SELECT id FROM payment WHERE account IN {ACCOUNT} AND {OLDER} {ORDER}) AS bought
@@ -141,7 +142,7 @@ class OrphanTable:
 
 T = TypeVar("T")
 
-AUDIT_S: Final = 60.0  # time limit of a statement: no request waits for it
+AUDIT_S: Final = 60.0  # time limit of a statement; no request waits for the result
 DOUBT_MS_MIN: Final = MINUTE_MS  # the shortest time between two checks of a doubt
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
@@ -162,7 +163,8 @@ SELECT signature FROM doubt JOIN payment USING (signature)
    AND state = 'issued' AND final = 0
 """,
 }
-# Each statement selects such rows of entries after :after; the walk in audit.py checks the rest.
+# Each statement selects such rows of entries after :after; the walk in audit.py checks earlier
+# entries.
 CHECKS_OF_NEW: Final = {
     Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
     Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
@@ -188,7 +190,7 @@ SELECT signature FROM payment
  ORDER BY resolved_at LIMIT ?
 """
 
-# The time until the next check of a doubt is the time that it has lasted, within the limits.
+# The time until the next check of a doubt is the age of the doubt, within the limits.
 DOUBT: Final = f"""
 INSERT INTO doubt (signature, kind, first_at, last_at, looks, look_at)
 VALUES (?1, ?2, ?3, ?3, 1, ?3 + {DOUBT_MS_MIN})
@@ -256,7 +258,7 @@ class SqlPaymentBooks:
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of closed months more than *kept_months* old; return if more may remain."""
+        """Delete spends of closed months over *kept_months* old; return whether more may remain."""
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
@@ -352,11 +354,11 @@ class SqlPaymentBooks:
     async def newest(
         self, state: State | None, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments older than *before*, newest first, in *state* if given."""
+        """Return up to *limit* payments in *state* (None: any) before *before*, newest first."""
         return await self._run(lambda: purchases.newest(self._db, state, before, limit))
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
-        """Return the takings of issued payments begun at *since* or later, newest first."""
+        """Return the takings of issued payments that began at *since* or later, newest first."""
         return await self._run(lambda: purchases.takings(self._db, since))
 
     async def of_customer(
@@ -389,7 +391,7 @@ class SqlPaymentBooks:
         )
 
     async def close(self) -> None:
-        """Close the database once every job has ended: the thread of a cancelled job continues."""
+        """Close the database after every job has ended; a cancelled job continues in its thread."""
         await self._end_running()
         self._db.close()
 
@@ -493,7 +495,7 @@ class SqlHourRows:
         self._db = db
 
     def add(self, hour: int, values: Mapping[Series, int]) -> None:
-        """Add *values* to the hour's figures; keep the highest of LAG_MS and the last of FUND."""
+        """Add *values* to the hour's figures; keep the highest LAG_MS and the newest FUND."""
         for series, value in sorted(values.items()):
             self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
 

@@ -206,7 +206,7 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | Acknowledged | ports.KeyTaken:
-        """Store and issue a payment whose landing is final, unless an operator has settled it."""
+        """Store and issue a payment that has finally landed, unless an operator has settled it."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
@@ -338,7 +338,7 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with the most credits, all of them bought by *wallet*, or None."""
+        """Return the largest account with only credits bought by *wallet*; None: there is none."""
         return await self._look(lambda table: table.purchase.find_credits(wallet))
 
     async def rotate(

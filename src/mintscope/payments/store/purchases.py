@@ -24,8 +24,8 @@ FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 ENTER: Final = ADD + "RETURNING id"
 
 # Follows the credits of an account through its rotations since the time ?2.  A top-up of a token
-# that was rotated earlier stays with that token, because a thief may have rotated it.  A purchase
-# for an agent goes to the person who has claimed the agent.
+# that was rotated earlier stays with that token, because a thief may have rotated the token.
+# A purchase for an agent goes to the person who has claimed the agent.
 SUCCESSOR: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -142,7 +142,7 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with the most credits, all of them bought by *wallet*, or None."""
+        """Return the largest account with only credits bought by *wallet*; None: there is none."""
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
                 return CreditAccount(account)
@@ -276,7 +276,7 @@ SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note 
    AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
  ORDER BY found_at DESC, signature LIMIT ?
 """
-# The rows of tables from which none is deleted are counted by their highest number.
+# Two of these tables never lose a row, so their highest number is their number of rows.
 COUNTS: Final = """
 SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
        (SELECT coalesce(max(id), 0) FROM credit_account)
@@ -319,7 +319,7 @@ def search(db: Database, wanted: Wanted) -> Kept:
 def newest(
     db: Database, state: State | None, before: Place | None, limit: int
 ) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments older than *before*, newest first, in *state* if given."""
+    """Return up to *limit* payments in *state* (None: any) before *before*, newest first."""
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
@@ -330,7 +330,7 @@ def newest(
 
 
 def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
-    """Return the takings of issued payments begun at *since* or later, newest first."""
+    """Return the takings of issued payments that began at *since* or later, newest first."""
     return [Takings(*row) for row in db.execute(TAKINGS, (since,))]
 
 
@@ -402,7 +402,7 @@ CONDUCT_OF_PAYER: Final = _CONDUCT.format(
 )
 CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", reverted_today="0", **_LIMITS)
 
-# The fees at risk of all payers, and the part of payers that have bought too little.
+# The fees at risk of all payers, and the part of them from payers that bought too little.
 _SALES_OF: Final = """
 FROM payment AS sale
  WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2
@@ -480,7 +480,7 @@ class Budgets:
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:
-        """Reserve the fee from the fee payer's balance; return False if that is too low."""
+        """Reserve the fee from the fee payer's balance; return False if the balance is too low."""
         needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
         return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get

@@ -1,4 +1,4 @@
-"""Descriptors that make a call a method of every kind of client."""
+"""Descriptors: each turns a function that returns a call into a method of a client."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -97,7 +97,7 @@ class Method(Generic[Given, Data]):
 
 
 class PagedMethod(Generic[Given, PageData, Line]):
-    """The Method for a call with a paged result: its method fetches each page when it is read."""
+    """The Method for a call with a paged result; each page is requested when it is read."""
 
     def __init__(self, call: Callable[Given, PagedCall[PageData, Line]]) -> None:
         self._call = call

@@ -54,7 +54,7 @@ class Answered(Generic[Data]):
     data_age_ms     the age of the data, in milliseconds
     is_degraded     whether the data is older than the service's limit for live data
     is_idle         whether the data is live, but the token does not trade
-    request_id      identifies the request for the operator
+    request_id      the identifier of the request, for the operator
     receipt         the signed receipt of the payment for this call, a JWS; None: no such payment
     status          the HTTP status
     headers         all headers, by name in lower case

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The source of "now"."""
+    """A source of the current time, and of a monotonic time."""
 
     def now(self) -> int:
         """Return the wall time in Unix milliseconds; it may jump forward or back."""

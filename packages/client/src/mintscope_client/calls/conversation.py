@@ -30,7 +30,7 @@ KEY_BYTES: Final = 24
 PATIENCE_S: Final = 30.0
 # After these seconds the chain has proven the outcome: a blockhash is valid for 150 blocks, which
 # must become final; this assumes slots of less than about 0.9 s. If slots are slower, the wait ends
-# before that with a PendingError; nothing is lost, because the payment is stored and its key
+# earlier, with a PendingError; nothing is lost, because the payment is stored and its key
 # continues it.
 PAYMENT_PATIENCE_S: Final = 180.0
 RETRY_AFTER_S: Final = 2.0
@@ -89,7 +89,7 @@ class CallSession:
 
     origin       the origin of the service, such as https://api.example
     credential   a credit token or an API key; None: requests have no credential
-    payer        pays for purchases, and for all calls if there is no credential; None: nothing does
+    payer        pays for purchases, and for all calls if there is no credential; None: no payer
     patience_s   the most seconds between the first sending of a call and its last retry
     timeout_s    seconds to wait for each part of a response; at least PAID_TIMEOUT_S if a wallet
                  pays
@@ -109,7 +109,7 @@ class CallSession:
     pacing: Pacing = field(default_factory=Pacing)
 
     def payer_of(self, call: ApiCall[Data]) -> PayingAuth | None:
-        """Return the wallet that pays for *call*; None if none does."""
+        """Return the wallet that pays for *call*; None if no wallet pays."""
         by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
         return self.payer if by_wallet else None
 

@@ -31,10 +31,10 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
 
 def choose_library(library: Library | None = None) -> Library:
-    """Return the name of the library to use: *library*, if it is given.
+    """Return *library*; if it is None, return the name of a library that the program has imported.
 
-    Otherwise return a library that the program has imported, or else an installed one.
-    Raises ImportError if there is none.
+    If the program has imported none, return the name of an installed library.
+    Raises ImportError if the library, or every library, is missing.
     """
     if library is not None:
         import_module(library)

@@ -41,7 +41,7 @@ class Pacing:
 
     def __init__(self) -> None:
         self._limits: dict[str, str] = {}  # name of the limit, by endpoint
-        self._free_at_s: dict[str, float] = {}  # when it allows a request, by limit
+        self._free_at_s: dict[str, float] = {}  # time of the next allowed request, by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
         """Store the rate limit in a response of the endpoint *name*."""

@@ -22,7 +22,7 @@ def call_of(  # noqa: PLR0913 - the parts of a call
     query: tuple[tuple[str, str], ...] = (),
     takes_key: bool = False,
 ) -> ApiCall[Data]:
-    """Return a free call of *path*, whose answer has an envelope.
+    """Return a free call of *path*; its answer has an envelope.
 
     body    the fields of the JSON body; None: no body
     """
@@ -58,7 +58,7 @@ def segment(text: str) -> str:
 
 
 def query_of(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return *fields* without None as query text; `from_` is sent as `from`."""
+    """Return the *fields* that are not None as query text; `from_` is sent as `from`."""
     return tuple(
         (name.rstrip("_"), text_of(value)) for name, value in fields.items() if value is not None
     )

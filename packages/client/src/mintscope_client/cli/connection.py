@@ -90,7 +90,7 @@ TIMEFRAME: Final = typer.Option(
 
 
 def credential_of(file: Path | None) -> str | None:
-    """Return the credential in *file*, or in the environment if None.  Raises ValueError."""
+    """Return the credential in *file*; None: in the environment.  Raises ValueError."""
     if file is None:
         # A client has no other configuration: it reads no settings file.
         return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251

@@ -39,7 +39,7 @@ class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that replaces another key, which is valid until `before_ends_at`."""
+    """The key that replaces another key; the old key is valid until `before_ends_at`."""
 
     api_key: str
     key_id: int
@@ -84,7 +84,7 @@ class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and its limits; if *networks* is empty, it is accepted from any address."""
+    """A key and its limits; if *networks* is empty, the key is accepted from any address."""
 
     key_id: int
     month_credits_max: int | None
@@ -92,7 +92,7 @@ class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of credits moved into the account, and the numbers left on both sides."""
+    """The number of credits moved into the account, and those left there and on the token."""
 
     credits: int
     balance: int
@@ -121,7 +121,7 @@ class LinkedWallets(msgspec.Struct, frozen=True):
 
 
 class WalletPayment(msgspec.Struct, frozen=True, rename="camel"):
-    """A payment of a linked wallet; amounts in atoms of *asset*."""
+    """A payment of a linked wallet; amounts are in atoms of *asset*."""
 
     signature: str
     wallet: str
@@ -149,7 +149,7 @@ def me() -> ApiCall[KeyOwner]:
 
 
 def rotate_key(overlap: Literal["1h", "24h", "7d"] = "1h") -> ApiCall[RotatedKey]:
-    """Return the call that rotates this key; the old key is valid for *overlap* more."""
+    """Return the call that rotates this key; the old key stays valid for *overlap*."""
     body = {"overlap": overlap}
     return call_of("POST", "/v1/me/key/rotate", RotatedKey, body, takes_key=True)
 

@@ -44,7 +44,7 @@ class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
-    """A signal, and the secret that signs its webhooks, which is shown only now."""
+    """A signal, and the secret that signs its webhooks, which is shown only once."""
 
     webhook_secret: str
 
@@ -107,14 +107,14 @@ class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
 class SignalParts(TypedDict, total=False):
     """The settings of a signal other than its name, mint, field and kind.
 
-    level, margin       of `above`, `below` and `crosses`: the level, and the distance that the
+    level, margin       for `above`, `below` and `crosses`: the level, and the distance that the
                         value must move back before the signal can fire again
-    percent, window_s   of `changes_by`: the change, and the span over which it is measured, in
+    percent, window_s   for `changes_by`: the change, and the span over which it is measured, in
                         seconds
-    compared_with, direction   of `crosses_field`, which has `margin` too: the other field; "up" or
-                               "down", None for both
+    compared_with, direction   for `crosses_field`, which has `margin` too: the other field, and the
+                               direction of the crossing, "up" or "down"; None: both
     fires               how often it can fire: "once", "hourly" or "each" (the default)
-    message             a text of yours that its e-mails and webhooks contain
+    message             a text that the e-mails and webhooks of the signal contain
     expires_at          the time at which the signal ends, Unix seconds; None: never
     candles             "all" (the default): evaluated after every slot; "closed": when a minute
                         ends, without open candles

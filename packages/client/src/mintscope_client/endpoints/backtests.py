@@ -33,9 +33,9 @@ class ReturnsOfFiring(msgspec.Struct, frozen=True):
 class RuleFiring(msgspec.Struct, frozen=True):
     """One time at which the condition became true, with the close of the candle that ended then.
 
-    t              Unix seconds; price: the close in USD
-    best, worst    the changes to the highest and the lowest price of the following day, so far, as
-                   fractions
+    t              the time, Unix seconds; price: the close in USD
+    best, worst    the changes from the close to the highest and the lowest price of the following
+                   day, until now if that day has not ended, as fractions
     """
 
     t: int

@@ -21,7 +21,7 @@ Sort: TypeAlias = Literal[
 class ChangeOfPrice(msgspec.Struct, frozen=True):
     """Price changes as fractions: 0.05 is five percent up; None if there is no earlier price.
 
-    d1   the change within a day; of a token with its first price less than a day ago, since then
+    d1   the change within a day; if the first price is less than a day old, since that price
     """
 
     m5: float | None
@@ -37,11 +37,12 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     swaps_d1            the swaps of a day that set the price
     market_cap_usd      price times supply
     ready_timeframes    the timeframes with enough candles for all indicators
-    tracked_since       Unix seconds; age_s: the seconds from then until the list was made
+    tracked_since       the time when tracking began, Unix seconds; age_s: the seconds from that
+                        time until the list was made
     ui_multiplier       the number of tokens that wallets show for each token that the mint counts
                         (ScaledUiAmount of Token-2022)
-    change_since        the time of the first price, Unix seconds, if it is less than a day ago:
-                        change.d1 counts from then
+    change_since        the time of the first price, Unix seconds, if it is less than a day old;
+                        change.d1 is then the change since that price
     name_cleaned        whether the name or symbol had characters that are never shown
     look_alike_of       the mint of a larger token whose symbol or name looks the same
     """
@@ -76,8 +77,8 @@ class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
 class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The data of a mint on chain; `GET /openapi.json` describes each field.
 
-    supply       in the smallest unit, as text, because it can exceed the integers of JSON in other
-                 languages
+    supply       the supply in the smallest unit, as text, because it can exceed the integers of
+                 JSON in other languages
     in_words     sentences that describe what the authorities of the mint can do
     read_at      the time at which the data was read from the chain, Unix seconds
     ui_multiplier   the number of tokens that wallets show for each token that the mint counts;
@@ -136,7 +137,7 @@ class TokenQuery(TypedDict, total=False):
     """The options of a list of tokens.
 
     sort     the sort key, one of those that GET /v1/tokens describes; a key without a span means
-             that of a day
+             the span of a day
     order    "asc": the smallest value first
     limit    the number of tokens on a page, up to 100
     """

@@ -49,7 +49,7 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     """One pool; unknown values are None.
 
     venue, quote    the name of its program, and the mint that the token is traded for
-    last_swap_at    Unix seconds
+    last_swap_at    the time of its last swap, Unix seconds
     weight          its share of the weight of all pools that decide the price, 0 to 1
     agrees          whether its price is within 2 % of the price of the token
     quote_usd, token_usd    the value of the quote and of the tokens in the pool, USD
@@ -57,7 +57,7 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     h1, d1          its trades of the newest 12 and 288 spans of 5 minutes
     since           the time of its first swap since tracking began, Unix seconds
     fee             the fee of a swap as a fraction: 0.0025 is 0.25 %; None: not known
-    progress        of a bonding curve: how much of the way to its migration is done, 0 to 1
+    progress        for a bonding curve: the share of the way to its migration, 0 to 1
     moves           the price impact of trades of 100, 1,000 and 10,000 USD; is_estimate: it is
                     approximate
     """
@@ -84,7 +84,7 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenPools(msgspec.Struct, frozen=True, rename="camel"):
-    """The pools of a token as of a final slot, the greatest weight first, in Unix seconds."""
+    """The pools of a token as of a final slot, by descending weight; times are Unix seconds."""
 
     token: str
     pools: list[TokenPool]
@@ -212,7 +212,7 @@ class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
                   transaction
     sandwiches    the part of the flow of pairs of swaps of a signer around a swap of another signer
     each_slot     the part of the flow of traders that traded in at least half of the slots with a
-                  trade; None if fewer than 20 slots have one
+                  trade; None if fewer than 20 slots have a trade
     """
 
     round_trips: float | None
@@ -240,9 +240,9 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
     """The traders of a token, of the last 5 minutes (`m5`) and of all swaps since *swaps_since*.
 
-    h1, d1                 of the newest 12 and 288 spans of 5 minutes; None: no swap is recorded
-                           yet, or the server is older than these fields
-    first_buyers, launch   None if not all swaps since tracking began were read
+    h1, d1                 the traders of the newest 12 and 288 spans of 5 minutes; None: no swap is
+                           recorded yet, or the server is older than these fields
+    first_buyers, launch   the first purchases; None if not all swaps since tracking began were read
     """
 
     token: str

@@ -43,8 +43,8 @@ class MacdValues(msgspec.Struct, frozen=True):
 class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
     """Fibonacci levels between the highest and lowest price of the newest 100 candles, in USD.
 
-    level...    retracements, measured down from the high ext...      extensions, measured up from
-    the low
+    level...    retracements, measured down from the high
+    ext...      extensions, measured up from the low
     """
 
     swing_high: float
@@ -236,7 +236,8 @@ class ReportOptions(TypedDict, total=False):
 class TokenOptions(ReportOptions, total=False):
     """The options of a report, and the time of a past report.
 
-    at    the time: Unix seconds, a datetime with a time zone, or "slot:312345678" for after a slot
+    at    the time: Unix seconds, a datetime with a time zone, or "slot:312345678" for the state
+          after a slot
     """
 
     at: Moment | str

@@ -32,7 +32,7 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
 
     t              the time at which it begins, Unix seconds
     sol            the prices in SOL; None if they were not stored
-    buy_volume, sell_volume, swaps    None in imported candles
+    buy_volume, sell_volume, swaps    the volumes and the number of swaps; None if imported
     imported       whether all or a part of it comes from a provider of history
     is_open        whether it has not ended yet; its values can still change
     """
@@ -52,7 +52,7 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SupplyUsed(msgspec.Struct, frozen=True, rename="camel"):
-    """The supply in whole tokens that market caps are computed with, and the time of its read."""
+    """The supply, in whole tokens, for market caps; *read_at* is the time of reading it."""
 
     tokens: str
     read_at: int
@@ -77,7 +77,7 @@ class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
 class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
     """The volume of a page by price, in USD.
 
-    bins               spans of prices of the same width
+    bins               price spans of equal width
     point_of_control   the middle of the bin with the most volume
     value_area_low, value_area_high    the prices that enclose 70 % of the volume
     """
@@ -154,8 +154,8 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
 class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     """The indicators of each candle, oldest first; the next page has the candles before them.
 
-    exact_from    the time of the first point, because values before it cannot be exact: older
-                  candles are no longer kept
+    exact_from    the time of the first point; values before it cannot be exact, because older
+                  candles are no longer stored
     in_           the unit of the prices: "usd", "sol" or "marketcap"
     supply        the supply by which prices were multiplied; None unless in_ is "marketcap"
     """

@@ -1,4 +1,4 @@
-"""Sign-in with a wallet: its signature spends the credits that it has bought.
+"""Sign-in with a wallet: a signature spends the credits that the wallet has bought.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; Sign-In With Solana; CAIP-122
 """
@@ -75,10 +75,10 @@ class WalletSignIn(PayingAuth):
 
     A signature spends credits once.  A repeated call has the same signature and `Idempotency-Key`,
     so a lost answer is not charged twice.  The wallet signs only a challenge of the called service
-    for the called path; any other raises WillNotPay.
+    for the called path; any other challenge raises WillNotPay.
 
     otherwise    pays for purchases, and for calls that cost more credits than are left; None:
-                 nothing does
+                 nothing pays
     """
 
     requires_response_body = True

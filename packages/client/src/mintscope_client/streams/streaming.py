@@ -26,10 +26,10 @@ from mintscope_client.streams.events import EventReader, ServerEvent
 from mintscope_client.streams.live import LiveReport, StartedMinute, StreamEnd
 from mintscope_client.transport import ENDLESS
 
-# Without data, the connection is lost; the service sends a heartbeat every 15 s
+# A connection without data for this time is lost; the service sends a heartbeat every 15 s
 SILENCE_S_MAX: Final = 45.0
-# If the budget has no room for the next minute, leave after these seconds of the current one, at a
-# heartbeat
+# If the budget has no room for the next minute, the stream ends at a heartbeat after these seconds
+# of the current minute
 LEAVE_AFTER_S: Final = 40.0
 ENDS: Final = {
     "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
@@ -257,7 +257,7 @@ def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
 
 
 def _merged(before: dict[str, Any], reported: dict[str, Any]) -> dict[str, Any]:
-    """Return *before* with the fields of *reported* in place of its own, at every depth."""
+    """Return *before* with the fields of *reported* in place of the old fields, at every depth."""
     whole = dict(before)
     for name, value in reported.items():
         old = whole.get(name)

@@ -20,11 +20,11 @@ class Listing(NamedTuple):
     history, live  the expected number of swaps in a block of the history, and in a live block
     buys           the share of buys among the swaps that are not made to reach the price
     volatility     the standard deviation of the logarithm of the price over a day
-    born, died     when it begins and stops to trade, in seconds before the end of the history;
-                   None: it has always traded, or never stops
+    born, died     when trades begin and stop, in seconds before the end of the history;
+                   negative: after the end; None: it has always traded, or never stops
     called         its symbol on chain; "": the same as *symbol*
     graduates      when it leaves its curve for the next venue, in seconds before the end of the
-                   history; None: never
+                   history; negative: after the end; None: never
     """
 
     symbol: str
@@ -89,7 +89,7 @@ STORY: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return the listing of token *number*; after the last one, a copy with fewer swaps."""
+    """Return the listing of token *number*; after the last, a copy with fewer swaps."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

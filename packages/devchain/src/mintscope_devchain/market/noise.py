@@ -95,7 +95,7 @@ class Noise:
 
 
 def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Invocation:
-    """Return a vote for the slots up to *slot*; *bank* is the bank hash of that slot."""
+    """Return a vote for the slots up to *slot*; *bank* is the bank hash in the vote."""
     tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
     voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
     return Invocation(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)

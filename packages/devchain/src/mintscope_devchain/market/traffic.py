@@ -31,7 +31,7 @@ DUST_AMOUNTS: Final = (200, 1_000)
 # The least amount paid, in raw units: fees, rounded up, would exceed smaller amounts
 PAID_MIN: Final = 10
 ROUTED: Final = 0.18
-FAILED: Final = 0.3  # the average number of failed routes in a block
+FAILED: Final = 0.3  # the probability of a failed route in a block
 WRAPPED: Final = 0.3
 TIPPED: Final = 0.2
 TIPS: Final = (1_000, 2_000_000)
@@ -87,7 +87,7 @@ class Traffic:
         return tuple(transaction for intent in intents for transaction in intent())
 
     def _pace(self, listed: Listed, at: UnixS, after_s: float) -> tuple[int, float]:
-        """Return the number of swaps in a block, and their size as a multiple of the usual."""
+        """Return the number of swaps in a block, and their size as a multiple of the usual size."""
         listing = listed.listing
         age = self._opens - at
         if listing.born is not None and age > listing.born:
@@ -141,7 +141,10 @@ class Traffic:
             yield self._route(legs, failed_at=order.ROUTE_POSITION)
 
     def _choose(self, listed: Listed) -> Pool:
-        """Return a random pool of *listed*; a pool with more liquidity is more likely."""
+        """Return a random pool of *listed*; an earlier pool is more likely, because it is larger.
+
+        A token that leaves its curve trades on the curve before, and in the next pool after that.
+        """
         if listed.listing.graduates is not None:
             return listed.pools[0 if listed.is_on_curve(self._world.balances) else 1]
         return self._random.choices(listed.pools, weights=range(len(listed.pools), 0, -1))[0]
@@ -151,7 +154,7 @@ class Traffic:
     ) -> Fill | None:
         """Return a trade that moves *pool* towards its target price, or a random trade.
 
-        size   the size of a random trade, as a multiple of the usual
+        size   the size of a random trade, as a multiple of the usual size
         """
         random = self._random
         base, quote = pool.reserves(self._world.balances)
@@ -194,7 +197,7 @@ class Traffic:
         return fill if _possible(fill) else None
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
-        """Return *fill* as a route of two trades: the token for SOL, SOL for dollars, or back."""
+        """Return *fill* as a route of two trades: token for SOL and SOL for dollars, or back."""
         pool = fill.pool
         trader = fill.trader
         at = fill.at

@@ -79,7 +79,7 @@ class World:
         self.balances |= {voter: 30 * LAMPORTS_PER_SOL for voter, _ in self.validators}
 
     def held(self, owner: str, token: Token) -> str:
-        """Return the account of *owner* for *token*; for SOL, its wallet."""
+        """Return the token account of *owner* for *token*; for SOL, the account of wrapped SOL."""
         return self._held[owner, token.mint]
 
     def lp_account(self, owner: str, pool: Pool) -> str:
@@ -89,7 +89,7 @@ class World:
     def transact(
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
     ) -> MarketTransaction:
-        """Apply the transaction whose instructions *build* returns; return it."""
+        """Apply and return the transaction with the instructions that *build* returns."""
         moved = list(moves(build()))
         balances = self.balances
         before = {envelope.payer: balances[envelope.payer]}

@@ -1,6 +1,6 @@
 """JSON-RPC: the blocks of a market's chain, with the answers and refusals of a real node.
 
-By the error codes, clients distinguish skipped slots from faults.
+Clients distinguish skipped slots from faults by the error codes.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return the error and keys of each transaction in *block*."""
+        """Return the error and keys of each transaction of the market in *block*."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:

@@ -82,7 +82,7 @@ class ChainPast:
         return known
 
     def _forget(self) -> None:
-        """Drop blocks that the chain no longer stores, if they are half of all known blocks."""
+        """Drop blocks that the chain no longer stores, if most known blocks are of this kind."""
         blockstore = self._chain.blockstore
         if len(self._blocks) <= 2 * len(blockstore.slots):
             return

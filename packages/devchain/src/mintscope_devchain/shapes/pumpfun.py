@@ -1,4 +1,4 @@
-"""The pump.fun bonding curve: SOL moves as lamports, in a sell without an instruction."""
+"""The pump.fun bonding curve: SOL moves as lamports; in a sell, no instruction moves it."""
 
 from mintscope_devchain.addresses import (
     PUMP_FEE_PROGRAM,

@@ -33,7 +33,7 @@ def swap(fill: Fill) -> Invocation:
 
 
 def taken(fill: Fill) -> int:
-    """Return the fee of the protocol, in raw units of the quote; the creator's is the same."""
+    """Return the fee of the protocol, in raw units of the quote; the creator takes the same fee."""
     return -(-_quote(fill) * OTHER_FEE_BPS // BASIS_POINTS)
 
 

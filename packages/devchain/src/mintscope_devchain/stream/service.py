@@ -285,7 +285,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """End a subscription within a slot if *fault* does this."""
+    """End a subscription within a slot if *fault* requires this."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

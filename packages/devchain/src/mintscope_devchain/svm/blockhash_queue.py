@@ -30,8 +30,8 @@ class BlockhashQueue:
         self._heights[blockhash] = height
         self._processed[blockhash] = set()
         # A fork lowers the height, so older blockhashes become valid again and are kept for a
-        # while. A fork closes the blockhashes above its height, so the first ones here are always
-        # the lowest.
+        # while. A fork closes the blockhashes above its height, so the first blockhashes here
+        # are always the lowest.
         horizon = height - BLOCKHASH_AGE_MAX - FORK_DEPTH_MAX
         for old in list(takewhile(lambda known: self._heights[known] < horizon, self._heights)):
             self.close(old)
