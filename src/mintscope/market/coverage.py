@@ -1,10 +1,11 @@
 """The share of exchanges that was read, in total, and by hour and program.
 
-Call      a call of a program that exchanged tokens, or of a listed program that should have
-Read      decoded as a listed program, or from its transfers if the program is not listed
+Call      a call that exchanged tokens, or a call of a listed program that should have
+Read      decoded as a call of a listed program, or read from its transfers if the program is not
+          listed
 Missed    quarantined for a reason: its swaps are in no candle and in no volume
 Window    the hour of the newest block and the hour before it: 60 to 120 minutes
-Volume    micro-USD at the rate of the block, of the calls that moved SOL or a dollar
+Volume    micro-USD of the calls that moved SOL or a dollar, at the rate of their block
 """
 
 from collections import defaultdict
@@ -19,14 +20,14 @@ from mintscope.kit.time import HOUR_S
 
 READ: Final = "read"
 UNLISTED: Final = "unlisted"
-# Stands for all programs, or mints, that are not counted by name.
+# The name under which all programs, or mints, that are not counted by name are counted together.
 OTHER: Final = "other"
 WINDOW_HOURS: Final = 2
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 7 * DAY_HOURS
 
-# A jump needs at least so many missed calls of a program, such a share of all its calls, and such a
-# ratio to that share on the day before.
+# A program has a jump if it has at least so many missed calls, if they are at least this share of
+# all its calls, and if this share is at least so many times that of the day before.
 JUMP_CALLS_MIN: Final = 20
 JUMP_SHARE_MIN: Final = 0.01
 JUMP_FACTOR: Final = 4
@@ -144,9 +145,9 @@ class CoverageReader(Protocol):
     """
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of *hours* hours, at most a week, up to that of the newest block.
+        """Return the coverage of the *hours* hours, at most a week, that end with the newest hour.
 
-        None before the first block.
+        The newest hour is that of the newest block.  Returns None before the first block.
         """
 
     async def missed_mints(self) -> MissedMints:
@@ -157,7 +158,7 @@ class CoverageReader(Protocol):
 
 
 class Shares(NamedTuple):
-    """The read part of all calls and of all volume, 0 to 1; None if there was nothing.
+    """The parts of all calls and of all volume that were read, 0 to 1; None if there are none.
 
     Parts are rounded down, so 1 means that nothing was missed.
     """
@@ -215,7 +216,7 @@ class ReportCoverages(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The calls of one program, or of all.
+    """The calls of one program, or of all programs.
 
     read       calls of listed programs that were read
     unlisted   calls of other programs, which were read from transfers
@@ -233,7 +234,7 @@ class Totals(NamedTuple):
 
     @property
     def shares(self) -> Shares:
-        """The share that was read, by either method."""
+        """The shares of calls and volume that were read, from instructions or transfers."""
         return shares_of(summed((self.read, self.unlisted)), self.missed)
 
 
@@ -254,7 +255,7 @@ class Jump(NamedTuple):
     """A program with many more missed calls than the day before, probably due to an upgrade.
 
     now      the missed and all calls of the window
-    before   those of the day before the window
+    before   the missed and all calls of the day before the window
     """
 
     program: str
@@ -278,7 +279,7 @@ def shares_of(read: Tally, missed: Tally) -> Shares:
 
 
 def part(read: int, missed: int) -> float | None:
-    """Return *read* as a part of the sum, rounded down; None if the sum is 0."""
+    """Return *read* as a part of the sum of both, rounded down; None if the sum is 0."""
     whole = read + missed
     return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
 
@@ -289,7 +290,7 @@ def percent(share: float) -> str:
 
 
 def totals(rows: Iterable[ProgramHour]) -> Totals:
-    """Return the sums over *rows*."""
+    """Return the sums of *rows*."""
     found: dict[str, list[Tally]] = {READ: [], UNLISTED: [], "": []}
     for row in rows:
         found[row.outcome if row.outcome in {READ, UNLISTED} else ""].append(row.tally)
@@ -297,7 +298,7 @@ def totals(rows: Iterable[ProgramHour]) -> Totals:
 
 
 def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
-    """Return *rows* by their program."""
+    """Return the *rows* of each program, by its name."""
     found: dict[str, list[ProgramHour]] = defaultdict(list)
     for row in rows:
         found[row.program].append(row)
@@ -321,7 +322,7 @@ def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
 
 
 def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
-    """Return the programs read from transfers, by falling volume, then calls."""
+    """Return the programs whose calls were read from transfers, by falling volume, then calls."""
     found = {
         program: summed(row.tally for row in own if row.outcome == UNLISTED)
         for program, own in by_program(rows).items()
@@ -350,7 +351,11 @@ def jumps(coverage: Coverage) -> list[Jump]:
 
 
 def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages:
-    """Return the coverages of reports from *coverage*, that of the window, and *missed* mints."""
+    """Return the coverages that reports show.
+
+    coverage   the coverage of the window
+    missed     the mints with missed calls in the window
+    """
     overall = _read_share(totals(coverage.rows).shares)
     of_others = Shares(1.0, 1.0) if missed.is_whole else Shares(None, None)
 
@@ -373,7 +378,7 @@ def _read_share(shares: Shares) -> ReadShare:
 
 
 def window_start(time: UnixS) -> UnixS:
-    """Return the start of the window of a block at *time*."""
+    """Return the start of the window if the newest block is at *time*."""
     return first_hour(time, WINDOW_HOURS)
 
 

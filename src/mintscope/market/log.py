@@ -1,7 +1,7 @@
 """Swap log: events and records.
 
-All data of the analytics come from events, which `seq` numbers without gaps, so two folds that have
-applied all events up to the same `seq` are equal.
+All data of the analytics come from events.  Their numbers, `seq`, have no gaps, so two folds that
+have applied all events up to the same `seq` are equal.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Uncounted(IntEnum):
     """The reason why a swap adds no volume, even if its price is accepted.
 
-    NOT          no reason: it adds volume if its price is accepted
+    NOT          no reason: the swap adds volume if its price is accepted
     ROUND_TRIP   its signer bought and sold the token in one transaction
     QUOTE        trades against its quote do not count as volume
     """
@@ -50,16 +50,16 @@ class Uncounted(IntEnum):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Evidence of a swap on its pool: see `standing`.
+    """Facts that a swap shows about its pool: see `standing`.
 
     depth       micro-USD of the quote in the pool after the swap; None if no balance shows it
     flow        traded micro-USD, even if they do not count as volume
     signer      the start of the signer's address
     is_direct   whether the quote is a dollar or SOL
-    trip        a `standing.Trip`
+    trip        the role of the swap in a round trip, a `standing.Trip`
     succeeds    for a migration, the curve that the pool replaces; None for a swap
     uncounted   an `Uncounted`: the reason why *flow* is not volume; None in older logs
-    progress    the progress of the curve to its pool, in millionths; None if unknown
+    progress    the progress of the curve towards its pool, in millionths; None if unknown
     fee_bps     the fee that the trader paid, in basis points of the quote; None if unknown
     """
 
@@ -91,8 +91,8 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     offered      (price_usd, price_sol) of a swap that did not set the price, because its pool is no
                  price pool or the swap is part of a round trip; for SOL, the swap's own price if it
                  is not the rate
-    detail       stored beside the log; readers of the log do not get it
-    evidence     its evidence on its pool; None in logs of earlier versions
+    detail       stored apart from the log; readers of the log do not get it
+    evidence     facts that the swap shows about its pool; None in logs of earlier versions
     """
 
     mint: Mint
@@ -131,10 +131,10 @@ class SlotHeader(msgspec.Struct, frozen=True):
 class Appended(msgspec.Struct, frozen=True):
     """A slot was appended to the log, with the swaps of tracked mints in it.
 
-    If mints are tracked by a floor, it has the swaps of every mint, because a mint that reaches the
-    floor is tracked from an earlier slot on.
+    If mints are tracked by a floor, the event has the swaps of every mint, because a mint that
+    reaches the floor is tracked from an earlier slot on.
 
-    standings   the pools after the slot of each mint whose pools it changed, packed by
+    standings   for each mint whose pools the slot changed: its pools after the slot, packed by
                 `standings.pack`
     """
 
@@ -145,14 +145,14 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class SlotFinalized(msgspec.Struct, frozen=True):
-    """Slots up to *slot* can no longer die."""
+    """Slots up to *slot* are final."""
 
     seq: int
     slot: Slot
 
 
 class Retracted(msgspec.Struct, frozen=True):
-    """*slot* died; *mints* had swaps in it."""
+    """*slot* was retracted; *mints* had swaps in it."""
 
     seq: int
     slot: Slot
@@ -160,7 +160,7 @@ class Retracted(msgspec.Struct, frozen=True):
 
 
 class Tracked(msgspec.Struct, frozen=True):
-    """*mint* is tracked from here on."""
+    """*mint* is tracked from this event on."""
 
     seq: int
     mint: Mint
@@ -179,7 +179,7 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A stored candle; a bucket with volume but no price has count 0 and no prices.
 
-    open_sol to close_sol   prices in SOL; None if the price of one of its swaps in SOL is unknown
+    open_sol to close_sol   prices in SOL; None if the SOL price of one of its swaps is unknown
     """
 
     bucket: UnixS
@@ -211,8 +211,8 @@ class Waypoint(NamedTuple):
 class TailSwap(msgspec.Struct, frozen=True, gc=False):
     """One logged swap of a mint that is loaded, with the effective time of its slot.
 
-    folded   whether the state and the candles include the swap; it then stands for all volume
-             bought or sold in one second, without a price, and has the newest slot of that second
+    folded   whether the state and the candles include the swap; if so, this entry has all volume
+             bought or sold in one second, no price, and the newest slot of that second
     """
 
     slot: Slot
@@ -230,8 +230,8 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     tail            logged swaps that are not folded yet, and folded ones since 15 minutes before
                     the newest final slot, in order: enough for every "now" after a retraction
     imported_from   start of the first imported candle, stored or not; None: none was imported
-    standings       (slot, pools after it), packed by `standings.pack`, oldest first: the newest
-                    folded slot that changed the pools, and each one since
+    standings       (slot, pools after the slot), packed by `standings.pack`, oldest first: of the
+                    newest folded slot that changed the pools, and of each later slot that did
     frames          the requested frames as of the fold, packed by `engine.frames`
     """
 
@@ -281,15 +281,15 @@ class LogReader(Protocol):
         """
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
-        """Return a seq and the mints tracked at it."""
+        """Return a position (seq), and the mints that are tracked as of it."""
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return the first living slot of each second of the newest *span_s*, oldest first."""
+        """Return the first living slot of each of the newest *span_s* seconds, oldest first."""
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         """Return the stored data of *mint*, from one snapshot; None if it is not tracked.
 
-        timeframes   the asked frames to load, each an `AskedFrame`
+        timeframes   the requested frames to load, each an `AskedFrame`
         """
 
 

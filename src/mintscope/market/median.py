@@ -1,17 +1,18 @@
-"""The median of prices by the weight of their pools, in which the same money counts once.
+"""The median of the prices of pools, weighted by pool, in which the same money counts once.
 
 Money that moves from pool to pool is seen in each of them.  So the weights of the pools on one side
 of a price are not simply added up:
 
-A silent pool    weighs an eighth for each trading pool on the other side: so only a single pool
-                 that is heavier by itself outweighs it, and silent pools do not help against one
-The pools        on one side weigh at most TIMES_HEAVIEST as much as the heaviest of them
+A silent pool    counts with an eighth of its weight for each pool that trades on the other side, up
+                 to its weight.  So silent pools do not help against a single trading pool, unless
+                 one of them is heavier by itself
+The pools        on one side together weigh at most TIMES_HEAVIEST times the heaviest of them
 """
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-SILENT: Final = 8  # a silent pool weighs one eighth
+SILENT: Final = 8  # a silent pool has one eighth of its weight
 TIMES_HEAVIEST: Final = 8  # the greatest weight of one side, in weights of its heaviest pool
 
 
@@ -20,8 +21,8 @@ class Side(NamedTuple):
 
     trading    the weight of all pools that trade
     heaviest   the weight of the heaviest pool that trades
-    silent     the weight of all silent pools, each with an eighth of its weight
-    deepest    the weight of the heaviest pool if all of them traded
+    silent     the sum of the eighths of the weights of all silent pools
+    deepest    the weight of the heaviest pool, as if silent pools traded
     """
 
     trading: float
@@ -42,7 +43,7 @@ class Side(NamedTuple):
         return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0
 
     def against(self, times_seen: float) -> float:
-        """Return the weight of this side if *times_seen* pools of the other show the same money."""
+        """Return the weight of this side if *times_seen* pools of the other side show its money."""
         return min(self.trading + self.silent * times_seen, TIMES_HEAVIEST * self.deepest)
 
 
@@ -52,10 +53,10 @@ NONE: Final = Side(0.0, 0.0, 0.0, 0.0)
 def middle(
     prices: Sequence[float], weights: Sequence[float], silent: Collection[int], tie: float
 ) -> tuple[float, float]:
-    """Return the median, as the prices at half of the weight minus and plus the part *tie* of all.
+    """Return the prices at the parts 0.5 - *tie* and 0.5 + *tie* of the weight, around the median.
 
     prices, weights   by pool; pools of weight 0 do not count
-    silent            the indices of silent pools, whose weights are an eighth
+    silent            the indices of silent pools; their *weights* are already divided by eight
 
     Raises ValueError if no pool counts.
     """
@@ -79,12 +80,12 @@ def middle(
 
 
 def _compared(one: Side, other: Side) -> tuple[float, float]:
-    """Return the weights of both sides of a price; if no pool trades, silent pools count once."""
+    """Return the weights of both sides of a price; if no pool trades, silent ones count once."""
     if not one.heaviest and not other.heaviest:
         return one.against(1.0), other.against(1.0)
     return one.against(other.times_seen), other.against(one.times_seen)
 
 
 def is_near(usd: float, other: float, agreement: float) -> bool:
-    """Return whether both prices are within the part *agreement* of each other."""
+    """Return whether the higher price exceeds the lower by at most the part *agreement* of it."""
     return (usd / other if usd > other else other / usd) <= 1 + agreement

@@ -25,7 +25,7 @@ from mintscope.solana.wire import AccountWire
 
 MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses, two of each mint
 REFRESH_S: Final = DAY_S
-LOOK_S: Final = 30.0  # pause between two calls, so 144,000 mints a day
+LOOK_S: Final = 30.0  # pause between two calls: this allows 144,000 mints a day
 
 log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 
 
 async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read the tracked mints that are due, those with the oldest facts first, in one call.
+    """Read facts of tracked mints that are due, those with the oldest facts first, in one call.
 
     Raises SourceError and ServiceUnavailable.
     """
@@ -78,7 +78,7 @@ async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
 async def read_accounts(
     rpc: Rpc, addresses: Sequence[str]
 ) -> tuple[Sequence[ChainAccount | None], Slot]:
-    """Return the account at each of *addresses*, or None, and the slot of that state.
+    """Return the account at each of *addresses*, or None, and the slot at which they were read.
 
     Raises SourceError.
     """

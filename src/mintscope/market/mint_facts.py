@@ -21,7 +21,7 @@ ACCOUNT_TYPE_AT: Final = 165
 ACCOUNT_TYPE_MINT: Final = 1
 METADATA_V1: Final = 4
 UNIX_S_MAX: Final = 253_402_300_799  # the year 9999: a later time means never
-TEXT_MAX: Final = 64  # the kept characters of a name; Token-2022 sets no limit
+TEXT_MAX: Final = 64  # the most stored characters of a name; Token-2022 has no limit
 
 TRANSFER_FEE = 1
 PERMANENT_DELEGATE = 12
@@ -63,7 +63,7 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     multiplier       the number until *effective_at*; positive and finite
     new_multiplier   the number from *effective_at* on
-    effective_at     Unix seconds as the issuer set them, which may be any 64 bits
+    effective_at     Unix seconds, as set by the issuer; can be any integer of 64 bits
     """
 
     multiplier: float
@@ -71,7 +71,7 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     effective_at: int
 
     def at(self, time: UnixS) -> float:
-        """Return the multiplier at *time*, by the rule of the token program."""
+        """Return the multiplier at *time*, by the same rule as in the token program."""
         return self.new_multiplier if time >= self.effective_at else self.multiplier
 
     def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
@@ -88,14 +88,14 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     slot                the slot of the state that was read
     read_at_ms          the time of reading
     program             the owner of the account: a token program
-    supply              raw units, the smallest of the mint
+    supply              number of raw units, the smallest units of the mint
     mint_authority      the account that can mint more; None: the supply cannot grow
     freeze_authority    the account that can freeze accounts; None: they cannot be frozen
     name, symbol        as the issuer wrote them, at most 64 characters; None if there is none
     transfer_fee_bps    newest fee of a transfer, in basis points; None without the extension
     transfer_hook       program that runs at every transfer; None without the extension
     permanent_delegate  account that can move or burn anyone's tokens; None without the extension
-    scaled_ui_amount    how wallets scale amounts; None without the extension, and in older facts
+    scaled_ui_amount    how wallets scale amounts; None without the extension, or in older facts
     """
 
     slot: Slot
@@ -177,7 +177,7 @@ def _expect_mint(mint: Mint, account: ChainAccount | None) -> tuple[TokenProgram
 
 
 def _extensions(data: bytes) -> dict[int, bytes]:
-    """Return the first value of each extension type, up to the first that cannot be read."""
+    """Return the first value of each extension type, up to an extension that cannot be read."""
     values: dict[int, bytes] = {}
     at = ACCOUNT_TYPE_AT + 1
     while at + 4 <= len(data):
@@ -193,7 +193,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return name and symbol, from the mint if it has them, else from Metaplex."""
+    """Return name and symbol, from the mint if it has them, otherwise from Metaplex."""
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:
         return _texts(extension, 64)
@@ -205,7 +205,7 @@ def _names(
 
 
 def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
-    """Return the two strings at *at*, each four bytes of length and UTF-8."""
+    """Return the two strings at *at*, each with four bytes of length, then UTF-8."""
     name, at = _text(data, at)
     symbol, _ = _text(data, at)
     return name, symbol

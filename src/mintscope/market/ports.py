@@ -1,6 +1,6 @@
 """Records of the market store: slots, folded and tracked mints, retention and activity.
 
-From the final chain alone, the finalized fold decides slot by slot which mints trade enough to be
+The finalized fold reads only final slots.  It decides, slot by slot, which mints trade enough to be
 tracked without being listed.
 """
 
@@ -69,26 +69,29 @@ def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: 
 
 
 def is_lively(activity: Activity) -> bool:
-    """Return whether the mint has reached the floor on its newest day."""
+    """Return whether the mint reached the floor on its newest day."""
     return activity.lively_day == activity.day
 
 
 def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
-    """Return whether the mint was below *floor* for `dead_after_days` whole days, or always."""
+    """Return whether the mint has not reached *floor* for more than `dead_after_days` days.
+
+    A mint that has never reached it is dead, too.
+    """
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
 
-# Loading a mint reads this number of candles, and the minutes of this span for the pressure.
+# Loading a mint reads this number of candles, and, for the pressure, the minutes of this span.
 CANDLES_MIN: Final = 101
 MINUTES_S: Final = DAY_S + 24 * MINUTE_S
-# Single swaps are kept for this time behind the checkpoint.
+# Single swaps are stored until they are this much older than the checkpoint.
 RECENT_S: Final = 900
 
 
 class NewSlot(msgspec.Struct, frozen=True):
     """A slot to append to the log, with the swaps that have a price or a volume.
 
-    standings  the pools after the slot of each mint whose pools the slot changed
+    standings  for each mint whose pools the slot changed: its pools after the slot
     """
 
     header: SlotHeader
@@ -97,13 +100,13 @@ class NewSlot(msgspec.Struct, frozen=True):
 
 
 class OrphanedSlot(msgspec.Struct, frozen=True):
-    """The newest living slot of the log died."""
+    """The newest living slot of the log is no longer in the chain."""
 
     slot: Slot
 
 
 class FinalSlot(msgspec.Struct, frozen=True):
-    """*slot*, which is in the log, can no longer die."""
+    """*slot*, which is in the log, is final."""
 
     slot: Slot
 
@@ -131,7 +134,7 @@ class FinalizedSlot(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The stored data of a mint before the fold.
+    """The stored data of a mint, as it is before the fold.
 
     since_slot   swaps of later slots count; None: the mint is not tracked
     is_removed   whether an operator removed the mint, so that no rule tracks it
@@ -150,7 +153,7 @@ class Kept(NamedTuple):
 
 
 class FoldedMint(NamedTuple):
-    """Changes of a batch to one mint; rows are oldest first."""
+    """The changes that a batch makes to one mint; rows are in order, oldest first."""
 
     state: bytes
     in_sol: bytes
@@ -163,7 +166,7 @@ class FoldedMint(NamedTuple):
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a batch of slots.
+    """The changes that a batch of slots makes.
 
     checkpoint   the last slot of the batch
     untracked    mints that a rule drops; these are dropped first
@@ -227,18 +230,18 @@ class MarketOverview(NamedTuple):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """The retention of candles and swaps; the newest 101 candles of a mint always stay.
+    """The retention of candles and swaps; the newest 101 candles of a mint are never deleted.
 
-    keep_s    the age, from the mint's newest candle, up to which candles are kept: seconds by
-              timeframe
-    swaps_s   the age, from the newest folded swap, up to which swaps are kept, in seconds
+    keep_s    the most seconds, by timeframe, that a stored candle is older than the mint's newest
+              one
+    swaps_s   the most seconds that a stored swap is older than the newest folded one
     """
 
     keep_s: Mapping[Timeframe, int]
     swaps_s: int = RECENT_S
 
     def __post_init__(self) -> None:
-        """Raise ValueError if less is kept than loading a mint needs."""
+        """Raise ValueError if these ages are shorter than loading a mint needs."""
         for timeframe in Timeframe:
             floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
             if self.keep_s.get(timeframe, 0) < floor:
@@ -264,9 +267,9 @@ CANDLES_FOR_ALL: Final = 200  # all indicators have values: EMA-200 needs the mo
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
     """Return, by timeframe, the earliest time at which all indicators have values; None: now.
 
-    It assumes a swap in each bucket: a bucket without one has no candle, so the time is later.  A
-    bucket that has volume but no price yet counts as without one, so the time may be one bucket
-    late.
+    The result assumes a swap in each bucket: a bucket without a swap has no candle, so the actual
+    time is later.  A bucket that has volume but no price yet counts as one without a swap, so the
+    time may be one bucket late.
 
     state   the state of the mint in the finalized fold; None before its first swap
     now     effective time of the newest slot

@@ -1,12 +1,12 @@
 """The value of a swap, determined once, when its slot is appended to the log.
 
-Quotes     wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
+Quotes     wrapped SOL and dollars are known by mint, other tokens by their price: see `quotes`
 SOL/USD    the price that the pools of SOL and dollars agree on in a slot and the 60 s before it,
-           see `sol_rate`; in a slot without swaps in these pools it is the last rate, for 300 s.
-           It is the price of SOL itself, unless only one pool of SOL is known
+           see `sol_rate`; in a slot without swaps in these pools, the previous rate, for 300 s.
+           The price of the SOL token is this rate, unless only one pool of SOL is known
 No rate    without a rate, swaps have no price and no volume, even in dollars
-Pools      a swap sets a price only if `standing` allows its pool to; otherwise it adds no volume
-           either, because any volume is free at a private price
+Pools      a swap sets a price only if `standing` accepts its pool; otherwise it adds no volume
+           either, because volume at a price that only one person uses costs nothing
 Dust       a swap too small to set a price adds volume, at most ten cents, if its pool counts for
            the price
 Trips      purchases and sales of one signer in one transaction add no volume; exchanges that lead
@@ -39,16 +39,16 @@ POOL_CHARS: Final = 16  # number of characters of an address that identify a poo
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
-SOL: Final = QuoteKind.SOL  # it is compared for each swap
+SOL: Final = QuoteKind.SOL  # a constant, because it is compared for each swap
 TOKEN: Final = QuoteKind.TOKEN
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
-DUST_USD: Final = 0.02  # the least USD of a swap whose quote is another token
+DUST_USD: Final = 0.02  # the least USD of a swap whose quote is neither SOL nor a dollar
 DUST_VOLUME: Final = 100_000  # micro-USD: a larger swap has a price, unless the price is absurd
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
 
 # No real token is near these limits.  A value beyond them is an attack or a bug: sums of volumes
-# would overflow 64 bits, and a chart would be useless for ever.
+# would overflow 64 bits, and a chart would be useless forever.
 PRICE_USD_MIN: Final = 1e-24
 PRICE_USD_MAX: Final = 1e12
 RATE_MIN: Final = 0.01
@@ -116,8 +116,8 @@ def sol_usd_samples(
 ) -> tuple[Sample, ...]:
     """Return the samples of the SOL/USD rate in the swaps of a slot, in order.
 
-    A transaction has one sample in a pool, that of its last swap, and one signer in all pools.  It
-    has none in a pool in which it bought and sold SOL.
+    A transaction has at most one sample in each pool, that of its last swap.  It has none in a pool
+    in which it bought and sold SOL.  All its samples have the same signer.
 
     time     the time of the slot
     agrees   returns whether the next swap may set the price of SOL; None: every swap may
@@ -159,7 +159,7 @@ def sol_usd_samples(
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
     """Return the rate of a slot at *time* with *samples*, or None if there is none.
 
-    Without samples, the last rate is returned: a slot without trades of SOL does not change it.
+    Without samples, the previous rate is returned: a slot without trades of SOL does not change it.
 
     recent   the headers before the slot, newest first; read only as far back as needed
     """
@@ -177,7 +177,7 @@ def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS
 
 
 def _last(header: SlotHeader | None, time: UnixS) -> Rate | None:
-    """Return the rate of *header*, or None if there is none or it is too old at *time*."""
+    """Return the rate of *header*, or None if it has none or if it is too old at *time*."""
     if header is None or header.sol_usd is None or header.sol_usd_time is None:
         return None
     if time - header.sol_usd_time > RATE_AGE_MAX_S:
@@ -195,7 +195,7 @@ def price_slot(
     """Return *swaps* with prices and volumes for the analytics of their base mints.
 
     sets_price   returns whether the next swap sets the price; None: every swap does
-    quotes       the mints as quotes before the slot
+    quotes       the quote mints as of before the slot
     time         the time of the slot
     """
     ordered = sorted(swaps, key=_position)
@@ -208,7 +208,7 @@ def price_slot(
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
     times, per = rate.usd.as_integer_ratio()
     exact = _ExactRate(times, per * LAMPORTS_PER_SOL // MICRO_USD)
-    # The price of SOL, with which prices in dollars and in SOL agree.
+    # The USD price of every swap of the SOL token; None: the price of the swap itself.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
     for swap, seen in sided:
@@ -245,7 +245,7 @@ def price_slot(
                 unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
                 volume = 0
             offered = None if usd == price[0] else price
-        # The log has every swap that changed a pool, so that a restart restores the whole pool; a
+        # The log has every swap that changed a pool, so a restart restores the whole pool.  A
         # swap without volume is logged for lists of swaps.
         if volume or evidence is not None:
             at = (seen.base, *_position(swap), seen.is_buy)
@@ -257,7 +257,7 @@ def price_slot(
 def _succession(
     swap: Swap, base: Mint, curve: str, sets_price: SetsPrice | None, time: UnixS
 ) -> PricedSwap:
-    """Return the entry that records that the pool of *swap* replaces *curve* from here on."""
+    """Return the entry that records that the pool of *swap* replaces *curve* from this swap on."""
     evidence = Evidence(None, 0, "", succeeds=curve)
     if sets_price is not None:
         sets_price(base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
@@ -314,12 +314,12 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     uncounted: int,
     trip: int = 0,
 ) -> Evidence:
-    """Return the evidence of *swap* of this *volume* on its pool."""
+    """Return the facts that *swap*, of this *volume*, shows about its pool."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
     flow = volume
-    if not is_direct:  # trades against such a quote may count no volume
+    if not is_direct:  # trades against such a quote may not count as volume
         behind = quotes.behind(seen.quote)
         depth = depth if depth is None or behind is None else min(depth, behind)
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
@@ -331,7 +331,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
 
 
 def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
-    """Return whether SOL has a price in at most one pool, including those of this slot."""
+    """Return whether at most one pool prices SOL, including the pools of this slot."""
     pools = quotes.pools(WSOL)
     if len(pools) <= 1:
         pools.update(
@@ -368,8 +368,8 @@ def dust_volume(evidence: Evidence, *, counts: bool) -> int:
 def _shown(swap: Swap, depth: int | None) -> int | None:
     """Return the *depth* that *swap* shows, at most DEPTH_MAX.
 
-    A swap by a program that is not listed shows none, because such a program can be the trader's
-    own: one vault may be in any number of its pools.
+    A swap by a program that is not listed shows none, because the trader may own such a program,
+    and put one vault into any number of its pools.
     """
     if swap.recognised_by is RecognisedBy.TRANSFERS:
         return 0
@@ -389,7 +389,7 @@ def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
 
 
 def _quote_decimals(seen: Oriented) -> int | None:
-    """Return the decimals of the quote; None if it is another token and they are unknown."""
+    """Return the decimals of the quote; None if it is another token of unknown decimals."""
     return seen.quote_decimals if seen.quote_kind is TOKEN else QUOTE_DECIMALS[seen.quote_kind]
 
 
@@ -409,7 +409,7 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
 
 
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
-    """Return the round trips of *swaps*, in order of transactions: BACK by pool, LOOP by signer."""
+    """Return the round trips in *swaps*, sorted by transaction: BACK by pool, LOOP by signer."""
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):
         together = [swap for swap in group if swap.succeeds is None]
@@ -432,8 +432,9 @@ def _ways_back(together: Iterable[Swap]) -> list[Way]:
 def _loops(together: Iterable[Swap]) -> Iterator[Way]:
     """Yield (transaction, signer, in mint, out mint) of swaps that are part of a loop.
 
-    A loop leads back to its first mint, by any number of mints.  Of the exchanges of one signer,
-    those remain that follow another one and are followed by one.
+    A loop leads back to its first mint, by any number of mints.  Exchanges of a signer are removed
+    until each pays with a mint that another one bought, and buys a mint that another one pays with;
+    the rest are loops.
     """
     exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
     for swap in together:
@@ -482,7 +483,7 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
 
 
 def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
-    """Return the price of one whole base token in dollars and in SOL, or why there is none."""
+    """Return the price of one whole base token in dollars and in SOL, or the reason for none."""
     in_quote = _ratio(seen)
     if not isinstance(in_quote, float):
         return in_quote
@@ -504,7 +505,7 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
-    """Return the price of one whole base token in whole tokens of the quote, or why none."""
+    """Return the price of one whole base token in whole quote tokens, or the reason for none."""
     least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST
@@ -522,6 +523,6 @@ def _ratio(seen: Oriented) -> float | Unpriced:
 
 
 def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:
-    """Return the value of the quote of *seen*, another token of known decimals."""
+    """Return the USD value of the quote amount of *seen*; the decimals of the quote are known."""
     scale: int = 10 ** (seen.quote_decimals or 0)
     return seen.quote_amount / scale * quotes.worth(seen.quote)

@@ -7,19 +7,19 @@ Tokens    liquid staking tokens and mints with a robust price, at that price, wh
 
 Peg       a dollar is off its peg while its price in its own market is more than PEG_MAX away from
           the median of all dollars that traded recently.  USDC and USDT count until their own
-          market is off, the others once their market has agreed.
+          market is off the peg; other dollars count once their market has been on the peg.
 Staking   a listed token with a fresh price of STAKED_SOL_MIN to STAKED_SOL_MAX SOL
-Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
-          about every ten seconds; trades against it do not count as volume, because a private pool
-          can meet these conditions.  A listed staking token needs only a fresh price, and trades
-          against it count.
+Robust    a token whose price was set directly, by a pool that has decided the price for an hour and
+          trades about every ten seconds; trades against it do not count as volume, because a
+          private pool can meet these conditions.  A listed staking token needs only a fresh price,
+          and trades against it count.
 Behind    the reserves of a token limit those of a pool that is quoted in it: anyone can make a
-          token and call a billion of it a billion dollars.  Each such pool gets one part in
-          POOLS_BEHIND, because eight pools on one side of a price may show the same money.  Pools
-          of the token that have not traded within ROBUST_FRESH_S do not count: their reserves may
-          be gone
+          token and call a billion of it a billion dollars.  The limit of each such pool is one part
+          in POOLS_BEHIND, because eight pools on one side of a price may show the same money.
+          Pools of the token that have not traded within ROBUST_FRESH_S do not count: their reserves
+          may be gone
 
-All of this is a function of the price pools of each mint, so a restart or a fork changes nothing.
+All of this is a function of the price pools of each mint: a restart or a fork does not change it.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ from mintscope.solana.blocks import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
 
 PEG_MAX: Final = 0.01
 PEG_FRESH_S: Final = 900  # an older price of a dollar does not count
-JUDGED_MIN: Final = 3  # dollars; two alone do not show which one is off
+JUDGED_MIN: Final = 3  # dollars; two alone do not show which one is off its peg
 TRUSTED: Final = frozenset({USDC, USDT})
 STAKED_FRESH_S: Final = 300
 STAKED_SOL_MIN: Final = 0.8  # the least and the greatest price of a staking token in SOL
@@ -50,14 +50,17 @@ Decided = Callable[[Mint], Standing | None]
 
 
 class _Token(NamedTuple):
-    """The value of one whole token of a quote in USD; *behind* limits pools, None: no limit."""
+    """The USD value of one whole quote token; *behind*: see `Quotes.behind`."""
 
     usd: float
     behind: int | None
 
 
 class QuoteMints(NamedTuple):
-    """The mints that an operator allows as quotes beside SOL and tokens with a robust price."""
+    """The mints that an operator allows as quotes.
+
+    SOL and tokens with a robust price are quotes, too.
+    """
 
     dollars: frozenset[Mint] = DOLLARS
     staking: frozenset[Mint] = STAKING_TOKENS
@@ -79,13 +82,13 @@ class Quotes:
         self._decided = decided
         self._time = time
         self._staking = mints.staking
-        self._tokens: dict[Mint, _Token | None] = {}  # as first read, whatever later swaps change
+        self._tokens: dict[Mint, _Token | None] = {}  # as first read; later swaps do not change it
         self._ranks: dict[Mint, int] = {}
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
     def kind(self, mint: Mint) -> QuoteKind | None:
-        """Return the kind of *mint* as a quote, or None if it cannot be one."""
+        """Return the kind of *mint* as a quote, or None if it cannot be a quote."""
         return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
@@ -108,7 +111,7 @@ class Quotes:
         return 2 if mint in self._staking else 3
 
     def worth(self, mint: Mint) -> float:
-        """Return the value of one whole *mint*, of kind TOKEN, in USD."""
+        """Return the value of one whole token of *mint*, which is of kind TOKEN, in USD."""
         token = self._token(mint)
         assert token is not None
         return token.usd
@@ -162,9 +165,9 @@ class Quotes:
 
 
 def _behind(decided: Standing, time: UnixS) -> int:
-    """Return the reserves at the price of *decided*, divided by POOLS_BEHIND, in micro-USD.
+    """Return 1 / POOLS_BEHIND of the reserves of pools near the price of *decided*, in micro-USD.
 
-    A pool younger than OLD_S shows less in proportion.
+    The reserves of a pool younger than OLD_S count in proportion to its age.
     """
     low = decided.usd / (1 + AGREEMENT)
     high = decided.usd * (1 + AGREEMENT)
@@ -179,15 +182,15 @@ def _behind(decided: Standing, time: UnixS) -> int:
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
     """Return the deviation of each dollar from the median of all; 0.01 is 1 % above it.
 
-    It is empty if fewer than JUDGED_MIN dollars have a price.
+    The result is empty if fewer than JUDGED_MIN dollars have a price.
 
-    prices   USD of those *dollars* that traded within PEG_FRESH_S; USDC and USDT without a price
-             count as 1
+    prices   the USD of those *dollars* that traded within PEG_FRESH_S; if USDC or USDT is not among
+             them, it counts as 1
     """
     judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
     if len(judged) < JUDGED_MIN:
         return {}
-    # Of two prices in the middle, the one nearer to a dollar: half of all must not move the median.
+    # Of two middle prices, take the one nearer to 1: half of the dollars must not move the median.
     both = median_low(judged.values()), median_high(judged.values())
     middle = min(both, key=lambda price: abs(price - 1.0))
     return {dollar: price / middle - 1.0 for dollar, price in judged.items()}
@@ -204,7 +207,7 @@ def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _on_peg(off: Mapping[Mint, float], dollars: frozenset[Mint]) -> frozenset[Mint]:
-    """Return the *dollars* that count as one dollar; *off* is their deviation from the peg."""
+    """Return the *dollars* that count as one dollar; *off* has their deviations, see `off_peg`."""
     if not off:
         return dollars & TRUSTED
     return frozenset(dollar for dollar, share in off.items() if abs(share) <= PEG_MAX)
@@ -217,8 +220,9 @@ BASIC: Final = Quotes()
 def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
     """Return *swap* with its base and its quote, or None if its mints cannot form these.
 
-    The quote is the mint of lower rank.  Of two dollars it is the one that the pool paid.  Two
-    tokens of one rank do not price each other, so prices never depend on each other in a loop.
+    The quote is the mint of lower rank.  Of two dollars, the quote is the one that the pool paid
+    out.  Two tokens of the same rank do not price each other, so prices never depend on each other
+    in a loop.
     """
     received = quotes.rank(swap.in_mint)
     paid = quotes.rank(swap.out_mint)
@@ -258,7 +262,7 @@ class RateAge:
 
     @property
     def seconds(self) -> int:
-        """The seconds from the rate's last trade, or from the first slot, to the newest slot."""
+        """The seconds from the rate's newest trade, or from the first slot, to the newest slot."""
         if self._since is None or self._newest is None:
             return 0
         return max(0, self._newest - self._since)

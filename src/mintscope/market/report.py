@@ -1,7 +1,7 @@
 """The report of endpoint 1 on a mint, and the port of the reports.
 
 Field names are the specification's; `rename` gives their camelCase.  The text of `about` for a
-field is for the description of the API alone: encoding ignores it.
+field is only for the description of the API: encoding ignores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ]
 
     def is_too_old(self, after_s: int) -> bool:
-        """Return whether the price will be too old for its confidence *after_s* later."""
+        """Return whether the price will be too old for its confidence in *after_s* seconds."""
         age_ms = self.age_ms
         return age_ms is not None and not self.confidence.allows(age_ms / SECOND_MS + after_s)
 
@@ -210,7 +210,7 @@ NAMED: Final[Mapping[str, Named]] = {
 
 
 def absent_indicators() -> list[tuple[str, Any, UnsetType]]:
-    """Return the fields of `TimeframeIndicators` for `defstruct`, each of which may be absent."""
+    """Return the fields of `TimeframeIndicators` for `defstruct`; each of them can be absent."""
     return [
         (name, Annotated[(hint.__origin__ | UnsetType, *hint.__metadata__)], UNSET)
         for name, hint in _HINTS.items()
@@ -322,9 +322,10 @@ NO_FRAMES: Final[Mapping[str, Floats]] = {}
 class ReportKind(NamedTuple):
     """The kind of report.
 
-    is_partial   from the first priced swap on, with null for numbers that cannot be computed yet
-    is_closed    indicators without the candles that are still open, so that no value changes later
-    timeframes   frames beside those of the specification, each an `AskedFrame`
+    is_partial   made from the first priced swap on, with null for numbers that cannot be computed
+                 yet
+    is_closed    indicators leave out the candles that are still open, so no value changes later
+    timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
 
     is_partial: bool = False
@@ -353,8 +354,8 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     basis    basis of the price; None if the log lacks it
     frames   the values of frames that were requested, by name
 
-    Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
-    timeframe has more candles than m1, so none could have an average.
+    Raises InsufficientData without a priced swap, and with fewer than 9 m1 candles unless
+    *is_partial*: no timeframe has more candles than m1, so none could have an average.
     """
     candles = values.item(COUNTS)
     if candles < (1 if is_partial else CANDLES_MIN):
@@ -397,7 +398,7 @@ def report_of(  # noqa: PLR0913 - one argument for each part
 
 
 def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
-    """Return the timeframe whose values begin at index *at* of *v*; None for NaN."""
+    """Return the indicators whose values begin at index *at* of *v*, with None for NaN."""
     ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
     return TimeframeIndicators(
         ema9 if ema9 >= 0.0 else None,
@@ -414,7 +415,7 @@ class ReadReport(msgspec.Struct, frozen=True, gc=False):
     """A report and how fresh it is.
 
     body     the report as JSON, ready to send
-    slot     the last applied slot
+    slot     the newest applied slot
     age_ms   the age of the data, by the market's clock; 0 while files are replayed
     tag      the entity tag of the report, the same in every process; it ignores the end of the span
              and the age of the price, which change with the clock.  Empty for a report that is
@@ -450,7 +451,7 @@ def price_age_ms_in(body: bytes) -> int | None:
 
 
 def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAMES) -> bytes:
-    """Return the entity tag of a report with *price* made from *values*; it is a weak tag."""
+    """Return the weak entity tag of a report that is made from *values*, *price* and *frames*."""
     parts = blake2b(values.tobytes(), digest_size=12)
     for name, each in frames.items():
         parts.update(name.encode() + each.tobytes())
@@ -465,11 +466,11 @@ class Reports(Protocol):
     """The source of the reports."""
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of *kind*, as of the last applied slot.
+        """Return the report of *mint* of *kind*, as of the newest applied slot.
 
         Raises TokenNotFound if *mint* is not tracked.  Raises InsufficientData if it has no priced
         swap or, unless *kind* is partial, fewer than 9 m1 candles.
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is ready in memory, else None."""
+        """Return the plain report of *mint* if it is in memory, otherwise None."""

@@ -2,11 +2,12 @@
 
 Vote      in each pool, the newest price of each of its SIGNERS newest signers of the last minute;
           each slot has only one vote in a pool, because a bundle of transactions is one trader
-Weight    of a pool: the least dollars in it during that minute, a third of it for each vote.  A
-          pool that was first seen later than the others weighs less in proportion, a pool that has
-          not traded for SILENCE_S an eighth.  Pools with less than a thousandth of the dollars of
-          the deepest pool are left out.
-Shares    of three or more signers, none has more than a third of all weight; the same for pools
+Weight    of a pool: the least dollars in it during that minute; each vote has a third of them.  A
+          pool that was first seen later than the others weighs less, in proportion; a pool that has
+          not traded for SILENCE_S weighs an eighth.  Pools with less than a thousandth of the
+          dollars of the deepest pool are left out.
+Shares    if there are three or more signers, none has more than a third of all weight; the same
+          applies to pools
 Rate      the median of the votes by weight; if there is only one pool, its newest price
 
 So the price of one pool, one signer or one transaction moves the rate no further than to the next
@@ -24,7 +25,7 @@ SIGNERS: Final = 3  # newest signers of a pool that have a vote
 FRACTION: Final = 1_000  # a pool with less than a thousandth of the deepest is left out
 SILENCE_S: Final = 8
 SILENT: Final = 8  # a silent pool weighs one eighth
-SHARED_MIN: Final = 3  # with so many pools or signers, none has over a third
+SHARED_MIN: Final = 3  # with so many pools or signers, none has more than a third
 ROUNDS: Final = 4  # the most rounds of lowering shares; usually one is enough
 ROUNDING: Final = 1e-12
 
@@ -111,7 +112,7 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
     pools: dict[str, _Pool] = {}
     for slot, (age_s, samples) in enumerate(window):
         for sample in reversed(samples):
-            _, _, depth, name, signer = sample  # at once: each slot reads a minute of samples
+            _, _, depth, name, signer = sample  # together: each slot reads a minute of samples
             pool = pools.get(name)
             if pool is None:
                 pool = pools[name] = _Pool(age_s)
@@ -161,7 +162,7 @@ def _shared(votes: list[Vote]) -> list[Vote]:
 
 
 def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
-    """Return *votes* with no more than a third of all weight for each *owner*."""
+    """Return *votes* with no more than a third of all weight for each value of *owner*."""
     owners = list(map(owner, votes))
     totals: dict[str, float] = {}
     for one, vote in zip(owners, votes, strict=True):
@@ -176,9 +177,9 @@ def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
 
 
 def third(weights: Sequence[float]) -> float | None:
-    """Return the limit that each of *weights* is cut to, so that none is above a third of the sum.
+    """Return the limit to which *weights* are cut, so that none is above a third of the sum.
 
-    None if no weight is above a third already, or if there are fewer than three.
+    None if no weight is above a third, or if there are fewer than three weights.
     """
     if len(weights) < SHARED_MIN:
         return None
@@ -186,7 +187,8 @@ def third(weights: Sequence[float]) -> float | None:
     rest = sum(others)
     if heaviest * SHARED_MIN <= (heaviest + second + rest) * (1 + ROUNDING):
         return None
-    # Half of the sum of the others; if the second is above it, too, the sum of the rest for both.
+    # Half of the sum of the others.  If the second is above this, too: the sum of the rest, for
+    # both.
     return (second + rest) / 2 if second <= rest else rest
 
 

@@ -3,20 +3,20 @@
 Anyone may open a pool and trade there alone, at any price and of any volume.  It is costly to leave
 money in a pool where others can trade against it.
 
-Weight    of a pool: the least quote in it over the last half minute, and no more than its own
-          trades show that it takes to move its price.  A pool that is younger than the oldest
-          trading pool weighs less in proportion.  A silent pool weighs an eighth, times the number
-          of trading pools at other prices that may show the same money: see `median.py`
+Weight    of a pool: the least quote in it over the last half minute, but at most the amount that
+          moves its price, as its own trades show.  A pool that is younger than the oldest trading
+          pool weighs less in proportion.  A silent pool weighs an eighth, times the number of
+          trading pools at other prices that may show the same money: see `median.py`
 Silent    a pool is silent after LULLS_OF_SILENCE, unless all pools that would then outweigh it are
-          too young to replace it: pauses happen by chance, and a new pool must not decide in one
+          too young to replace it: pauses happen by chance, and no new pool may decide in one
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          weight of the heaviest, silent or not.  All prices within TIE of half of the weight count
+          heaviest one's weight, silent or not.  All prices within TIE of half of the weight count
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
-Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD at a price
-          MOVE_MIN off the last price of a pool too deep to be moved by it: that price was no offer
+Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD at a price
+          MOVE_MIN off the last price of a pool that they cannot move: that price was no offer
 
-A pool whose balances are not known weighs nothing.  If no pool weighs anything, the longest known
-one that is not abandoned decides alone.
+A pool whose balances are not known weighs nothing.  If no pool weighs anything, the pool known
+longest that is not abandoned decides alone.
 
 The result is a function of the swaps in order: it is the same after a restart or a fork.
 """
@@ -36,24 +36,24 @@ from mintscope.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.market.sol_rate import third
 
 AGREEMENT: Final = 0.02
-TIE: Final = 0.01  # part of all weight above and below half: no depth is more exact
-AGREEMENT_OF_SAMPLES: Final = 0.05  # the same for samples of the SOL/USD rate, itself a median
+TIE: Final = 0.01  # part of all weight above and below half: no depth is known more exactly
+AGREEMENT_OF_SAMPLES: Final = 0.05  # AGREEMENT for samples of the SOL/USD rate, itself a median
 FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
 WINDOW_S: Final = 30  # the window in which the least depth counts
 YOUNG_S: Final = 5  # the age at which a pool has its whole weight if no other pool trades
-OLD_S: Final = 600  # the age from which on a pool has its whole weight
+OLD_S: Final = 600  # the age from which a pool has its whole weight
 PROVEN_S: Final = 12 * HOUR_S  # the largest age that counts if a new pool replaces another
-SIGNERS: Final = 3  # distinct signers that give a pool its whole weight
+SIGNERS: Final = 3  # the number of distinct signers that gives a pool its whole weight
 ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # their addresses are no longer needed
 LULLS_OF_SILENCE: Final = 2  # four mean pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
 SILENCE_MAX_S: Final = 9  # a move to another pool is followed within ten seconds
-LULLS_OF_RIVAL: Final = 3  # the age of a pool that can replace a silent one, less RIVAL_LEAD_S
+LULLS_OF_RIVAL: Final = 3  # after these, less RIVAL_LEAD_S, another pool can replace a silent one
 RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
 PAUSE_WEIGHT: Final = 4  # the newest pause counts a quarter of the mean
 POOLS_MAX: Final = 17
-PROVEN_MAX: Final = POOLS_MAX - 2  # number of pools that no new one replaces, see `_proven`
+PROVEN_MAX: Final = POOLS_MAX - 2  # pools that a new one never replaces, see `_proven`
 MOVE_MIN: Final = 0.05  # a move of the price that cannot be a fee
 DUST: Final = 10_000  # a swap of less than 1 / DUST of the depth cannot have moved the price
 ODD_MICRO_USD: Final = 100_000  # ten cents: in smaller swaps, fees and rent distort the price
@@ -66,7 +66,7 @@ SUM_MAX: Final = 10**18  # micro-USD; sums grow for years, and the log has 64 bi
 class Trip(IntEnum):
     """The role of a swap in a round trip of its transaction.
 
-    NONE   it is not part of a round trip
+    NONE   the swap is not part of a round trip
     LOOP   swaps of its signer led back to the mint with which they began: the pool keeps the price
            that the swap set
     BACK   the pool was traded in both directions in the transaction: its price has not changed
@@ -77,7 +77,7 @@ class Trip(IntEnum):
     BACK = 2
 
 
-BACK: Final = int(Trip.BACK)  # it is compared for each swap
+BACK: Final = int(Trip.BACK)  # an integer, because it is compared for each swap
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     usd, sol, at      its price, and the time of the swap that set it
     pause_s           the usual seconds between its swaps
-    low, low_before   its lowest reserve in this and in the last WINDOW_S, micro-USD
+    low, low_before   its lowest reserve in this and in the previous window, micro-USD
     stood_s           seconds from its first swap to the newest, at most PROVEN_S
     signers           the starts of its first signers' addresses; ENOUGH_SIGNERS: SIGNERS or more
     from_usd, from_sol   the price from which its next move is measured
@@ -281,7 +281,7 @@ def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
 
 def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
     """Return whether *offer*, of the pool at *place*, sets the price."""
-    if offer.trip or pools[place].usd != offer.usd:  # the pool has not adopted an odd price
+    if offer.trip or pools[place].usd != offer.usd:  # the pool did not adopt the odd price
         return False
     if len(pools) == 1:
         return True
@@ -321,7 +321,7 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
     """Return the weight of each of *pools*, 0 if it does not count, and the silent ones' indices.
 
-    If no pool weighs anything, the longest known one that is not abandoned counts alone.
+    If no pool weighs anything, the pool known longest that is not abandoned counts alone.
     """
     weighing, silent = _heavy(*_weighed(pools, time))
     if not any(weighing):
@@ -344,7 +344,7 @@ def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Se
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
-    """Return whether *pool* counts for the price at *time*; before the first price, all do."""
+    """Return whether *pool* counts for the price at *time*; all do before the first price."""
     if standing is None:
         return True
     counting = zip(standing.pools, _counting(standing.pools, time)[0], strict=True)
@@ -360,7 +360,7 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Return *weighed* with silent pools times the number of pools that may show the same money."""
+    """Return *weighed*, but silent pools count once for each pool that may show the same money."""
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
@@ -404,7 +404,7 @@ def _awaited(
 ) -> list[int]:
     """Return the *silent* pools that keep the weight of a trading pool.
 
-    Each is outweighed by trading pools that are too young.  A pool with few signers counts less.
+    All pools that outweigh them are too young; the age of a pool with few signers counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -414,7 +414,7 @@ def _awaited(
     awaited = []
     for place in silent:
         kept = weighed[place]
-        age_s = -1.0  # age of the oldest pool that outweighs it
+        age_s = -1.0  # age of the oldest pool that outweighs the silent one
         for weight, one_s in trading:
             if weight >= kept and one_s > age_s:
                 age_s = one_s
@@ -435,8 +435,8 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
             return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
     if len(pools) < POOLS_MAX:
         return (*pools, _fresh(offer)), len(pools)
-    # Money that is in many pools for a moment must not replace pools that decide.  The last two are
-    # compared by depth alone: many old small pools must not replace a deep new one.
+    # Money that is in many pools for a moment must not replace pools that decide.  The two least
+    # proven ones are compared by depth alone: many old small pools must not replace a deep new one.
     proven = [_proven(pool, offer.time) for pool in pools]
     by_proof = sorted(range(len(pools)), key=proven.__getitem__, reverse=True)
     others = by_proof[PROVEN_MAX:]
@@ -445,7 +445,7 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 
 
 def _proven(pool: StandingPool, time: UnixS) -> float:
-    """Return the depth of *pool* times its age, by which pools are kept; less if it is abandoned.
+    """Return the depth of *pool* times its age, by which it is kept; less if it is abandoned.
 
     A shorter silence does not lower this value: in a pause of all honest pools, a pool that trades
     must not count more than they do, or it would replace them.
@@ -478,7 +478,7 @@ def _fresh(offer: Offer) -> StandingPool:
 
 
 def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
-    """Return *pool* after one more of its swaps."""
+    """Return *pool* after *offer*, its next swap."""
     time = offer.time
     gap_s = time - pool.at
     low, low_before = _lowest(pool, offer)
@@ -541,7 +541,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
 
 
 def _is_odd(pool: StandingPool, offer: Offer) -> bool:
-    """Return whether *offer* is too small to have moved *pool*, but its price is far off."""
+    """Return whether *offer* is too small to have moved *pool*, but far from its price."""
     return offer.volume * DUST < pool.low and _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
 
 
@@ -565,10 +565,10 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
     """Return the price from which the next move is measured, the flow, and the depth shown.
 
-    A move counts once two swaps in a row, neither of them dust, have seen it: one price may be odd.
-    Both are of the side at which the move begins, because purchases and sales differ by the fees.
-    Purchases that raise the price and sales that lower it count at once.  A move against the
-    trading side may be a falling fee, so the other side must have seen it, too.
+    A move counts once two swaps in a row, neither of them dust, have shown it: one price may be
+    odd.  Both are on the side at which the move began, because purchases and sales differ by the
+    fees.  Purchases that raise the price and sales that lower it count at once.  A move against the
+    trading side may be a falling fee, so the other side must have shown it, too.
     """
     flow = min(pool.flow + offer.volume, SUM_MAX)
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy

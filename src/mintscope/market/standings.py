@@ -102,7 +102,7 @@ class Confidence(StrEnum):
         return order.index(self) >= order.index(least)
 
     def allows(self, age_s: float) -> bool:
-        """Return whether a price that was set *age_s* ago may have this confidence."""
+        """Return whether a price that was set *age_s* seconds ago can have this confidence."""
         return age_s <= AGE_S_MAX.get(self, inf)
 
 
@@ -181,7 +181,7 @@ def basis_by(standing: Standing) -> PriceBasis:
     # Of a pool that weighs nothing, only the price is known.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
-    # The reserves last seen in a pool that no longer trades may have left the pool.
+    # Reserves that were seen in a pool that no longer trades may have left the pool.
     agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]
     depth = sum(one.depth for one in agreeing)
     for_it = sum(weight for _, weight in near)
@@ -226,7 +226,7 @@ class Standings:
         return self._now.get(mint)
 
     def sets_price(self, mint: Mint, offer: Offer) -> bool:
-        """Return whether the next swap sets the price of *mint*."""
+        """Add *offer*, the next swap of *mint*; return whether it sets the price."""
         before = self._now.get(mint)
         standing, sets = stand(before, offer)
         if standing is not None:
@@ -235,13 +235,13 @@ class Standings:
         return sets
 
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
-        """Return a test of whether the next swaps agree with the price of *mint*.
+        """Return a function that tests whether the next swaps agree with the price of *mint*.
 
-        Call it for each swap in order; the standings do not change.  The test accepts more swaps
-        than those that set the price: a log that begins later, in which pools weigh less at first,
-        must have the same samples, so that a backfill can join it.  A swap near a median in which
-        no pool has more than a third is accepted, so that one pool, however deep, does not exclude
-        all others.
+        Call this function for each swap, in order; it does not change the standings.  It accepts
+        more swaps than those that set the price: a log that begins later, in which pools weigh less
+        at first, must have the same samples, so that a backfill can join it.  A swap near a median
+        in which no pool has more than a third is accepted, so that one pool, however deep, does not
+        exclude all others.
         """
         standing = self._now.get(mint)
 
@@ -278,7 +278,7 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """If there are too many mints, drop about half, except recent, deep and retractable ones.
+        """If there are too many mints, drop about half, but keep recent, deep and retractable ones.
 
         The next swap of a dropped mint sets its price, at any value.
         """
@@ -291,6 +291,6 @@ class Standings:
 
 
 def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return the sort key of a mint, by which the mints to keep are last."""
+    """Return the sort key of a mint: the mints that are worth keeping are sorted last."""
     ready = max(pool.ready(time) for pool in standing.pools)
     return time - standing.at <= HOUR_S, ready, standing.at

@@ -135,7 +135,7 @@ class Listener(Hashable, Protocol):
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update."""
+        """Receive *event* of *mint*: a snapshot if *is_whole*, otherwise an update."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
         """Receive the notice that there are no more updates of *mint*, because of *failure*."""

@@ -105,7 +105,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of keys of the user that were created after *since*, except by exchanges."""
+        """Return the number of keys that the user created after *since*, except by exchanges."""
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:

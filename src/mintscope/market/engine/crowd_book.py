@@ -21,14 +21,14 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 TRADERS_MAX: Final = 2_048  # the most traders of a span that have a number: 32 kB
 OTHERS: Final = 0  # no trader has this number
-CROWDS_S: Final = DAY_S  # age of the oldest stored crowd, from the newest of the mint
+CROWDS_S: Final = DAY_S  # stored crowds are at most this much older than the mint's newest
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
-FLOW_MAX: Final = 10**16  # micro-USD of a trader in a span: a day then fits in 63 bits
+FLOW_MAX: Final = 10**16  # micro-USD of a trader in a span: the sum of a day then fits in 63 bits
 BOUGHT: Final = 1
 SOLD: Final = 2
 SIDES: Final = BOUGHT | SOLD
 SIDE_BITS: Final = 2
-HALF_BITS: Final = 32  # the flow of all traders in a day may exceed 64 bits
+HALF_BITS: Final = 32  # flows are summed in halves: the sum of a day can exceed 64 bits
 HALF: Final = (1 << HALF_BITS) - 1
 HEAD: Final = Struct("<3Q")  # since, bucket and swaps
 _NUMBERS: Final = np.dtype("<u8")
@@ -49,10 +49,10 @@ class CrowdRow(NamedTuple):
 
 
 class CrowdChange(NamedTuple):
-    """Changes of a batch to the crowds of one mint.
+    """The changes that a batch makes to the crowds of one mint.
 
     state    the state of the book; None before the first swap with a signer
-    closed   spans that have ended since the last change, oldest first
+    closed   crowds of the spans that have ended since the last change, oldest first
     """
 
     state: bytes | None
@@ -79,7 +79,7 @@ class Union(NamedTuple):
 
 
 def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
-    """Return the traders of *rows*, whose spans lie within CROWDS_S.
+    """Return the union of the traders of *rows*, whose spans lie within CROWDS_S.
 
     count   the number of largest flows to return, at least 1
     """
@@ -92,7 +92,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
     flows = np.add.reduceat(pairs[:, 1] >> SIDE_BITS, first)
     sides = np.bitwise_or.reduceat(pairs[:, 1] & SIDES, first)
     flow = (int((flows >> HALF_BITS).sum()) << HALF_BITS) + int((flows & HALF).sum())
-    is_capped = bool(numbers[0] == OTHERS)  # OTHERS is the least of all numbers
+    is_capped = bool(numbers[0] == OTHERS)  # OTHERS is the smallest number
     own = flows[is_capped:]
     sides = sides[is_capped:]
     largest = np.sort(np.partition(own, -count)[-count:] if len(own) > count else own)
@@ -107,7 +107,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
 
 
 class CrowdBook:
-    """The crowds of one mint between two writes.
+    """The crowds of one mint, and their changes since the last write.
 
     since   the time of the first swap in the book; None before the first swap
     """
@@ -148,7 +148,7 @@ class CrowdBook:
             traders[trader] = flow << SIDE_BITS | was & SIDES | (BOUGHT if swap.is_buy else SOLD)
 
     def rows(self) -> list[CrowdRow]:
-        """Return the spans that have ended since the last `changed`, and the open one."""
+        """Return the crowds of the spans ended since the last `changed`, and of the open one."""
         return [*self._closed, self._row()] if self._swaps else []
 
     def changed(self) -> CrowdChange:
@@ -161,7 +161,7 @@ class CrowdBook:
         return CrowdChange(head + self._packed(), closed)
 
     def _begin(self, time: UnixS) -> None:
-        """Begin the span of *time*."""
+        """Begin the span that contains *time*."""
         if self.since is None:
             self.since = time
         else:
@@ -175,6 +175,6 @@ class CrowdBook:
         return CrowdRow(self._bucket, self._swaps, self._packed())
 
     def _packed(self) -> bytes:
-        # Most spans have a few traders, for which an array costs more than it saves.
+        # Most spans have a few traders, for which creating an array takes longer than it saves.
         traders = self._traders
         return pack(f"<{2 * len(traders)}Q", *chain.from_iterable(traders.items()))

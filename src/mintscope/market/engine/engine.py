@@ -45,7 +45,7 @@ from mintscope.market.report import NO_FRAMES, PLAIN, ReportKind, TokenReport, t
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import AskedFrame, Timeframe
 
-FRAMES_MAX: Final = 2_000  # the most mints with asked frames: each takes 8 kB, each swap 20 us
+FRAMES_MAX: Final = 2_000  # the most mints with requested frames: 8 kB a mint, 20 us a swap
 CANDLES_LOADED: Final = kernels.SWING + 1  # including the open one
 
 # `load` refills the windows m1, m5 and m15 from swaps, and h1, h4 and d1 from minutes.
@@ -104,14 +104,14 @@ class Engine:
     def load(self, row: int, loaded: LoadedMint) -> None:
         """Set *row* to its state after every swap up to `loaded.seq`.
 
-        Raises ValueError when the state and the candles contradict each other.
+        Raises ValueError if the state and the candles contradict each other.
         """
         self.clear(row)
         if loaded.state is not None:
             self._load_candles(row, loaded.state, loaded)
             if loaded.imported_from is not None:
-                # Reports begin with the first imported candle, the state with the first one that
-                # was not imported.
+                # Reports begin with the first imported candle; the state begins with the first
+                # candle that was not imported.
                 first = min(loaded.imported_from, int(self._rows[row]["first"]))
                 self._rows[row]["first"] = first
         self._refill(row, FROM_MINUTES, loaded.minutes)
@@ -134,8 +134,8 @@ class Engine:
             candles = loaded.candles.get(timeframe, ())[-CANDLES_LOADED:]
             expected = min(int(kept["count"]), CANDLES_LOADED)
             if len(candles) == expected - 1 == kernels.SWING:
-                # An earlier version stored one candle fewer; the oldest stored one then also stands
-                # for it.
+                # An earlier version stored one candle fewer: then the oldest stored candle is used
+                # twice.
                 candles = (candles[0], *candles)
             if len(candles) != expected:
                 raise ValueError(
@@ -180,7 +180,7 @@ class Engine:
 
 
 def frames_of(loaded: LoadedMint) -> Frames | None:
-    """Return the asked frames of *loaded* after every swap up to `loaded.seq`; None without any."""
+    """Return the requested frames of *loaded* after all its swaps; None if it has no frames."""
     if loaded.frames is None:
         return None
     frames = Frames(loaded.frames)
@@ -226,13 +226,13 @@ class LiveMarket:
         self._engine = Engine(capacity)
         self._free = list(range(capacity))
         self._live: OrderedDict[Mint, int] = OrderedDict()
-        self._standings: dict[Mint, bytes] = {}  # the pools of these mints, packed
-        # Asked frames by mint, the least recently used first.
+        self._standings: dict[Mint, bytes] = {}  # the packed pools of each mint
+        # Requested frames by mint, the least recently used first.
         self._frames: OrderedDict[Mint, Frames] = OrderedDict()
         self._expected: dict[Mint, _Expected] = {}
-        # The times of slots that may still be retracted, and of the newest one that cannot.
+        # The times of the slots that may still be retracted, and of the newest final slot.
         self._times: dict[Slot, UnixS] = {}
-        # Plain reports at `_bodies_time` of mints that have not traded since.
+        # The plain reports that were made at `_bodies_time`; their mints have not traded since.
         self._bodies: dict[Mint, _Made] = {}
         self._bodies_time: UnixS | None = None
         self._last = _Made(b"", b"", None)
@@ -261,12 +261,12 @@ class LiveMarket:
 
     @property
     def slot(self) -> Slot | None:
-        """The last applied slot; None before the first."""
+        """The newest applied slot; None before the first one."""
         return next(reversed(self._times), None)
 
     @property
     def time(self) -> UnixS | None:
-        """The effective time of the last applied slot: "now" in every report."""
+        """The effective time of the newest applied slot: "now" in every report."""
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
@@ -445,7 +445,7 @@ class LiveMarket:
                 self._bodies.pop(swap.mint, None)
                 self._stand(swap.mint, event.standings.get(swap.mint))
                 trades.append((row, event.header.time, swap))
-                if self._frames:  # rarely: few mints have asked frames
+                if self._frames:  # rarely: few mints have requested frames
                     add_to_frames(self._frames.get(swap.mint), event.header.time, swap)
             if self._expected:  # rarely: few mints are being loaded
                 self._keep(swap.mint, event)
@@ -453,7 +453,7 @@ class LiveMarket:
             self._engine.apply(as_trades(trades))
 
     def _stand(self, mint: Mint, packed: bytes | None) -> None:
-        """Set the pools of *mint*, which is in memory, to *packed*; None changes nothing."""
+        """Set the pools of *mint*, which is in memory, to *packed*; None: do nothing."""
         if packed is not None:
             self._standings[mint] = packed
 
@@ -463,7 +463,7 @@ class LiveMarket:
             expected.events.append(event)
 
     def _drop(self, mint: Mint, event: Event | None = None) -> None:
-        """Remove *mint* from memory; keep *event* for a load of it that is in progress."""
+        """Remove *mint* from memory; if it is being loaded, store *event* for the load."""
         row = self._live.pop(mint, None)
         if row is not None:
             self._bodies.pop(mint, None)

@@ -76,7 +76,7 @@ class Tail:
         self._gaps = deque(gaps, maxlen=GAPS_MAX)
 
     def __len__(self) -> int:
-        """Return the number of headers that are held."""
+        """Return the number of headers in memory."""
         return len(self._headers)
 
     @property
@@ -96,7 +96,7 @@ class Tail:
 
     @property
     def finalized(self) -> Slot | None:
-        """The newest slot that can no longer die."""
+        """The newest final slot."""
         return self._finalized
 
     def place(self, block: Block) -> Known | Hole | Follows:
@@ -118,9 +118,9 @@ class Tail:
         return Follows(self._from(Slot(parent.slot + 1), block))
 
     def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
-        """Return the header of *block* in the log after the current tip."""
+        """Return the header that *block* gets in the log if it follows the current tip."""
         time = self.effective(block.time)
-        # Before the first block that has a time, there is no time for a rate.
+        # Blocks before the first one with a time have time 0, so they have no rate.
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
         return SlotHeader(
             slot=block.slot,
@@ -146,7 +146,7 @@ class Tail:
         self._dead.append((header.slot, header.blockhash))
 
     def finalize(self, slot: Slot) -> Slot | None:
-        """Mark slots up to *slot* as final; return the newest of them, or None if it was final."""
+        """Mark slots up to *slot* as final; return the newest; None if *slot* was final."""
         newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
         if newest is None or self._is_final(newest):
             return None
@@ -155,7 +155,7 @@ class Tail:
         return newest
 
     def lose(self, gap: Gap) -> bool:
-        """Store *gap*, after which a block may follow the tip; return False if it is stored."""
+        """Store *gap*, so a block after it may follow the tip; return whether *gap* is new."""
         if gap in self._gaps:
             return False
         self._gaps.append(gap)
@@ -184,7 +184,7 @@ class Tail:
         return self._finalized is not None and slot <= self._finalized
 
     def _from(self, slot: Slot, block: Block) -> Sequence[SlotHeader]:
-        """Return the headers from *slot* on, newest first, which die if *block* joins."""
+        """Return the headers from *slot* on, newest first, which become dead if *block* joins."""
         dead = []
         for header in reversed(self._headers):
             if header.slot < slot:
@@ -198,7 +198,7 @@ class Tail:
         return dead
 
     def effective(self, time: UnixS | None) -> UnixS:
-        """Return the time of a block dated *time* that follows the tip."""
+        """Return the effective time of the block after the tip, whose own time is *time*."""
         previous = self._headers[-1].time if self._headers else UnixS(0)
         if time is None or not 0 <= time <= TIME_MAX:
             return previous
@@ -237,14 +237,14 @@ HEAD: Final = Struct("<qqd")
 assert HEAD.size + len(Timeframe) * PACKED.size == STATE.itemsize
 NEWEST_H1: Final = Struct(
     "<q4dq"
-)  # the bucket and the trades of the last frame's candle, at the end
+)  # of the candle of the last frame: its bucket, its prices, its trades; the end of STATE
 
-# The newest candles in SOL, m1 to h1, after the bucket (-1: none) and the trades of the h1 candle:
-# any swap with a price changes these two, so they identify the state.
+# The bucket (-1: none) and the trades of the h1 candle, then the prices in SOL of the newest candle
+# of m1 to h1.  Any swap with a price changes one of the first two, so they identify the state.
 IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
 EPOCH: Final = UnixS(0)
 UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
-# The places of each frame in STATE, and of the prices of each frame in IN_SOL.
+# By timeframe: the offset of its frame in STATE, and the index of its prices in IN_SOL.
 PLACES: Final = [
     (timeframe, HEAD.size + n * PACKED.size, 4 * n) for n, timeframe in enumerate(TIMEFRAMES)
 ]
@@ -274,7 +274,7 @@ def read_states(states: Sequence[bytes]) -> NDArray[Any]:
 
 
 class MintFold:
-    """The fold of one mint between two writes."""
+    """The fold of one mint, and its changes since the last write."""
 
     __slots__ = ("_first", "_part", "_passed", "_price_sol", "frames")
 
@@ -289,7 +289,7 @@ class MintFold:
     ) -> None:
         """Continue from the parts of a state; without them, begin a new fold.
 
-        frames   these append their waypoints to *passed*
+        frames   the frames by timeframe; they append their waypoints to *passed*
         """
         self._part: Part | None = None
         self._first = first
@@ -339,7 +339,7 @@ class MintFold:
         part.add(price, swap)
 
     def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
-        """Return the waypoints passed since the last call."""
+        """Return the waypoints that were passed since the last call."""
         self._add_part()
         if not self._passed:
             return []
@@ -348,7 +348,7 @@ class MintFold:
         return passed
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
-        """Return the rows changed since the last call, oldest first, to insert or replace.
+        """Return the rows that changed since the last call, oldest first; they replace stored ones.
 
         A bucket with volume but no price is a row with count 0, so the volumes of all timeframes
         have the same sum.
@@ -367,7 +367,7 @@ class MintFold:
         return b"".join([head, *(frame.packed() for frame in self.frames.values())])
 
     def in_sol(self) -> bytes:
-        """Return the prices in SOL of the newest candles, to be stored beside `state()`."""
+        """Return the prices in SOL of the newest candles, to be stored with `state()`."""
         self._add_part()
         prices: list[float] = []
         for frame in self.frames.values():
@@ -387,7 +387,7 @@ class MintFold:
 
 
 def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
-    """Return the prices in *in_sol*, or NaN if they were stored with another state."""
+    """Return the prices in *in_sol*; NaN if they were stored with another state."""
     if in_sol is None or len(in_sol) != IN_SOL.size:
         return UNKNOWN
     its_bucket, its_trades, *prices = IN_SOL.unpack(in_sol)

@@ -1,8 +1,9 @@
 """The frames that are computed on request: 15 seconds, 30 minutes, 4 hours and a day.
 
-Wide frames are computed from stored candles: m30 from m15, h4 and d1 from h1, by UTC.  Averages
-begin with the first candle since tracking began.  If older candles were dropped, they begin with
-the oldest stored candle, and are null until less than 1e-13 of the first value is left in them.
+Wide frames are computed from stored candles: m30 from m15; h4 and d1 from h1, aligned to UTC.
+Averages begin with the first candle since tracking began.  If older candles were dropped, they
+begin with the oldest stored candle, and are null until less than 1e-13 of the first value is left
+in them.
 
 s15 is computed from the swaps of the newest 15 minutes, which every installation stores: its
 indicators are those of the 60 spans that end with the current one.
@@ -26,8 +27,8 @@ from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
-PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # reads a frame of `fold.STATE` ten times as fast
-WAYPOINT_EVERY: Final = 64  # candles; fewer than are always stored for a mint
+PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # reads a frame ten times as fast as `fold.STATE`
+WAYPOINT_EVERY: Final = 64  # candles; more candles than this are always stored
 
 
 class Part(msgspec.Struct, gc=False):
@@ -81,7 +82,7 @@ class Frame(msgspec.Struct, gc=False):
     passed    the list to which waypoints are appended
     width_s   the width of the candles, in seconds
 
-    The flow runs ahead of the candle while a bucket has volume but no price yet.
+    While the newest bucket has volume but no price yet, the candle is that of an earlier bucket.
     """
 
     timeframe: Timeframe
@@ -107,7 +108,7 @@ class Frame(msgspec.Struct, gc=False):
         at: int,
         in_sol: Sequence[float],
     ) -> "Frame":
-        """Return the frame whose `packed` is at place *at* of *state*, with the prices *in_sol*."""
+        """Return the frame at offset *at* of *state*; *in_sol* are its candle's prices in SOL."""
         # Without loops or keywords, because it runs for each frame of each mint in a batch.
         acc, count, bucket, buy, sell, opened, open_, high, low, close, trades = PACKED.unpack_from(
             state, at
@@ -185,7 +186,7 @@ class Frame(msgspec.Struct, gc=False):
         self.sell = 0
 
     def _note(self) -> None:
-        """Add the row of the newest bucket, which has changed, to the changed ones."""
+        """Add the row of the newest bucket to the changed rows."""
         self._is_changed = False
         c = self.candle
         if c is not None and c.bucket == self.bucket:
@@ -273,7 +274,7 @@ class OpenCandle(msgspec.Struct, gc=False):
 
     def known_sol(self) -> tuple[float, float, float, float] | tuple[None, None, None, None]:
         """Return the prices in SOL, each None if they are unknown."""
-        if self.open_sol >= 0:  # not NaN
+        if self.open_sol >= 0:  # False for NaN
             return self.open_sol, self.high_sol, self.low_sol, self.close_sol
         return NO_SOL
 
@@ -307,8 +308,8 @@ WIDE: Final = (
 SHORT_S: Final = FRAME_S[AskedFrame.S15]
 SHORT_SPANS: Final = 60
 SHORT_REACH_S: Final = SHORT_SPANS * SHORT_S
-# Candles after which less than 1e-13 of the first value is left in EMA 9, 21, 50 and 200, RSI, and
-# the three values of MACD.
+# The number of candles after which less than 1e-13 of the first value is left: in EMA 9, 21, 50 and
+# 200, RSI, and the three values of MACD.
 FORGOTTEN: Final = (150, 330, 765, 3_015, 410, 410, 410, 410)
 
 SPAN: Final = np.dtype([("bucket", "i8"), ("high", "f8"), ("low", "f8"), ("close", "f8")])
@@ -330,7 +331,7 @@ MADE_SHORT: Final = 1
 
 
 class Frames:
-    """The asked frames of one mint, after its newest swap."""
+    """The requested frames of one mint, after its newest swap."""
 
     def __init__(self, state: bytes | None = None) -> None:
         """Continue from *state*, as `packed` returned it.
@@ -346,7 +347,7 @@ class Frames:
         return self._state.tobytes()
 
     def has(self, asked: Collection[str]) -> bool:
-        """Return whether all frames *asked* for are computed."""
+        """Return whether all frames in *asked* are computed."""
         return all(
             self._is_made(MADE_SHORT if each == AskedFrame.S15 else MADE_WIDE) for each in asked
         )
@@ -354,9 +355,9 @@ class Frames:
     def begin_wide(
         self, kept: Mapping[Timeframe, Sequence[Bar]], cut: Collection[Timeframe]
     ) -> None:
-        """Compute the wide frames from *kept* candles, oldest first.
+        """Compute the wide frames from the stored candles *kept*, oldest first.
 
-        cut   timeframes of which older candles were dropped
+        cut   the timeframes whose older candles were dropped
         """
         self._state["made"] |= MADE_WIDE
         for k, wide in enumerate(WIDE):
@@ -384,7 +385,7 @@ class Frames:
     def read(
         self, asked: Collection[str], now: UnixS, *, leaves_out_open: bool
     ) -> dict[str, Floats]:
-        """Return READ values for each of the frames *asked* for, as of *now*; NaN for null."""
+        """Return READ values for each frame in *asked*, as of *now*; NaN for null."""
         found = {}
         for k, wide in enumerate(WIDE):
             if wide.frame in asked:
@@ -462,7 +463,7 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
 def _widened(
     kept: Sequence[Bar], width_s: int, *, is_cut: bool
 ) -> list[tuple[int, float, float, float]]:
-    """Return candles of *width_s* as (number, high, low, close), without a first that is cut."""
+    """Return candles of *width_s* as (number, high, low, close), without the first if it is cut."""
     if not kept:
         return []
     buckets, highs, lows, closes = (np.array(column) for column in zip(*kept, strict=True))

@@ -40,7 +40,7 @@ class Trades(NamedTuple):
 
 
 class Volumes(NamedTuple):
-    """Volumes bought and sold at some times, oldest first."""
+    """Volumes bought and sold, and their times, oldest first."""
 
     times: Ints
     buys: Ints

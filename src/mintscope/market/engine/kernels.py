@@ -1,6 +1,6 @@
 """Compiled kernels of the engine.
 
-The arithmetic of the indicators, one swap or one candle at a time.
+The kernels compute the indicators, one swap or one candle at a time.
 
 They are compiled by numba; the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  All are
 in one file, because numba's cache notices changes of one file only.
@@ -24,12 +24,12 @@ from mintscope.market.engine.prefetch import prefetch
 
 SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
 PRICE_MAX: Final = 1e300
-ROUNDING: Final = 1e-12  # part of a price; averages that differ by less count as equal
+ROUNDING: Final = 1e-12  # of a price: averages that differ by a smaller part count as equal
 SWING: Final = 100
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
-# The widths in seconds of the candles, and of the parts of the pressure windows, 60 parts each.
+# The widths in seconds of the candles, and of the parts of the pressure windows, 60 a window.
 WIDTHS: Final = (60, 300, 900, 3600)
 GRAINS: Final = (1, 5, 15, 60, 240, 1440)
 PARTS: Final = 60
@@ -46,7 +46,7 @@ FURTHER: Final = AVERAGES + 2 + len(RETRACEMENTS) + len(EXTENSIONS)
 READ: Final = FURTHER
 PRICE: Final = AVERAGES  # the index of the close, after those of the averages
 
-# `recent` stores accumulators before the newest LATER closed candles, and closes by number.
+# `recent` stores accumulators that lack up to LATER closed candles, and closes by candle number.
 AGES: Final = 5
 LATER: Final = AGES - 1
 CLOSES_HELD: Final = 24
@@ -55,8 +55,8 @@ COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
 USD, SOL, SNAPSHOT = range(FIRST + 1, FIRST + 4)
 
-# count counts the open candle; top and bottom are the extremes of the newest KEPT closed ones.  The
-# ring holds high and low of one more, for reports without the open candle.
+# `count` includes the open one; top and bottom are extremes of the newest KEPT closed candles.  The
+# ring holds the high and low of one more, for reports without the open candle.
 RING: Final = np.dtype([("prices", "f8", (SWING, 2))])
 FRAME: Final = np.dtype(
     [
@@ -65,7 +65,7 @@ FRAME: Final = np.dtype(
     ]
 )
 # Sums over the 60 parts that end with number *head*; bit a of *bits* says whether part
-# head - a holds anything, so that nothing is ever cleared.
+# head - a has volume, so that no part must ever be cleared.
 WINDOW: Final = np.dtype([("head", "i8"), ("bits", "i8"), ("buy", "i8"), ("sell", "i8")])
 ROW: Final = np.dtype(
     [
@@ -111,7 +111,7 @@ def wilder(value: float, seen: int, period: int, x: float) -> float:
 
 @kernel
 def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> None:
-    """Fold *close* into *acc*, which holds *closed* candles already."""
+    """Fold *close* into *acc*, which already contains *closed* candles."""
     acc[FAST] = ema(acc[FAST], closed, periods.fast, close)
     acc[SLOW] = ema(acc[SLOW], closed, periods.slow, close)
     lines = closed + 1 - periods.slow
@@ -142,7 +142,7 @@ def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
 
 @kernel
 def keep(frame: Any, ring: Any, closed: int) -> None:
-    """Put the open candle, which follows *closed* others, into the ring."""
+    """Put the open candle, which follows *closed* closed candles, into the ring."""
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
     high = frame["high"]
@@ -157,7 +157,7 @@ def keep(frame: Any, ring: Any, closed: int) -> None:
     if closed >= KEPT and (
         (prices[leaving, 0] == frame["top"] and high < frame["top"])
         or (prices[leaving, 1] == frame["bottom"] and low > frame["bottom"])
-    ):  # an extreme leaves the window, and its successor may be anywhere
+    ):  # an extreme leaves the window, and the next one may be at any place
         frame["top"], frame["bottom"] = extremes(ring, closed + 1, KEPT)
         return
     frame["top"] = max(frame["top"], high)
@@ -166,7 +166,7 @@ def keep(frame: Any, ring: Any, closed: int) -> None:
 
 @kernel
 def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
-    """Close the open candle, if there is one, and count the next."""
+    """Close the open candle, if there is one, and add the next one to the count."""
     closed = frame["count"] - 1
     if closed >= 0:
         close_candle(acc, closed, frame["close"], periods)
@@ -321,7 +321,7 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
-    """Return value *z* of `read_averages` without an open candle, or the close; NaN for null."""
+    """Return value *z* of `read_averages` without an open candle, or the last close; NaN: null."""
     size = len(periods.ema)
     value = nan
     if z == PRICE:
@@ -366,14 +366,14 @@ def read_swing(frame: Any, out: Floats) -> None:
 
 @kernel
 def read_open(held: Held, closed: int, periods: Periods, out: Floats) -> None:
-    """Write the indicators after *closed* candles with the open one; NaN for null."""
+    """Write the indicators of *closed* candles and the open one; NaN for null."""
     read_averages(held.acc, closed, held.frame["close"], periods, out)
     read_swing(held.frame, out[len(periods.ema) + 4 :])
 
 
 @kernel
 def read_closed(held: Held, closed: int, out: Floats) -> None:
-    """Write the indicators after *closed* candles without the open one; NaN for null."""
+    """Write the indicators of *closed* candles, without the open one; NaN for null."""
     for z in range(AVERAGES):
         out[z] = closed_value(held.acc, closed, z, SERVICE)
     if closed == 0:
@@ -390,7 +390,7 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
         at = k * READ
-        # As `read_open` does, which costs a tenth more when it is called from here.
+        # The code of `read_open`: calling it from here takes a tenth longer.
         read_averages(row["accs"][k], frame["count"] - 1, frame["close"], SERVICE, out[at:])
         read_swing(frame, out[at + AVERAGES :])
         out[COUNTS + k] = frame["count"]
@@ -455,7 +455,7 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 ) -> None:
     """Write the averages at each of *opens*, the close of an open candle.
 
-    acc, before   the accumulators, and the number of candles in them
+    acc, before   the accumulators, and the number of closed candles that they contain
     closed        for each open candle, the number of *closes* before it; must not decrease
     """
     done = 0
@@ -470,7 +470,7 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
     """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
 
-    places   the places in *recents* of the rows *at*; the closes are stored afterwards
+    places   the index in *recents* of each row in *at*; the closes are stored afterwards
     counts   the number of candles by row and timeframe, the open one included
     """
     acc = np.zeros(ACC)
@@ -509,7 +509,8 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     """Store in each of *recents* the accumulators *accs* of *closed* candles, or earlier ones.
 
     since, begun   the number of candles before the newest *counts* of *closes*, and the
-                   accumulators after them; if they do not lead to *accs*, they are ignored
+                   accumulators after them.  If these and *closes* do not give *accs*, they are
+                   ignored
     """
     first = 0
     acc = np.zeros(ACC)
@@ -567,7 +568,7 @@ def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
             continue
         recent = recents[places[i]]
         held = held_averages(recent, closed, acc)
-        if held > 0:  # at most LATER candles have closed since
+        if held > 0:  # at most LATER newer candles have closed
             found[closed - held + 1, i] = closed_value(acc, held, z, SERVICE)
         for j in range(held, closed):
             close_value(acc, j, recent["closes"][j % CLOSES_HELD], z, SERVICE)

@@ -1,8 +1,8 @@
-"""The pools in which a mint is traded, and the candles of each, which the fold stores.
+"""The pools in which a mint is traded, and the candles of each pool; the fold stores both.
 
 Book      up to POOLS_MAX pools of a mint.  A further pool replaces the one with the least volume in
           this UTC day and the day before
-Candle    of five minutes of one pool: the prices that its swaps offered, even if they did not set
+Candle    five minutes of one pool: the prices that its swaps offered, even if they did not set
           the price of the mint, and the volume that counts.  The candles of the newest span are in
           the book; they are stored once the next span begins
 
@@ -24,7 +24,7 @@ from mintscope.market.standing import SUM_MAX
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 POOLS_MAX: Final = 32
-POOL_CANDLES_S: Final = 2 * DAY_S  # age of the oldest stored candle, from the mint's newest
+POOL_CANDLES_S: Final = 2 * DAY_S  # stored candles are at most this much older than the newest
 KEY_BYTES: Final = 8
 KEYS_MAX: Final = 16_384  # cached keys, 150 bytes each
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
@@ -41,13 +41,13 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     day             the newest UTC day on which it traded
     volume, volume_before   micro-USD traded on that day, and on the day before
     venue, quote    its program, and its quote mint; None if unknown
-    came_from       the curve that the pool replaced; None: none
-    went_to         the pool that replaced this one; None: none
-    moved_at        the slot in which one replaced the other
-    progress        progress of the curve to its pool at its newest swap, in millionths; None if
-                    unknown
+    came_from       the bonding curve that the pool replaced; None if there was none
+    went_to         the pool that replaced this one; None if there is none
+    moved_at        the slot of this replacement
+    progress        progress of a curve towards its pool at its newest swap, in millionths; None
+                    if unknown
     candle          the candle of the newest span of the book; None if the pool did not trade in it
-    fee_bps         the fee of the newest swap that shows it, in basis points of the quote
+    fee_bps         the fee of the newest swap that shows its fee, in basis points of the quote
     """
 
     pool: str
@@ -81,7 +81,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
 
 
 class PoolRow(NamedTuple):
-    """A candle of a pool; without a price all four prices are None.
+    """A candle of a pool.  If no swap offered a price, all four prices are None.
 
     key         the number of the pool, see `key_of`
     swaps       the number of swaps, including those that offered no price
@@ -99,12 +99,12 @@ class PoolRow(NamedTuple):
 
 
 class BookChange(NamedTuple):
-    """Changes of a batch to the pools of one mint.
+    """The changes that a batch makes to the pools of one mint.
 
     state     the new state of the book
-    dropped   keys of pools whose stored candles must be deleted first, at most POOLS_MAX
-    rows      candles of spans that have ended, oldest first, one for each span and pool; the store
-              merges each with the part of its span that an earlier version stored
+    dropped   keys of at most POOLS_MAX pools, whose stored candles must be deleted first
+    rows      candles of spans that have ended, oldest first, one for each span and pool.  If an
+              earlier version stored a part of the span, the store merges both
     """
 
     state: bytes
@@ -125,13 +125,13 @@ def booked(state: bytes | None) -> list[BookedPool]:
 
 @lru_cache(maxsize=KEYS_MAX)
 def key_of(pool: str) -> int:
-    """Return the number of *pool* in stored candles: 63 bits, so that no two collide by chance."""
+    """Return the number of *pool* in stored candles: 63 bits of a hash."""
     digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
-    """Return the candles of *pools*, one for each span and key: two pools may share a key."""
+    """Return the candles of *pools*, one for each key: two pools can have the same key."""
     rows: dict[int, PoolRow] = {}
     for one in pools:
         if one.candle is not None:
@@ -143,7 +143,7 @@ def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
 
 
 def merged(first: PoolRow, then: PoolRow) -> PoolRow:
-    """Return the candle of two parts of a span, merged as the store merges them."""
+    """Return the candle of a span from its two parts, merged in the same way as in the store."""
     low = then.low if first.low is None else first.low
     high = then.high if first.high is None else first.high
     return PoolRow(
@@ -160,9 +160,10 @@ def merged(first: PoolRow, then: PoolRow) -> PoolRow:
 
 
 def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[PoolRow]:
-    """Return the *stored* candles and those of the *newest* span, oldest first, one a place.
+    """Return the *stored* candles and those of the *newest* span, oldest first.
 
-    Two candles of one place are merged: an earlier version stored a candle before its span ended.
+    Candles of the same span and pool are merged: an earlier version stored a candle before its
+    span had ended.
     """
     rows = {(row.bucket, row.key): row for row in stored}
     for row in newest:
@@ -172,9 +173,9 @@ def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[Pool
 
 
 class PoolBook:
-    """The pools of one mint between two writes.
+    """The pools of one mint, and their changes since the last write.
 
-    unnamed   pools of unknown program that had the first swap of a span; call `name` for these
+    unnamed   pools of unknown program that had the first swap of a span: call `name` to set theirs
     """
 
     __slots__ = ("_bucket", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
@@ -244,7 +245,7 @@ class PoolBook:
         return change
 
     def _begin(self, time: UnixS) -> None:
-        """Begin the span of *time*."""
+        """Begin the span that contains *time*."""
         ended = candles_of(self._pools.values())
         if ended:
             self._rows = [*self._rows, *ended]
@@ -264,9 +265,9 @@ class PoolBook:
             del self._pools[least.pool]
             key = key_of(least.pool)
             self._rows = [row for row in self._rows if row.key != key]
-            if self._stored is None:  # pools that may have stored candles
+            if self._stored is None:  # collects the pools that may have stored candles
                 self._stored = {one.pool for one in booked(self._state)}
-            if least.pool in self._stored:  # all others were added within the batch
+            if least.pool in self._stored:  # all other pools were added within the batch
                 self._stored.discard(least.pool)
                 self._dropped = [*self._dropped, key]
             self.unnamed -= {least.pool}

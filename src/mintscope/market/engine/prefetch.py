@@ -1,8 +1,8 @@
 """Prefetching memory into the cache of the processor.
 
 Applying a batch of swaps takes more time for cache misses than for arithmetic.  Prefetching the
-rows a few swaps ahead makes it 1.8 times as fast over 100,000 mints (3.9 instead of 2.2 M swaps/s
-on one core, November 2026) and 1.4 times over 5,000.  In plain Python it does nothing.
+rows a few swaps ahead makes this 1.8 times as fast with 100,000 mints (3.9 instead of 2.2 M swaps/s
+on one core, November 2026) and 1.4 times with 5,000.  In plain Python prefetching does nothing.
 """
 
 from typing import Any
@@ -42,5 +42,5 @@ def _nothing(_rows: Any, _index: int, _offset: int) -> None:
     """Do nothing: this replaces the instruction in plain Python."""
 
 
-# prefetch(rows, index, offset): ask for the cache line at byte *offset* of rows[index].
+# prefetch(rows, index, offset): load the cache line at byte *offset* of rows[index].
 prefetch: StandIn[[Any, int, int], None] = StandIn(_made)

@@ -4,12 +4,14 @@ A list stores them for each token and timeframe, with the accumulators of `kerne
 call no kernel of another file, because numba's cache notices changes of one file only.
 
 ATR        Wilder's mean of the true ranges from the first candle on, as `series.indicators_of`
-           computes it.  If the first candles are not known, it is NaN until their effect is gone
+           computes it.  If the first candles are not known, the ATR is NaN until they no longer
+           affect it
 Bollinger  the mean of the newest 20 closes, and 2 standard deviations of the population
 Swing      the highest high and the lowest low of the newest 100 candles.  Of the closed candles
            whose high no later candle has reached, the oldest SWINGS_HELD are stored, and whether
-           there are more.  If all stored ones leave the window while there are more, the swing is
-           not known until it is read from the store, or until as many candles have closed
+           there are more such candles.  If all stored ones leave the window while there are more,
+           the swing is not known until it is read from the store, or until as many candles have
+           closed
 """
 
 from math import nan, sqrt
@@ -27,27 +29,30 @@ Ints = NDArray[Any]
 ATR_CANDLES: Final = 14
 BANDS_CANDLES: Final = 20
 BANDS_WIDTH: Final = 2.0
-SWING_CLOSED: Final = 99  # closed candles of a swing, besides the open one
-AGES: Final = 5  # number of closed candles that a crossing may need
+SWING_CLOSED: Final = 99  # closed candles of a swing; the open candle is the hundredth
+AGES: Final = 5  # the most closed candles that a crossing needs
 FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as in `series.indicators_of`
 CLOSES_HELD: Final = BANDS_CANDLES - 1 + AGES
 ACCUMULATED: Final = 9  # values of `kernels.ACC` that are stored: all but the last close
 READ_BACK: Final = FORGOTTEN + AGES  # closed candles from which all values can be computed
-# Candles of a minute close most often, so more extremes are held; each takes 72 bytes a token.
+# Candles of a minute close most often, so more of their extremes are stored: each takes 72 bytes a
+# token.
 SWINGS_HELD: Final = {each: 3 if each == Timeframe.M1 else 2 for each in TIMEFRAMES}
-HAS_MORE: Final = 128  # added if there are more candles than those that are held
+HAS_MORE: Final = 128  # added to `count` if there are more such candles than are stored
 
 
 def _recent(swings: int) -> np.dtype[Any]:
     """Return the type of the newest candles of a row and timeframe, with *swings* of each side.
 
-    averages   `kernels.ACC` but for the last close, after all closed candles but the newest *later*
-    ranges     Wilder's sum or mean after a candle, and closes: both by the number of the candle
-               modulo their length
+    averages   `kernels.ACC` except the last close, after all closed candles except the newest
+               *later*
+    ranges     Wilder's sum or mean after a candle; *closes*: its close; the index of both is the
+               number of the candle modulo the length
     since      the number of the first closed candle that is known
-    top        of the highs; bottom: of the lows, which are held negative:
-               `known`: as many of the newest closed candles are, up to SWING_CLOSED;
-               `count` of candles that are held, plus HAS_MORE; `numbers` of these, modulo 256
+    top        extremes of the highs; bottom: extremes of the lows, which are stored negative.
+               `known`: how many of the newest closed candles are known, up to SWING_CLOSED;
+               `count`: how many candles are stored, plus HAS_MORE; `numbers`: their numbers, modulo
+               256
     """
     side = np.dtype(
         [("known", "u1"), ("count", "u1"), ("numbers", "u1", swings), ("values", "f8", swings)]
@@ -75,7 +80,7 @@ CROSSED: Final = NAMES[:HIGH]
 
 @kernel
 def wilder_range(before: float, seen: int, true_range: float) -> float:
-    """Return the ATR after *true_range*, which *seen* ranges precede; for the first, their sum."""
+    """Return the ATR after *true_range*, which *seen* ranges precede; at first, their sum."""
     if seen + 1 < ATR_CANDLES:
         return before + true_range
     if seen + 1 == ATR_CANDLES:
@@ -99,7 +104,7 @@ def keep_extreme(side: Any, number: int, value: float) -> bool:
             count += 1
         else:
             has_more = True
-    if (number - int(side["numbers"][0])) % 256 >= SWING_CLOSED:  # it leaves the window
+    if (number - int(side["numbers"][0])) % 256 >= SWING_CLOSED:  # the extreme leaves the window
         for z in range(1, count):
             side["values"][z - 1] = side["values"][z]
             side["numbers"][z - 1] = side["numbers"][z]
@@ -182,9 +187,9 @@ def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candle
     """Set each of *recents* to its newest closed candles, except for the accumulators.
 
     closed    the number of closed candles of each
-    last      the close of the newest one, from the fold
-    candles   high, low and close of the candles of all, one after another
-    counts    the number of *candles* of each; if they do not end with *last*, they are ignored
+    last      the close of the newest closed candle of each, from the fold
+    candles   high, low and close of the candles of all records, one record after another
+    counts    the number of *candles* of each; candles that do not end with *last* are ignored
     """
     first = 0
     for i in range(len(recents)):
@@ -233,7 +238,7 @@ def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
 
 @kernel
 def extreme(side: Any, closed: int, value: float) -> float:
-    """Return the greatest of the window and *value*, that of the open candle; NaN if unknown."""
+    """Return the greater of the window's extreme and the open candle's *value*; NaN if unknown."""
     if closed == 0:
         return value
     if int(side["known"]) < min(closed, SWING_CLOSED):
@@ -282,7 +287,7 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
 def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
     """Return value *z* of CROSSED of the newest closed candles of all rows, by age: [age, i].
 
-    The newest closed candle has age 1; NaN for none.  *places* are as in `read_recent`.
+    The newest closed candle has age 1; NaN: there is none.  *places*: see `read_recent`.
     """
     found = np.full((AGES + 1, len(counts)), nan)
     closes = np.zeros(CLOSES_HELD)

@@ -1,1 +1,1 @@
-"""The swap log, followed by each api process."""
+"""Follows the swap log in each api process."""

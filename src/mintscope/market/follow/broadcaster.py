@@ -1,7 +1,7 @@
-"""Broadcaster of changed reports: each update is made once and sent to all its listeners.
+"""Broadcaster of changed reports: each update is made once, and sent to all listeners.
 
 dirty        reports of mints that have traded since the last event, or whose slot was retracted;
-             when a minute ends, also reports of closed candles, and those whose price has become
+             when a minute ends, also reports of closed candles, and reports whose price has become
              too old for its confidence
 flush        sends the dirty reports that were not sent within the last 250 ms, fifty in one
              iteration of the event loop
@@ -47,7 +47,8 @@ class _Audience:
     """The listeners of the reports of a mint, and their last report.
 
     sent          the report to which the next update is relative
-    apart         the parts of the report that differ for listeners that joined after *sent*
+    apart         the parts of the report that changed from *sent* to the snapshots of later
+                  listeners
     is_whole_due  whether a snapshot is sent next, because there is no report for an update
     whole         the report in *snapshot*, made at the position *as_of*
     is_busy       whether an event is being sent, or the mint is being loaded
@@ -173,7 +174,7 @@ class Broadcaster:
         return audience.admit() if self._has_snapshot(topic, audience) else None
 
     def age_ms(self) -> int | None:
-        """Return the age of the last applied slot; None before there is one."""
+        """Return the age of the newest applied slot; None before the first one."""
         return self._follower.age_ms()
 
     def note(self, event: Event) -> None:
@@ -209,7 +210,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def note_restart(self) -> None:
-        """Record that the market began again from the tip of the log."""
+        """Record that the market restarted from the tip of the log."""
         for topic in self._audiences:
             self._begin_again(topic)
 
@@ -280,7 +281,7 @@ class Broadcaster:
         self._send(topic, audience, event, is_whole=False)
 
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
-        """Make the snapshot of *topic* if it is older than the log; return whether there is one."""
+        """Make the snapshot of *topic* if it is older than the log; return whether one exists."""
         mint, kind = topic
         if not self._market.has(mint, kind):
             return False
@@ -301,7 +302,7 @@ class Broadcaster:
         return True
 
     async def _load(self, topic: Topic, audience: _Audience) -> None:
-        """Bring the mint of *topic* into memory, and send its snapshot."""
+        """Load the mint of *topic* into memory, and send its snapshot."""
         mint, kind = topic
         audience.begin_again()
         try:
@@ -330,7 +331,7 @@ class Broadcaster:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send the next events."""
+        """Send the next part of the events that are being sent."""
         left_count = TOLD_IN_A_TURN
         while self._deliveries and left_count:
             delivery = self._deliveries[0]

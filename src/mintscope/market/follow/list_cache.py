@@ -1,7 +1,7 @@
-"""Cache of the list of tokens, and its keeper.
+"""Cache of the list of tokens, and the keeper of its snapshots.
 
-The cache reads only final data, over its own connection, apart from the follower of the log: if the
-list cannot be read, reports are still served.
+The cache reads only final data, over its own connection, not that of the follower of the log: if
+the list cannot be read, reports are still served.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from mintscope.solana.finality_meter import Behind
 LOG = structlog.get_logger(__name__)
 
 # A snapshot is due once a starting process would need about a second to catch up from the last
-# snapshot; the log keeps a quarter of an hour.  A list of fewer mints is loaded in half a second
-# without one: a mint with a day of candles takes a millisecond.
+# snapshot; the log covers a quarter of an hour.  A list of fewer mints is loaded in half a second
+# without a snapshot: a mint with a day of candles takes a millisecond.
 MINTS_MIN: Final = 500
 TRADES: Final = 100_000
 EVERY_S: Final = 300.0
-TRIES: Final = 3  # attempts to read a snapshot, which a newer one may replace
+TRIES: Final = 3  # attempts to read a snapshot: a newer one can replace it meanwhile
 
 
 class ListKeeper:
-    """Stores snapshots of this process's list, unless another process has just stored its own."""
+    """Stores snapshots of this process's list, unless another process has just stored one."""
 
     def __init__(
         self, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
@@ -58,9 +58,9 @@ class ListKeeper:
         self._snapshots = snapshots
         self._clock = clock
         self._mints_min = mints_min
-        self._kept_seq = 0  # event of the newest known snapshot that can be read
+        self._kept_seq = 0  # newest event in the newest known snapshot that can be read
         self._kept_at_s: float | None = None
-        self._trade_count = 0  # trades since that snapshot
+        self._trade_count = 0  # number of trades after that snapshot
         self._is_writable = True
 
     def note(self, trade_count: int) -> None:
@@ -102,7 +102,7 @@ class ListKeeper:
         return restoring.whole()
 
     async def keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
-        """Store a snapshot of *tokens*, which must not change meanwhile, if one is due.
+        """Store a snapshot of *tokens*, which must not change during the call, if one is due.
 
         If the store does not answer, the next attempt is made when a snapshot is due again.
         """
@@ -145,13 +145,13 @@ class ListKeeper:
         self._kept_at_s = self._clock.monotonic_s()
 
 
-# The most mints and trades that are taken at once: a thread needs milliseconds for them, during
-# which nothing else touches the list.
+# The most mints, trades and facts that are added to the list in one step: a step takes a thread
+# some milliseconds, during which nothing else uses the list.
 MINTS_PER_READ: Final = 100
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
-LOST_PER_LOOK: Final = 20  # each takes the store some milliseconds
-# Clocks of machines may differ by this much, so facts read within this time are read twice.
+LOST_PER_LOOK: Final = 20  # mints; the store needs some milliseconds for each
+# Clocks of machines may differ by this much, so facts as new as this are read twice.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
 PAUSE_S: Final = 0.25  # the least time between two checks
 NEWS_S: Final = 0.05  # the time between two checks of the log's position
@@ -165,7 +165,7 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class NextFold:
-    """Waits until the list is due for an update; call it between two updates.
+    """Waits until the list is due for an update; call an instance between two updates.
 
     The store is queried only if one of the slots that this process has read was folded.  If
     finality takes longer than some seconds, the store is queried every *refresh_s*.
@@ -180,7 +180,7 @@ class NextFold:
         refresh_s: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Wait until *folded* returns another slot or *refresh_s* have passed."""
+        """Wait, at each call, until *folded* returns another slot or *refresh_s* have passed."""
         self._folded_to = folded
         self._finality = finality
         self._clock = clock
@@ -206,7 +206,7 @@ class NextFold:
 
 
 class ListCache:
-    """The list of this process, as of the last folded slot it knows; `run` keeps it current."""
+    """The list of this process, as of the newest folded slot that it knows; `run` updates it."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class ListCache:
         """Read *reader*; *wait* is called between two reads.
 
         keeper   stores snapshots of the list for processes that start, and reads them
-        keep     keeps the large parts of the list
+        keep     stores the large parts of the list, in memory or in files
         """
         self._reader = reader
         self._clock = clock
@@ -232,7 +232,7 @@ class ListCache:
         self._keeper = keeper
         self._keep = keep
         self._may_restore = True
-        self._is_loading = True  # the first load is not finished
+        self._is_loading = True  # until the first load ends
         self._read_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
@@ -296,7 +296,7 @@ class ListCache:
             is_changed = await self._follow(tokens)
         except LogTrimmed as reason:
             LOG.info("loading the list of tokens again", reason=str(reason))
-            self._may_restore = self._list is not None  # if not, the snapshot is too old
+            self._may_restore = self._list is not None  # False: the snapshot is too old
             if self._keeper is not None and not self._may_restore:
                 self._keeper.forget()
             self._list = None
@@ -313,7 +313,7 @@ class ListCache:
             await self._keeper.keep(self._list, self._tracked_seq, self._facts)
 
     async def _load(self) -> TokenList:
-        """Load the list from its snapshot, or else from all mints."""
+        """Load the list from its snapshot, or otherwise from all mints."""
         begun_s = self._clock.monotonic_s()
         tokens = await self._restore()
         source = "snapshot" if tokens is not None else "mints"
@@ -324,7 +324,7 @@ class ListCache:
         return tokens
 
     async def _restore(self) -> TokenList | None:
-        """Return the list of the newest snapshot, None if none can be read."""
+        """Return the list of the newest snapshot, or None if none can be read."""
         if self._keeper is None or not self._may_restore:
             return None
         found = await self._keeper.restore(self._keep)
@@ -351,7 +351,7 @@ class ListCache:
             last = page.last
 
     async def _follow(self, tokens: TokenList) -> bool:
-        """Bring *tokens* up to date with the fold; return whether that changed anything."""
+        """Bring *tokens* up to date with the fold; return whether this changed anything."""
         before, (folded, newest) = tokens.folded, await self._reader.folded()
         tracked = await self._reader.tracked(self._tracked_seq, newest)
         for first in range(0, len(tracked), MINTS_PER_READ):
@@ -375,7 +375,7 @@ class ListCache:
         await asyncio.to_thread(read_again)
 
     async def _recall(self, tokens: TokenList) -> None:
-        """Reload the candles of some mints, because the list has too few of them for a swing."""
+        """Reload the candles of some mints, because the list has too few candles for a swing."""
         lost = tokens.lost(LOST_PER_LOOK)
         if lost:
             page = await self._reader.some(lost)
@@ -394,7 +394,7 @@ class ListCache:
                 self._keeper.note(sum(len(slot.trades) for slot in slots))
 
     async def _describe(self, tokens: TokenList) -> bool:
-        """Add the facts of mints that were read since the last update."""
+        """Add the facts read since the last update; return whether there were any."""
         is_changed = False
         while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
             for place, facts in found:
@@ -424,7 +424,7 @@ async def store_list(
     """Store a snapshot of the list for the next start of an api; return its number of mints.
 
     mints_min   a shorter list is not stored
-    again       replace a snapshot of this version that the log reaches back to
+    again       whether a snapshot of this version is replaced even if the log reaches back to it
     Raises ServiceUnavailable
     """
     folded, _ = await reader.folded()
@@ -432,7 +432,7 @@ async def store_list(
         return NotStored.NOTHING_FINAL
     keeper = ListKeeper(snapshots, clock, mints_min=mints_min)
     lister = ListCache(reader, clock, wait=look_again_soon, keeper=keeper)
-    for _ in range(LOADS_MAX):  # the first load ends if its snapshot is too old
+    for _ in range(LOADS_MAX):  # the first load ends without a list if its snapshot is too old
         await lister.refresh()
         if lister.is_loaded:
             break
@@ -457,7 +457,7 @@ async def keep_snapshot(
 ) -> None:
     """Store the list, until cancelled, whenever the log may soon not reach back to its snapshot.
 
-    While an api process runs, it stores the snapshots, so that none is due here.
+    While an api process runs, it stores the snapshots, so this function stores none.
 
     store   stores a snapshot, and returns whether it did
     """
@@ -465,7 +465,7 @@ async def keep_snapshot(
         await sleep(DUE_EVERY_S)
         try:
             is_due = await snapshots.is_due(FORM, mints_min)
-        except ServiceUnavailable:  # ingest logs what its store does
+        except ServiceUnavailable:  # ingest logs failures of its store
             continue
         if is_due and not await store():
             await sleep(EVERY_S)

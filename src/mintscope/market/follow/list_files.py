@@ -5,9 +5,9 @@ trades.  The file is read with `pread`, so its bytes stay in the cache of the sy
 them.
 
 The newest candles of wider timeframes are mapped, because kernels read and change a few of them at
-each update, and all if a condition names one.  `release` frees the memory of the pages that were
-read: they stay in the cache of the system, which may write them to the disk and drop them.  No file
-has a name.
+each update, and all of them if a condition names such a candle.  `release` frees the memory of the
+pages that were read: these stay in the cache of the system, which may write them to the disk and
+drop them.  No file has a name.
 """
 
 import mmap
@@ -23,7 +23,7 @@ import structlog
 from mintscope.market.screening.columns import ChunkInMemory, KeptChunk, PartChunk
 
 LOG = structlog.get_logger(__name__)
-ROWS_MIN: Final = 2_048  # a file for a shorter chunk would only cost an open descriptor
+ROWS_MIN: Final = 2_048  # for a shorter chunk, a file is not worth its open descriptor
 # File systems that reserve space for each allocated page.  On others, a full disk would end a
 # process that writes to a map: a file system that copies on write needs space for each change.
 MAPPED_ON: Final = frozenset({"ext2", "ext3", "ext4", "xfs"})
@@ -31,12 +31,12 @@ MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class ListFiles:
-    """Implements `listing.columns.ListMemory`."""
+    """Implements `screening.columns.ListMemory`."""
 
     def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN, maps: bool | None = None) -> None:
         """Store chunks of at least *rows_min* rows in files of *folder*, smaller ones in memory.
 
-        maps   whether records are mapped; None: only on file systems that keep allocated space
+        maps   whether records are mapped; None: only on file systems that reserve allocated space
         """
         self._folder = folder
         self._rows_min = rows_min
@@ -45,7 +45,7 @@ class ListFiles:
         self._mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
-        """Return *chunk* stored in a file, or in memory if it is small or cannot be written."""
+        """Store *chunk* in a file, or in memory if it is small or cannot be written; return it."""
         if len(chunk.rows) < self._rows_min:
             return ChunkInMemory(chunk)
         try:
@@ -57,7 +57,7 @@ class ListFiles:
         return kept
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return *count* zero records in a mapped file, or in memory if they are few."""
+        """Return *count* zero records in a mapped file, or in memory if *count* is small."""
         if not self._maps or count < self._rows_min:
             return np.zeros(count, of)
         try:
@@ -104,7 +104,7 @@ def file_system_of(folder: Path) -> str:
 
 
 class ChunkInFile:
-    """Implements `listing.chunks.KeptChunk`."""
+    """Implements `screening.columns.KeptChunk`."""
 
     def __init__(self, folder: Path, chunk: PartChunk) -> None:
         """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
@@ -120,7 +120,7 @@ class ChunkInFile:
         weakref.finalize(self, os.close, self._file)
 
     def column(self, name: str) -> Any:
-        """Return a column of `PartChunk`; None if it has none.  Raises OSError."""
+        """Return the column *name* of the `PartChunk`; None if there is none.  Raises OSError."""
         if name not in self._places:
             return None
         place, kind = self._places[name]

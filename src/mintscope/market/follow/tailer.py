@@ -36,7 +36,7 @@ LOG = structlog.get_logger(__name__)
 EVENTS_PER_READ: Final = 256
 LIVE_MS_MAX: Final = 5_000  # older slots may already be final when they are read
 LOADS_AT_ONCE: Final = 8
-# Finality takes 13 s before Alpenglow; the fold may lag behind by half of that and 10 s.
+# Finality takes 13 s before Alpenglow; the fold may lag by half of that and 10 s more.
 FINAL_LATE_S: Final = 40.0
 FOLD_LATE_S: Final = 60.0
 LOAD_ATTEMPTS: Final = 5
@@ -47,7 +47,7 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def look_again_soon() -> None:
-    """Wait for the interval at which a tailer without notices polls the log."""
+    """Wait for the interval at which a tailer polls the log if the store sends no notices."""
     await asyncio.sleep(0.05)
 
 
@@ -58,7 +58,7 @@ class Observer(Protocol):
         """Note an event that was just applied."""
 
     def note_restart(self) -> None:
-        """Record that the market began again from the tip of the log."""
+        """Record that the market restarted from the tip of the log."""
 
     def flush(self) -> None:
         """Record that all events so far were sent."""
@@ -130,7 +130,7 @@ class LogTailer:
         LIVE_MINTS.set(len(self._market))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of *kind*, as of the last applied slot."""
+        """Return the report of *mint* of *kind*, as of the newest applied slot."""
         if not self._started:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
@@ -147,7 +147,7 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint*; None if *mint* has none in memory."""
+        """Return the plain report of *mint*; None if there is none in memory."""
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:
@@ -156,11 +156,11 @@ class LogTailer:
             return None
 
     def is_tracked(self, mint: Mint) -> bool:
-        """Return whether *mint* is tracked, as of the last applied event."""
+        """Return whether *mint* is tracked, as of the newest applied event."""
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
-        """Return the age of the last applied slot, or None if there is none.
+        """Return the age of the newest applied slot, or None if there is none.
 
         0 while files are replayed, because the market's clock follows them.
         """
@@ -173,7 +173,7 @@ class LogTailer:
         return self._follows_files
 
     def pace(self) -> Pace | None:
-        """Return the pace of the chain by applied slots, or None before there are enough."""
+        """Return the pace of the chain by applied slots, or None before there are enough slots."""
         return self._meter.pace
 
     def finality(self) -> Behind | None:
@@ -216,7 +216,7 @@ class LogTailer:
         return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
-        """Return the newest slot that candles and lists include, as of the last read."""
+        """Return the newest slot in candles and lists, as of the newest read of the log."""
         return self._folded
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -310,9 +310,9 @@ CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageTailer:
-    """The newest coverage; `run` reads it every minute.
+    """Stores the newest coverage; `run` reads it every minute.
 
-    cover      called with the new coverages for reports
+    cover      called with the coverages for reports, each time they are read
     share_min  `expect_read` fails if a smaller share of the calls, or of the volume, was read
     """
 
@@ -331,7 +331,7 @@ class CoverageTailer:
         self.newest: Coverage | None = None
 
     async def try_to_look(self) -> None:
-        """Read the coverage once; if that fails, keep the old one."""
+        """Read the coverage once; if this fails, the old one remains."""
         try:
             await self.look()
         except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have created it yet

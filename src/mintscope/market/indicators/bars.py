@@ -21,8 +21,8 @@ class Bars(NamedTuple):
 
     times      the start of each candle, Unix seconds
     volumes    the volume of each candle, USD
-    is_whole   whether the first is the first candle of all; if not, older ones were dropped or not
-               read
+    is_whole   whether the first one is the first candle of the token; if not, older candles were
+               dropped or not read
     """
 
     times: Ints
@@ -97,10 +97,10 @@ def lowest(values: Floats, size: int) -> Floats:
 
 
 def smoothed(values: Floats, period: int, weight: float) -> Floats:
-    """Return `value += weight * (x - value)` at each place.
+    """Return the running value of `value += weight * (x - value)` at each place.
 
-    It begins with the mean of the first *period* values; NaN before that.  Leading NaN in *values*
-    do not count.
+    The start is the mean of the first *period* values; before it, the result is NaN.  Leading NaN
+    in *values* do not count.
     """
     found = np.full(len(values), np.nan)
     begin = int(np.argmin(np.isnan(values))) if len(values) else 0
@@ -125,7 +125,7 @@ def wilder(values: Floats, period: int) -> Floats:
 
 
 def true_ranges(bars: Bars) -> Floats:
-    """Return the true range of each candle, USD; for the first candle it is high less low."""
+    """Return the true range of each candle, USD; for the first candle, its high minus its low."""
     before = np.concatenate([bars.closes[:1], bars.closes[:-1]])
     found: Floats = np.maximum(bars.highs, before) - np.minimum(bars.lows, before)
     if len(found):

@@ -1,7 +1,7 @@
 """Every indicator with parameters: means, bands, oscillators, volume, and trends of the price.
 
-A candle's tokens are its volume in USD over its typical price, as those of `vwap`: swaps of all
-pools are valued in USD.
+The tokens traded in a candle are its volume in USD divided by its typical price, as in `vwap`,
+because swaps of all pools are valued in USD.
 """
 
 from itertools import accumulate
@@ -25,8 +25,8 @@ from mintscope.market.indicators.bars import (
 )
 from mintscope.market.indicators.registry import Parameter, fraction, indicator, period
 
-# A stop follows the price until the price crosses it, and then starts again.  So its first start
-# has no effect after some crossings; no series that we tried needed half as many candles.
+# A stop follows the price until the price crosses it, and then starts again.  So after some
+# crossings, its first start has no effect.  No series that we tried needed half of TURNS.
 TURNS: Final = 1_000
 
 
@@ -60,7 +60,7 @@ def adx(bars: Bars, size: int) -> Floats:
 def _sums(values: Floats, size: int) -> Floats:
     """Return Wilder's sums of *values*, from the value after the first *size* - 1 on.
 
-    As in TA-Lib and Wilder, the start is the plain sum of the first *size* - 1.
+    As in TA-Lib and in Wilder's book, the start is the plain sum of the first *size* - 1 values.
     """
     keep = 1.0 - 1.0 / size
     seed = float(values[: size - 1].sum())
@@ -156,12 +156,12 @@ def ichimoku(bars: Bars, conversion: int, base: int, span: int) -> Floats:
     return np.column_stack([*lines[:2], *cloud])
 
 
-ANCHORED_MAX: Final = 10_000  # candles between an anchor and the newest that counts from it
-ANCHOR: Final = Parameter("anchor", 0, 0, 10_000_000_000)  # Unix seconds; 0: the first of all
+ANCHORED_MAX: Final = 10_000  # the most candles since an anchor; with more, all values are null
+ANCHOR: Final = Parameter("anchor", 0, 0, 10_000_000_000)  # Unix seconds; 0: the first candle
 
 
 def _since(bars: Bars, anchor: int) -> Ints | None:
-    """Return the places of *bars* from *anchor* on; None if some of them may be missing."""
+    """Return the indices of *bars* from *anchor* on; None if bars are missing or too many."""
     places = np.flatnonzero(bars.times >= anchor)
     is_there = bars.is_whole or (len(bars.times) > 0 and bars.times[0] < anchor)
     return places if is_there and len(places) <= ANCHORED_MAX else None
@@ -309,7 +309,7 @@ def keltner(bars: Bars, size: int, ranges: float, of_ranges: int) -> Floats:
     """EMA of closes, and average true ranges above and below it, USD."""
     middle = exponential(bars.closes, size)
     spread = ranges * wilder(true_ranges(bars), of_ranges)
-    middle = np.where(np.isnan(spread), np.nan, middle)  # all three are known, or none
+    middle = np.where(np.isnan(spread), np.nan, middle)  # all three values are known, or none
     return np.column_stack([middle + spread, middle, middle - spread])
 
 

@@ -1,12 +1,12 @@
 """Volume profile: traded volume by price, its point of control and its value area.
 
 Bins        of equal width, from the lowest low to the highest high
-Volume      that of a candle is spread evenly over its range, low to high; one of a single price
-            falls into the bin that begins with that price or has it inside, or into the last one
-Control     the bin with the most volume; of equal ones the lowest
-Value area  from the point of control on, the two bins above and the two below are compared, and the
-            pair with more volume is added, above if they are equal, until the area has 70 % of the
-            volume (CBOT, A Six-Part Study Guide to Market Profile, 1996)
+Volume      the volume of a candle is spread evenly from its low to its high; if these are equal, it
+            falls into the bin that begins with this price or contains it, or into the last bin
+Control     the bin with the most volume; if several have the most, the lowest of them
+Value area  begins as the point of control.  Of the next two bins above and the next two below,
+            the pair with more volume is added, the upper one if they are equal, until the area
+            has 70 % of the volume (CBOT, A Six-Part Study Guide to Market Profile, 1996)
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ PAIR: Final = 2
 class VolumeProfile(NamedTuple):
     """Volume by price.
 
-    edges         the limits of the bins, in the unit of the candles, ascending: one more than bins
+    edges         the limits of the bins, in the unit of the candles, ascending; there is one more
+                  limit than bins
     volumes       the volume of each bin, USD
     control       the number of the bin with the most volume
     first, last   the numbers of the lowest and highest bin of the value area
@@ -42,7 +43,7 @@ def volume_profile(
 ) -> VolumeProfile | None:
     """Return the profile of candles with *volumes* (USD); None if nothing was traded.
 
-    bin_count   1 to BINS_MAX; a single bin if all candles have one price
+    bin_count   1 to BINS_MAX; there is a single bin if all candles have the same price
     """
     if not len(highs) or not volumes.sum() > 0.0:
         return None

@@ -16,7 +16,7 @@ Compute = Callable[..., Floats]
 
 
 class Parameter(NamedTuple):
-    """A number that an indicator takes: an integer, unless *is_fraction*."""
+    """A numeric parameter of an indicator: an integer, unless *is_fraction*."""
 
     name: str
     usual: float
@@ -26,7 +26,7 @@ class Parameter(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """The kind and the range of the parameter, as text."""
+        """The number type and the range of the parameter, as text."""
         kind = "a number" if self.is_fraction else "an integer"
         return f"{kind} from {self.least:g} to {self.most:.12g}"
 
@@ -35,9 +35,9 @@ class Indicator(NamedTuple):
     """One indicator.
 
     outputs   the names of its values; empty if it has a single value
-    reach     returns, from the parameters, how many older candles an exact value needs, unless the
-              candles begin with the first of all
-    reads     how many more older candles are read
+    reach     returns, for its parameters, how many older candles an exact value needs, unless the
+              candles begin with the token's first one
+    reads     the number of older candles that are read in addition
     """
 
     name: str
@@ -50,7 +50,7 @@ class Indicator(NamedTuple):
 
     @property
     def usual(self) -> str:
-        """The indicator with its usual parameters, as in a request, for example `adx(14)`."""
+        """The indicator with its default parameters, as in a request, for example `adx(14)`."""
         values = ",".join(f"{each.usual:.12g}" for each in self.parameters)
         return f"{self.name}({values})"
 
@@ -73,16 +73,16 @@ class AskedIndicator(NamedTuple):
         return self.reach + self.indicator.reads
 
     def of(self, bars: Bars) -> Floats:
-        """Return a row for each of *bars*: a number, or one for each output; NaN if none."""
+        """Return a row for each of *bars*: a number, or one for each output; NaN: no value."""
         found = self.indicator.compute(bars, *self.values)
         if not bars.is_whole:
             found[: self.reach] = np.nan
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return `of` for only the newest *count* rows, and NaN before them.
+        """Return the same as `of` for the newest *count* rows, and NaN for older rows.
 
-        Another indicator of the same request may need many more *bars*.
+        *bars* can be longer, because another indicator of the same request needs them.
         """
         left_out = max(0, len(bars.times) - count - self.lead)
         found = self.of(bars.without_oldest(left_out))

@@ -1,8 +1,8 @@
 """EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens, by timeframe.
 
-The engine computes these values for the mints in use, a list for all mints.  For each row and
-timeframe, a list stores the part of the closed candles that these values depend on
-(`engine.recent`).  Readers get values with and without the open candle.  Only traded rows are
+The engine computes these values for the mints in use; a list computes them for all mints.  For each
+row and timeframe, a list stores the part of the closed candles that these values depend on
+(`engine.recent`).  Readers get values with and without the open candle.  Only rows that traded are
 computed again.
 """
 
@@ -28,7 +28,7 @@ NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal"
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return by field the number of its timeframe, and the place of its name in *names*."""
+    """Return, by field, the number of its timeframe, and the index of its name in *names*."""
     return {
         f"{name}_{timeframe}": (k, z)
         for k, timeframe in enumerate(TIMEFRAMES)
@@ -51,7 +51,7 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 class RecentRows:
     """The records of the newest candles of the rows of one timeframe.
 
-    Most tokens have no closed candle of the wider timeframes; these have place 0, an empty record.
+    Most tokens have no closed candle of wider timeframes; their place is 0, an empty record.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
@@ -62,7 +62,7 @@ class RecentRows:
         self._used = 1
 
     def make_room(self, count: int) -> None:
-        """Extend to *count* rows, no fewer than before."""
+        """Extend to *count* rows; *count* must not be below the present number."""
         self.places = np.pad(self.places, (0, count - len(self.places)))
 
     def take(self, at: AverageRows) -> Any:
@@ -111,7 +111,7 @@ class AverageColumns:
         self._newest: Callable[[], Averages | None] = lambda: None  # later a weak reference
 
     def make_room(self, count: int) -> None:
-        """Extend to *count* rows, no fewer than before."""
+        """Extend to *count* rows; *count* must not be below the present number."""
         more = count - len(self._opens)
         with self._lock:
             for each in self._recents:
@@ -121,7 +121,7 @@ class AverageColumns:
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
 
     def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that was never traded."""
+        """Reset *row* for a mint that has never traded."""
         if not (self._opens[row].any() or any(each.places[row] for each in self._recents)):
             return
         nothing = [np.zeros(1, of) for of in RECENTS]
@@ -160,7 +160,7 @@ class AverageColumns:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Record the highs and lows *prices* of rows *at*; *is_next*: these open a candle."""
+        """Record the highs and lows *prices* of rows *at*; *is_next*: they open a new candle."""
         self._is_stale[at] = True
         high, low = self._opens[at, k].T
         with self._lock:
@@ -213,7 +213,7 @@ class AverageColumns:
     ) -> Floats:
         """Return the columns that *kernel* computes for timeframe *k* of all rows, as of *state*.
 
-        Rows that have changed since are read from the values that they had then.
+        Rows that changed after *state* are computed from the values that they had in it.
 
         has_extremes   whether *kernel* takes high, low and close of open candles, not only closes
         """
@@ -361,11 +361,11 @@ def recents_of(k: int, candles: ClosedCandles) -> Any:
 
 
 def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]:
-    """Return the rows that have changed since *state*, each once, with their values in it."""
+    """Return the rows that have changed since *state*, each once, with their values in *state*."""
     found = []
     is_found = np.zeros(len(state.usd), np.bool_)
     changes = [each for of in _since(state) for each in of.changes(k, kind)]
-    for at, had in reversed(changes):  # the oldest first: it has the value of *state*
+    for at, had in reversed(changes):  # the oldest first: its value is that of *state*
         is_ours = at < len(is_found)
         is_ours[is_ours] = ~is_found[at[is_ours]]
         is_found[at[is_ours]] = True

@@ -2,16 +2,16 @@
 
 A condition is evaluated when a candle has closed.  It fires if it is true, and was not true at the
 end of the candle before.  A field of a wider timeframe has the value of the newest candle that had
-closed by then or, with open candles, of the one that was open, computed from those of its narrower
-candles that had closed: the value that a screen showed at that time.  So no firing depends on
-anything later.
+closed by then.  With open candles, it has the value of the candle that was open, computed from
+those narrower candles in it that had closed.  A screen showed this value at that time, so no firing
+depends on anything later.
 
-A return compares the close of that candle with the newest close a horizon later, less the fees of
-a purchase and a sale: (1 + change) * (1 - fee) ** 2 - 1.  It is unknown until the horizon has
-passed.
+A return compares the close of the evaluated candle with the newest close a horizon later, less the
+fees of a purchase and a sale: (1 + change) * (1 - fee) ** 2 - 1.  It is unknown until the horizon
+has passed.
 
-If a trade has a size, the return is also less the price impact: size / depth each way.  The depth
-at the end of the candle is estimated from the trades of DEPTH_CANDLES candles: in a pool of D
+If a trade has a size, the return is also lower by the price impact: size / depth each way.  The
+depth at the end of the candle is estimated from the trades of DEPTH_CANDLES candles: in a pool of D
 dollars on each side, a net purchase of v changes the price by exp(2 v / D), so D is twice the sum
 of the net purchases, divided by the sum of the changes of the price.
 """
@@ -59,7 +59,7 @@ from mintscope.market.timeframe import BY_NAME, FRAME_S, FRAMES, AnyFrame, Asked
 HORIZONS: Final = {"m5": 5 * MINUTE_S, "h1": HOUR_S, "h4": 4 * HOUR_S, "d1": DAY_S}
 SPAN_S: Final = {"m5": 5 * MINUTE_S, "h1": HOUR_S, "d1": DAY_S}
 OF_SPANS: Final = ("change", "volume", "swaps", "pressure")
-# The indicator of a series behind a field, and its column.
+# By field, the indicator of a series that contains it, and the column of the indicator.
 COLUMNS: Final = {
     **{name: (name, None) for name in AVERAGES[:5]},
     "macd": ("macd", 0),
@@ -74,10 +74,11 @@ COLUMNS: Final = {
     **{name: ("fibonacci", place) for place, name in enumerate(FIBONACCI, 2)},
 }
 FIRINGS_MAX: Final = 500
-DEPTH_CANDLES: Final = 50  # more are read before the first evaluation
+DEPTH_CANDLES: Final = 50  # more candles than this are read before the first evaluation
 CANDLES_READ_MAX: Final = 10_000
 AFTER_ALL: Final = 1 << 62  # Unix seconds, later than any time
-# The candles before an indicator has a value, if older ones were dropped and no state is stored.
+# The number of candles before an indicator has a value, if older candles were dropped and no state
+# is stored.
 NEEDED: Final = FORGOTTEN_AFTER | {
     "atr": FORGOTTEN + ATR_CANDLES + 1,
     "bollinger": BOLLINGER_CANDLES,
@@ -92,9 +93,9 @@ class UntestableCondition(ValueError):
 class PastCandles(NamedTuple):
     """The candles of one timeframe.
 
-    start   the place from which their averages continue; None: unknown.  Averages of an asked frame
-            begin with the first candle: if there were older ones, a value is not known until their
-            effect is gone
+    start   the candle and the accumulators from which averages continue; None: unknown.  Averages
+            of an `AskedFrame` begin with the first candle: if there were older candles, a value is
+            not known until they no longer affect it
     """
 
     series: Series
@@ -138,7 +139,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon: the number of known ones, their share above 0, and their mean."""
+    """Returns after one horizon: how many are known, their share above 0, and their mean."""
 
     known: int
     hit_rate: float | None
@@ -146,7 +147,7 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """The firings, and their returns beside the returns of all evaluations.
+    """The firings, their returns, and for comparison the returns of all evaluations.
 
     first, last   the time of the first and the last evaluation; None: there was none
     looks         the number of evaluations
@@ -168,7 +169,8 @@ class Backtested(NamedTuple):
 def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
     """Return the timeframes whose candles *condition* needs, *base* first.
 
-    Raises UntestableCondition for a field that has no stored past or is of candles below *base*.
+    Raises UntestableCondition for a field that has no stored past or has candles narrower than
+    *base*.
     """
     wider = FRAMES[FRAMES.index(base) :]
     found = [base]
@@ -235,11 +237,11 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
 
 
 def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
-    """Return the time from which values of *timeframe* are known; 0 if always or never.
+    """Return the time from which values of *timeframe* are known; AFTER_ALL if none is.
 
-    From then on, the dropped candles have no effect on averages of an asked frame.  Before it, a
-    condition may become true only because a value becomes known.  Indicators of `_never_known` do
-    not count.
+    It is 0 unless older candles of an `AskedFrame` were dropped.  If they were, averages do not
+    depend on them from this time on; earlier, a condition may become true only because a value
+    becomes known.  Indicators of `_never_known` do not count.
     """
     candles = past.series.candles
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
@@ -250,10 +252,10 @@ def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles)
 
 
 def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> set[str]:
-    """Return the indicators of *timeframe* that stay unknown because too few candles are kept.
+    """Return the indicators of *timeframe* that stay unknown because too few candles are stored.
 
-    Indicators that would be known only at the last candles are included, because no evaluation
-    would use them: so other parts of a condition are tested without them.
+    Indicators that would be known only at the newest candles are included, because no evaluation
+    would use them; so other parts of a condition are tested without them.
     """
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return set()
@@ -410,7 +412,7 @@ class _Rows:
     def _at_open(
         self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
     ) -> Floats:
-        """Return by row the field *kind* of *timeframe*, with the candle that is open then."""
+        """Return by row the field *kind* of *timeframe*, including the candle that is open then."""
         is_counted = self._is_counted(timeframe)
         if kind == "candles":
             return opened.count() if is_counted else np.full(len(self.ends), np.nan)
@@ -468,7 +470,7 @@ class _Rows:
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
-        """Return the ends of all spans with trades, and the running sums of trades before each."""
+        """Return the ends of all spans with trades, and the sums of all trades before each span."""
         width_s = FRAME_S[self._asked.timeframe]
         rows = [
             (
@@ -504,7 +506,7 @@ def _frame_of(value: FieldOf | BeforeOf) -> AnyFrame | None:
 
 
 def _timeframe_of(name: str) -> AnyFrame | None:
-    """Return the timeframe of the candles behind the field *name*, or None."""
+    """Return the timeframe of the candles from which the field *name* is computed, or None."""
     known = ALL_FIELDS[name].timeframe
     kind, _, timeframe = name.rpartition("_")
     return BY_NAME[timeframe] if kind in dict(OF_NEWEST) else known

@@ -39,14 +39,14 @@ class PartChunk(NamedTuple):
 
 
 class KeptChunk(Protocol):
-    """A stored chunk, which never changes and whose rows are in rising order."""
+    """A stored chunk, which never changes and whose rows are in ascending order."""
 
     @property
     def count(self) -> int:
         """The number of rows."""
 
     def column(self, name: str) -> Any:
-        """Return a column of `PartChunk`; None if the chunk does not have it.  Raises OSError."""
+        """Return the column *name* of `PartChunk`; None if there is none.  Raises OSError."""
 
     def whole(self) -> PartChunk:
         """Return all columns.  Raises OSError."""
@@ -62,7 +62,7 @@ class ListMemory(Protocol):
         """Return an array of *count* zero records of type *of*."""
 
     def release(self) -> None:
-        """Free the memory of records that are in files; they are read again on use."""
+        """Free the memory of records that are in files; a later use reads them again."""
 
 
 class ChunkInMemory:
@@ -93,7 +93,7 @@ class InMemory:
         return ChunkInMemory(chunk)
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array."""
+        """Return an array in memory."""
         return np.zeros(count, of)
 
     def release(self) -> None:
@@ -160,7 +160,7 @@ SPANS: Final = (M5, H1, D1)
 # before       the newest price from before each span
 # first        the first price; first_at: the start of its minute, Unix seconds
 # buckets      start of the newest candle of each timeframe; counts: the number of candles
-# open_...     of the open part of D1, like part_close; minute_...: of the open minute
+# open_...     the open part of D1, as is part_close; minute_...: the open minute
 # h1_...       volume of H1, and its bought part
 # depth        micro-USD in the pools that agree on the price; set_since, set_at: when the price was
 #              first and last set; is_agreed: these pools weigh more than the others
@@ -209,7 +209,7 @@ GROWS: Final = 8  # rows grow by an eighth: a spare row takes 600 bytes, as any 
 
 
 class SlotSigners(NamedTuple):
-    """The signers of the trades of one slot: for each its row and its number."""
+    """The signers of the trades of one slot: each with its row and its number."""
 
     time: UnixS
     rows: Rows
@@ -217,7 +217,7 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of the last TRADERS_S seconds, by slot; of *unknown* rows, some are missing."""
+    """The signers of the last TRADERS_S seconds, by slot; some of *unknown* rows are missing."""
 
     slots: Sequence[SlotSigners]
     unknown: Rows
@@ -275,7 +275,7 @@ class ListColumns:
             self._read_at = np.pad(self._read_at, (0, more), constant_values=-np.inf)
 
     def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that was never traded."""
+        """Reset *row* for a mint that has never traded."""
         self.rows[row] = NEVER_TRADED
         self._read_at[row] = -np.inf
         self.averages.start_row(row)
@@ -285,7 +285,7 @@ class ListColumns:
         self._read_at[rows] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades in minute *number* of H1 of rows that were just started."""
+        """Add the trades of *chunk*, in minute *number* of H1, to rows that were just started."""
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -297,7 +297,7 @@ class ListColumns:
             self._append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades in part *number* of D1 of rows that were just started."""
+        """Add the trades of *chunk*, in part *number* of D1, to rows that were just started."""
         rows = self.rows
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
@@ -364,7 +364,7 @@ class ListColumns:
         return Signers(list(self._signers), unknown)
 
     def advance(self, now: UnixS) -> None:
-        """Advance the time to *now*: close parts that have ended, and drop parts of no span."""
+        """Advance the time to *now*: close parts that have ended, and drop those of no span."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -456,7 +456,7 @@ class ListColumns:
         chunks.append(self._keep.chunk(by_row(chunk)))
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk*, merged with preceding chunks that are no longer than it, so few remain."""
+        """Add *chunk*, merged with preceding chunks that are not longer, so few chunks remain."""
         added = [chunk]
         while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
@@ -464,14 +464,14 @@ class ListColumns:
 
 
 def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
-    """Return the highest and the lowest price of those trades of *slot* that are *is_known*."""
+    """Return the highest and the lowest price of the trades of *slot* that *is_known* marks."""
     prices = [(trade.price_usd, trade.high_usd, trade.low_usd) for trade in slot.trades]
     usd, high, low = np.array(prices, float).reshape(-1, 3)[is_known].T
     return np.array([np.fmax(high, usd), np.fmin(low, usd)])
 
 
 def _spare(count: int, rows: Any = NO_ROWS) -> Any:
-    """Return *count* rows: first *rows*, then rows as `start_row` leaves them.
+    """Return *count* rows: first *rows*, then rows as after `start_row`.
 
     NumPy copies bytes without the lock of the interpreter; np.full takes longer.  An assignment of
     rows would leave out the padding between their fields, which snapshots contain.
@@ -506,8 +506,8 @@ def load_list_kernels() -> None:
         averages.earlier(f"atr_{timeframe}", timeframe)
 
 
-# The newest price from before the day, then the newest at the end of each part; None before the
-# first price.
+# The newest price from before the day, then the newest price at the end of each part; None before
+# the first price.
 Closes = list[float | None]
 
 

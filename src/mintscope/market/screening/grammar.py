@@ -16,8 +16,8 @@ Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
     operand     [ "-" ] number | field
     count       "1" | "2" | "3" | "4" | "5"
 
-A crossing lies between the newest candle and the one before it; with a count, it ends at any of
-that many newest candles.
+A crossing happens between the newest candle and the one before it.  With a count of n, it ends at
+any of the n newest candles.
 
 Case does not matter.  The length, the depth and the number of parts are bounded, so the time to
 parse and evaluate a condition is, too.
@@ -40,8 +40,8 @@ class ScreenField(NamedTuple):
     """A field of conditions.
 
     is_level    whether its values are levels of confidence: low, medium or high
-    timeframe   the timeframe of the candles from which it is computed, so that earlier values are
-                known, too; None: it has no earlier values
+    timeframe   the timeframe of the candles from which it is computed; its earlier values are
+                known, too.  None: it has no earlier values
     """
 
     name: str
@@ -89,7 +89,7 @@ FIBONACCI: Final = {
     "fib618": 0.618,
     "fib764": 0.764,
 }
-# Known for the newest candle only, not for earlier ones.
+# Fields that are known for the newest candle only, not for earlier ones.
 OF_NEWEST: Final = (
     ("swing_high", "highest price of 100 candles, US dollars"),
     ("swing_low", "lowest price of 100 candles, US dollars"),
@@ -112,7 +112,7 @@ def _fields(timeframes: Iterable[AnyFrame]) -> Iterator[ScreenField]:
 
 
 FIELDS: Final = {field.name: field for field in (*OF_TOKENS, *_fields(TIMEFRAMES))}
-# Reports and series of one token have all of them; a list of all tokens has FIELDS only.
+# Reports and series of one token have all of these fields; a list of all tokens has FIELDS only.
 ALL_FIELDS: Final = FIELDS | {field.name: field for field in _fields(AskedFrame)}
 LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
 LEVEL_NAMES: Final = tuple(LEVELS)
@@ -183,7 +183,7 @@ class Kind(Enum):
 
 
 class NumberOf(NamedTuple):
-    """A number; a level of confidence as the number that LEVELS has for it."""
+    """A number, or a level of confidence as its number in LEVELS."""
 
     value: float
 
@@ -272,7 +272,7 @@ def fields_in(part: "Value | Condition") -> tuple[str, ...]:
 
 
 def crossed_in(part: "Value | Condition") -> set[tuple[str, AnyFrame]]:
-    """Return the fields whose values before the newest candle *part* needs, with timeframes."""
+    """Return the fields whose earlier values *part* needs, each with its timeframe."""
     return {(each.name, each.timeframe) for each in values_in(part) if isinstance(each, BeforeOf)}
 
 
@@ -431,7 +431,7 @@ class _Reader:
         return _Part(read, Kind.TRUTH, word.at)
 
     def _candles(self) -> int:
-        """Return the number of candles within which a crossing counts; each counts as a part."""
+        """Return the number of candles in which a crossing counts; each candle counts as a part."""
         token = self._take()
         if not token.text.isdecimal() or not 1 <= int(token.text) <= AGES:
             raise _unexpected(token, f"a number of candles from 1 to {AGES}")

@@ -1,8 +1,8 @@
 """A listed token, and sort orders of the list.
 
 A page ends at a place, (value, mint), and the next page continues after it, in the list that is the
-newest by then.  So a mint whose value does not change is on exactly one page.  A mint whose value
-moves past the place between two requests may be missing, or appear twice.
+newest at that time.  So a mint whose value does not change is on exactly one page.  A mint whose
+value moves past the place between two requests may be missing, or appear twice.
 """
 
 from bisect import bisect_left, bisect_right
@@ -122,7 +122,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     volume_min   the least volume in D1, in micro-USD
     since_min    find only mints tracked since this time or later
     where        a condition of the screen; "": none
-    after        the end of the page before; None: the first page
+    after        the end of the previous page; None: the first page
     """
 
     text: str = ""
@@ -175,8 +175,8 @@ class ListLine(NamedTuple):
                     D1 is measured from it
     volume          the volume in D1, in micro-USD
     swaps           the number of swaps in D1 that have a price
-    market_cap      USD: price times supply; also None if the chain counts no supply, as for wrapped
-                    SOL
+    market_cap      USD: price times supply; also None if the chain records no supply, as for
+                    wrapped SOL
     rsi             the RSI of h1, 0 to 100; None while there are too few candles
     pressure        the bought share of the volume within H1, 0 to 1; None: no volume
     ready           the timeframes in which all indicators have values
@@ -351,7 +351,7 @@ class ListedTokens:
         return None if row is None else self._mint_at(int(self._larger[row]))
 
     def standing_of(self, mint: Mint) -> bytes | None:
-        """Return the pools of *mint*, packed; None if it has none, or is not listed."""
+        """Return the pools of *mint*, packed; None if it has no pools, or is not listed."""
         row = self._row_of(mint)
         return None if row is None else self._standings[row]
 
@@ -364,9 +364,9 @@ class ListedTokens:
 
     @cached_property
     def _larger(self) -> Rows:
-        """By row, the row of the most traded token of its symbol, or else of its name.
+        """By row, the row of the most traded token with the same symbol, or else the same name.
 
-        -1: no token of either is traded more than that of the row.
+        -1: no such token is traded more than the token of the row.
 
         Symbols and names are compared with characters that look alike folded into one.
         """
@@ -384,7 +384,7 @@ class ListedTokens:
 
     @cached_property
     def _namesakes(self) -> NDArray[np.int32]:
-        """By row, the number of tokens with the same symbol, or with the same name if more."""
+        """By row, the number of tokens with the same symbol, or the same name if these are more."""
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
             rows = self._by_key[ids[self._by_key] != 0]
@@ -444,7 +444,7 @@ class ListedTokens:
         return np.concatenate((rows[begin:], without))
 
     def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
-        """Return the number of *rows*, by rising key, up to and including *key* in this order."""
+        """Return the number of *rows*, sorted by key, before or at *key* in the sort order."""
         keys = self._keys[rows]
         if is_rising:
             return int(np.searchsorted(keys, key, "right"))
@@ -476,7 +476,7 @@ class ListedTokens:
             since = listed.since
             scaled = listed.scaled
             # By position, in the order of the class: keyword arguments would take a fifth of the
-            # time.
+            # total time.
             yield ListLine(
                 listed,
                 usd,

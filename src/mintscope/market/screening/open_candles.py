@@ -1,7 +1,7 @@
 """Wide candles while they were open, computed from narrower ones, and their indicators.
 
-At the end of a narrow candle, the wide candle around it has the prices of its narrow candles that
-have closed by then.  Indicators use it together with the wide candles that closed before it.
+At the end of a narrow candle, the wide candle that contains it has the prices of its narrow candles
+that have closed by then.  Indicators use it together with the wide candles that closed before it.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class OpenCandles:
         """Return the open candles of *width_s* seconds at the ends of narrow ones.
 
         begins, prices   the starts and the prices of the narrow candles
-        is_whole         whether these begin with the first candle of all
+        is_whole         whether these begin with the token's first candle
         """
         numbers = begins // width_s
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()

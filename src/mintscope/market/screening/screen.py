@@ -117,7 +117,7 @@ class ScreenQuestion(NamedTuple):
     condition   None: all tokens
     sort        the field to sort by
     fields      the fields to return of each token
-    after       the end of the page before; None: the first page
+    after       the end of the previous page; None: the first page
     """
 
     condition: grammar.Condition | None
@@ -157,7 +157,7 @@ class FoundRows(NamedTuple):
 
 
 def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
-    """Return the page of *table* that answers *asked*; takes milliseconds, in any thread."""
+    """Return the page of *table* for the query *asked*; takes milliseconds, in any thread."""
     rows = table.rows
     if asked.condition is not None:
         wanted = rows_where(asked.condition, table.column, len(table.keys))
@@ -201,7 +201,7 @@ def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion
 
 
 def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
-    """Return the indices of the *count* least *values*, in order; equal values by *keys*.
+    """Return the indices of the *count* least *values*, in order; equal values in order of *keys*.
 
     Only the least values are sorted: there may be 100,000 values, many of them equal.
     """
@@ -230,7 +230,7 @@ def known(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-KEPT: Final = ("confidence", "traders_m5")  # it is cheaper to compute the others again
+KEPT: Final = ("confidence", "traders_m5")  # stored columns; computing the others again is cheaper
 IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidity": "depth"}
 
 
@@ -321,7 +321,7 @@ class ScreenColumns:
         return distinct_signers(self._signers, count)
 
     def _confidence(self) -> Floats:
-        """Return the confidence of `PriceBasis.confidence` as one of the numbers of LEVELS."""
+        """Return, by row, the confidence of the price, as its number in LEVELS."""
         depth = self._taken["depth"]
         at = self._taken["set_at"]
         is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)

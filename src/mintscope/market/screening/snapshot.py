@@ -14,7 +14,7 @@ from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
-    """The checkpoint of the finalized fold: the last folded event, its slot and effective time."""
+    """The newest event of the finalized fold, with its slot and effective time."""
 
     seq: int
     slot: Slot | None
@@ -31,7 +31,7 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """The minute from *minute* on: volume in micro-USD, its bought part, newest price."""
+    """The minute that begins at *minute*: volume in micro-USD, its bought part, newest price."""
 
     minute: UnixS
     volume: int
@@ -42,7 +42,7 @@ class MinuteVolume(NamedTuple):
 class RecentCandles(NamedTuple):
     """Closed candles of one timeframe, up to the newest.
 
-    closed   the number of candles before these since tracking began
+    closed   the number of candles before these that closed since tracking began
     acc      the accumulators before these candles: floats of 64 bits, little-endian
     closes   the closes of these candles, oldest first: floats of 64 bits
     """
@@ -57,15 +57,15 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     since      the time from which its swaps count; None: from the first slot on
     state      the accumulators of the fold; None before its first swap
-    facts      its facts, as last read from a node; None if they were not read
-    before     the newest prices from before the spans M5, H1 and D1; None: there is none
+    facts      its newest facts from a node; None if they were not read
+    before     the newest prices from before the spans M5, H1 and D1; None: there is no price
     first_usd  the price of its first candle that was not imported; None: there is none
     minutes    the minutes of H1 with trades, oldest first
     parts      the parts of D1 with trades, oldest first
     standing   its pools, packed by `standings.pack`; None before its first priced swap
-    recent     its newest closed candles by timeframe: at least `kernels.AGES` or all
+    recent     its newest closed candles by timeframe: at least `kernels.AGES`, or all
     newest     high, low and close of its newest closed candles by timeframe, oldest first, as
-               floats of 64 bits: of `engine.recent.READ_BACK` candles, or of all
+               floats of 64 bits: `engine.recent.READ_BACK` candles, or all
     Of these, only state, *recent* and *newest* include imported candles.
     """
 
@@ -102,7 +102,7 @@ class MintTrades(NamedTuple):
     price_usd, price_sol  the newest price
     first_usd             the first price
     standing              its pools after the slot, packed; None: they did not change
-    high_usd, low_usd     the highest and the lowest price; None: the newest price
+    high_usd, low_usd     the highest and the lowest price; None: equal to the newest price
     signers               the signers of its swaps, as `signer_number` returns them
     """
 
@@ -143,13 +143,13 @@ class ListReader(Protocol):
         """Return the checkpoint of the fold, and the newest event of the log."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* tracked mints after the page whose `last` is *after*; 0: the first.
+        """Return up to *limit* tracked mints after the page with `last` *after*; 0: the first page.
 
         A page without mints means that there are no more.
         """
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return those of *mints* that are tracked."""
+        """Return the tracked ones of *mints*."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
         """Return the folded slots after event *after_seq* up to *until_seq*, in order.
@@ -179,7 +179,7 @@ class SnapshotMark(NamedTuple):
 
     number       the number of the snapshot; newer snapshots have larger numbers
     form         the format of its pieces
-    folded_seq   the last event in the list
+    folded_seq   the newest event in the list
     """
 
     number: int
@@ -217,7 +217,7 @@ class ListSnapshots(Protocol):
     async def end(self, mark: SnapshotMark) -> None:
         """Make the snapshot of *mark* the newest, and delete older ones of its form.
 
-        Snapshots of other forms stay for a day, because other versions read them.
+        Snapshots of other forms are stored for a day, because other versions read them.
         """
 
     async def close(self) -> None:

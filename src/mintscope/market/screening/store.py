@@ -51,9 +51,9 @@ SELECT max(id) FROM (
 """
 NUMBER: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 
-# The newest price of a mint before a given time, without imported candles.  Minutes are kept for
-# more than a day, and the newest hundred whatever their age; an older price is in a wider candle
-# that ended before that time.
+# The newest price of a mint before some time, without imported candles.  Minutes are kept for
+# more than a day, and the newest hundred minutes whatever their age; an older price is in a wider
+# candle that ended before that time.
 BEFORE: Final = """
 (SELECT close FROM candle
   WHERE mint = id AND timeframe = '{timeframe}' AND count > 0 AND provider IS NULL
@@ -78,7 +78,7 @@ FIRST_USD: Final = """
   ORDER BY bucket LIMIT 1)
 """
 # The pools of a mint after the newest folded slot that changed them.  Headers are read one by one,
-# because either engine would start a join with all of them.
+# because both databases would begin a join by reading all headers.
 STANDING: Final = """
 coalesce(
     (SELECT deciding FROM swap
@@ -96,8 +96,8 @@ SELECT id, address, since_time, state.state, facts, {FIRST_USD}, {STANDING},
  WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL ORDER BY id
 """  # noqa: S608 - constants
 
-# One mint at a time: SQLite would read all candles between two mints, however old.  Materialized,
-# because PostgreSQL without statistics would read all mints for each page.
+# One mint at a time: for a range of mints, SQLite would read all candles, however old.
+# MATERIALIZED, because PostgreSQL without statistics would read all mints for each page.
 MINTS_OF_PAGE: Final = """
 page AS MATERIALIZED (
     SELECT id FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL)
@@ -125,9 +125,9 @@ SELECT part.mint, number, volume, swaps, close
  ORDER BY part.mint, number
 """  # noqa: S608 - constants
 
-# The newest candles, from the last waypoint before them on; without a waypoint, all candles, or so
-# many that it is clear that older ones exist.  MATERIALIZED and CROSS JOIN keep SQLite from
-# starting with all candles of a mint.
+# The newest candles, from the newest waypoint before them on; without a waypoint, all candles, or
+# so many that older ones certainly exist.  MATERIALIZED and CROSS JOIN keep SQLite from reading all
+# candles of a mint first.
 RECENT: Final = f"""
 WITH place AS MATERIALIZED (
     SELECT id, (SELECT bucket FROM candle
@@ -171,7 +171,7 @@ SELECT candle.mint, candle.bucket, high, low, close
 SLOTS: Final = """
 SELECT seq, slot, time FROM header WHERE seq > ? AND seq <= ? AND is_dead = 0 ORDER BY seq LIMIT ?
 """
-# Mints are read one by one: PostgreSQL would start a join with all of them.
+# Mints are read one by one: PostgreSQL would begin a join by reading all mints.
 SWAPS: Final = """
 WITH logged AS MATERIALIZED (
     SELECT (SELECT CASE WHEN since_slot < :slot THEN address END
@@ -229,7 +229,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return those of *mints* that are tracked."""
+        """Return the tracked ones of *mints*."""
 
         def read(db: Database) -> MintPage:
             numbers = [db.execute(NUMBER, (mint,)).get for mint in mints]
@@ -260,7 +260,7 @@ class SqlListReader:
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
-        """Return up to *limit* facts that were read after *place*, in order."""
+        """Return up to *limit* facts of tracked mints that were read after *place*, in order."""
         values = {"at": place.read_at_ms, "mint": place.mint, "limit": limit}
         rows = await self._reading.in_snapshot(lambda db: list(db.execute(FACTS, values)))
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
@@ -386,16 +386,16 @@ def _expect_kept(db: Database, after_seq: int) -> None:
 
 
 WRITE_TIMEOUT_S: Final = 30.0
-# If a snapshot is still incomplete after this time, the process that stored it has ended.
+# If a snapshot is still incomplete after this time, the process that was storing it has ended.
 LEFT_BEHIND_MS: Final = 5 * MINUTE_MS
 PIECES_A_STEP: Final = 4
-OLDEST_PART: Final = 3  # a snapshot is due in the oldest third of the log
+OLDEST_PART: Final = 3  # a new snapshot is due if the newest one is in the oldest third of the log
 
 NEWEST: Final = """
 SELECT number, form, folded_seq, piece_count FROM list_snapshot
  WHERE piece_count IS NOT NULL AND form = ? ORDER BY number DESC LIMIT 1
 """
-# A count stops at the requested number, so that it costs the same for any number of mints.
+# A count stops at the requested number, so it takes the same time for any number of mints.
 DUE: Final = f"""
 SELECT folded_seq > 0
        AND (SELECT count(*) FROM (
@@ -420,14 +420,15 @@ ADD: Final = "INSERT INTO list_snapshot_piece (snapshot, place, content) VALUES 
 END: Final = """
 UPDATE list_snapshot SET form = ?, folded_seq = ?, piece_count = ? WHERE number = ?
 """
-# Also pieces left by a process that continued after another one had replaced it.
+# This also deletes pieces that a process stored after another process had replaced it.
 OLDER: Final = """
 SELECT snapshot, place FROM list_snapshot_piece
  WHERE snapshot < ? AND NOT EXISTS (SELECT 1 FROM list_snapshot WHERE number = snapshot)
  ORDER BY snapshot, place LIMIT ?
 """
 DROP_PIECE: Final = "DELETE FROM list_snapshot_piece WHERE snapshot = ? AND place = ?"
-# During an upgrade api processes of two versions run, and each starts from its own form.
+# During an upgrade api processes of two versions run, and each starts from snapshots of its own
+# form.
 DROP: Final = f"""
 DELETE FROM list_snapshot
  WHERE number < :number

@@ -1,11 +1,11 @@
 """The list of all tokens.
 
-`seed` adds mints, `apply` adds the slots folded since, and `listed` returns a state for readers,
-which never changes.
+`seed` adds mints, `apply` adds slots that were folded later, and `listed` returns a state for
+readers, which never changes.
 
-To load all mints from the store, each is read; a snapshot holds the numbers as they are in
-memory.  A list that is restored and brought to a later slot equals, to the last bit, a list
-that was never stored.
+To load the list from the store, each mint is read.  A snapshot has the numbers as they are in
+memory.  A list that is restored and brought to a later slot has the same bits as a list that was
+never stored.
 """
 
 import zlib
@@ -65,25 +65,25 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
 class TokenList:
     """The listed mints, as of one folded slot.
 
-    folded   the last folded slot in the list
+    folded   the newest folded slot in the list
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
-        """Start at *folded* without mints; *keep* keeps its large parts."""
+        """Start at *folded* without mints; *keep* stores its large parts."""
         self.folded = folded
         self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
         self._standings: list[bytes | None] = []  # the pools of the mint of each row, packed
-        self._restood: set[int] = set()  # rows whose pools have changed since the last `listed`
+        self._restood: set[int] = set()  # rows whose pools have changed since `listed`
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # lengths of the search lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # look-alike keys of name and symbol
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
-        self._names: NameIndex | None = None  # that of the last `listed`, unless a name has changed
-        self._keys: RowKeys | None = None  # those of the last `listed`, unless mints have changed
+        self._names: NameIndex | None = None  # of the last list; None if a name has changed
+        self._keys: RowKeys | None = None  # of the last list; None if mints have changed
         self._lost_to = 0  # the row at which the next search for lost candles begins
-        self._is_shown = False  # whether the last `listed` shares `_folds` and `_address_bytes`
+        self._is_shown = False  # whether the last list shares `_folds` and `_address_bytes`
         # Rows of removed mints, and the part in which each was removed.  Closed parts have their
         # trades for another day; only then may another mint use the row.
         self._gone: deque[tuple[int, int]] = deque()
@@ -160,7 +160,7 @@ class TokenList:
         return [one.mint for row in found if (one := self._mints[row]) is not None]
 
     def recall(self, page: MintPage) -> None:
-        """Take the newest candles of the mints in *page*, which is as of `folded`."""
+        """Store the newest candles of the mints in *page*, which is as of `folded`."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         found = [one for one in page.mints if one.mint in self._rows and one.state is not None]
         self._load(found, _states_of(found))
@@ -227,7 +227,7 @@ class TokenList:
         self._gone.extend(gone)
 
     def restore_rows(self, first: int, kept: KeptRows) -> None:
-        """Add the rows from number *first* on.  Raises ValueError if they are not the next."""
+        """Add the rows from number *first* on.  Raises ValueError if they are not the next rows."""
         if first != self.row_count:
             raise ValueError(f"expected row {self.row_count}, was {first}")
         last = first + len(kept.mints)
@@ -253,7 +253,7 @@ class TokenList:
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
     def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
-        """Return a new row for each of *mints*, with everything but the numbers of its state.
+        """Return a new row for each of *mints*, with all its data except the numbers of its state.
 
         firsts   the first minute of each mint that has a candle
         """
@@ -363,7 +363,7 @@ class TokenList:
         self._folds[rows] = np.array(folds, np.int64).reshape(-1, 2)
 
     def _let_go(self) -> None:
-        """Copy `_folds` and `_address_bytes` before a change, if a returned list uses them."""
+        """Copy `_folds` and `_address_bytes` before a change, if a list in use shares them."""
         if self._is_shown:
             self._folds = self._folds.copy()
             self._address_bytes = self._address_bytes.copy()
@@ -430,8 +430,8 @@ VERSION: Final = 6
 FORM: Final = blake2b(
     repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
 ).hexdigest()
-ROWS_A_PART: Final = 2_000  # these take the interpreter some milliseconds
-PIECE_BYTES: Final = 1 << 20  # before it is compressed
+ROWS_A_PART: Final = 2_000  # rows; they take the interpreter some milliseconds
+PIECE_BYTES: Final = 1 << 20  # the size of a piece before it is compressed
 LEVEL: Final = 1  # of zlib: the fastest
 
 
@@ -444,8 +444,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
 
     rows          the number of rows, including those of removed mints
     gone          (part in which it was removed, row) of each removed mint
-    tracked_seq   the last event of tracked and untracked mints that was read
-    facts         the last facts of mints that were read
+    tracked_seq   the newest event of a tracked or untracked mint that was read
+    facts         the place of the newest facts of mints that were read
     """
 
     folded: FoldedTo
@@ -481,7 +481,7 @@ _decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
 
 
 def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
-    """Yield the pieces of *tokens*, which must not change meanwhile."""
+    """Yield the pieces of *tokens*, which must not change until the last piece."""
     waiting: list[msgspec.Raw] = []
     size = 0
     for part in _snapshot_parts(tokens, tracked_seq, facts):
@@ -512,7 +512,7 @@ class Restoring:
     """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
-        """Keep the large parts of the list in *keep*."""
+        """Store the large parts of the list in *keep*."""
         self._keep = keep
         self._head: Head | None = None
         self._tokens: TokenList | None = None

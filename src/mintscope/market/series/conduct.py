@@ -1,14 +1,14 @@
-"""Facts about the trading of a mint, from its kept swaps; each is defined here, none is a score.
+"""Facts about the trading of a mint, from its stored swaps; each is defined here, none is a score.
 
 Round trip   a swap whose signer bought and sold the token in one transaction
 Sandwich     two swaps of one signer in a slot and pool, one of each side, with a swap of another
              signer between them on the side of the first
 Each slot    a trader in at least half of the slots in which the token was traded, if there are at
              least 20 such slots
-Launch       the first three slots with a swap, if all swaps since tracking began are kept
+Launch       the first three slots with a swap, if all swaps since tracking began are stored
 
-Crowds of an hour and a day are those that the fold stores, of the newest 12 and 288 spans of five
-minutes, the open one included.
+The crowds of an hour and of a day are the crowds that the fold stores of the newest 12 and 288
+spans of five minutes, including the open span.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ FIRST_BUYERS_MAX: Final = 20
 
 
 class Shares(NamedTuple):
-    """Parts of the traded volume, 0 to 1; None without trades, *each_slot* with few slots, too."""
+    """Parts of the traded volume, 0 to 1; None: no trades, or too few slots for *each_slot*."""
 
     round_trips: float | None
     sandwiches: float | None
@@ -47,8 +47,8 @@ class Launch(NamedTuple):
     """Purchases in the first slots: the number of buyers, and raw amounts of the token.
 
     bought   the amount bought in these slots
-    held     the amount that these buyers bought minus the amount that they sold in all kept swaps,
-             at least 0 for each
+    held     the sum of what each of these buyers bought minus sold in all stored swaps, at least 0
+             for each buyer
     """
 
     buyers: int
@@ -110,7 +110,7 @@ class SpanCrowd(NamedTuple):
 
 
 def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
-    """Return the crowd of the newest spans that make up *span_s*; None if none has a swap.
+    """Return the crowd of the newest spans that make up *span_s*; None if no span has a swap.
 
     span_s   a multiple of five minutes, at most a day
     """

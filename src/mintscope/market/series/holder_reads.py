@@ -1,11 +1,11 @@
 """Holders of mints, read from a node on demand, within a budget of calls.
 
 A reading takes three calls: the largest accounts, these accounts with the mint, and their owners.
-It is used again for FRESH_S.  Once the calls of a UTC day are used up, the last reading is returned
-with its time, however old it is.
+A reading is used again for FRESH_S.  Once the calls of a UTC day are used up, the newest reading is
+returned with its time, however old it is.
 
 Clients are not charged for a failure, so failures must not cause many calls: the same mint is not
-read again for FRESH_S, and no mint for a time that doubles with each failure in a row.
+read again for FRESH_S, and no mint is read for a time that doubles with each failure in a row.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from mintscope.solana.rpc import Rpc, RpcRefused, Unreachable
 CALLS: Final = 3
 FRESH_S: Final = 300
 MINTS_MAX: Final = 1_000  # the most stored readings, about 4 kB each
-ANSWER_S: Final = 10.0  # the longest wait of a caller for other readings, and for its own
+ANSWER_S: Final = 10.0  # the longest wait of a caller for other readings, and for its own reading
 PAUSE_S_MAX: Final = 64  # longest pause after failures in a row
 
 NOT_NAMED: Final = "The node of this service does not name the largest accounts of a token."
@@ -77,10 +77,10 @@ class NoHolders:
 
 
 class NodeHolders:
-    """Implements HolderReader over a node; up to MINTS_MAX readings are kept.
+    """Implements HolderReader over a node; up to MINTS_MAX readings are stored.
 
     calls_per_day   the most calls of this process in a UTC day; 0: nothing is read
-    answer_s        the longest wait of a caller for other readings, and for its own
+    answer_s        the longest wait of a caller for other readings, and again for its own reading
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class NodeHolders:
             self._reading.release()
 
     def _known(self, mint: Mint) -> Holders | None:
-        """Return a fresh reading, or the last one if no call is allowed; None: call the node.
+        """Return a fresh reading, or the newest one if no call is allowed; None: call the node.
 
         Raises ServiceUnavailable if no call is allowed and there is no reading.
         """
@@ -136,7 +136,7 @@ class NodeHolders:
         return kept
 
     async def _renewed(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return a new reading, or the last one if that fails."""
+        """Return a new reading, or the newest stored one if the new one fails."""
         try:
             async with asyncio.timeout(self._answer_s):
                 found = await self._read(mint, booked)
@@ -163,7 +163,7 @@ class NodeHolders:
         self._not_before_ms = now_ms + pause_s * SECOND_MS
 
     def last(self, mint: Mint) -> Holders | None:
-        """Return the newest reading of *mint*, however old; None if none is kept."""
+        """Return the newest reading of *mint*, however old; None if none is stored."""
         return self._kept.get(mint)
 
     def _may_call(self) -> bool:

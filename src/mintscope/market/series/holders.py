@@ -1,6 +1,6 @@
 """The largest holders of a mint, and its burned and locked supply; pure.
 
-A node names the 20 largest accounts of a mint.  The kind of an account follows from its owner:
+A node returns the 20 largest accounts of a mint.  The kind of an account follows from its owner:
 
 burned   the owner is the incinerator or the system program: no token ever leaves it
 locked   the owner is an account of a program that locks or vests tokens: see LOCKERS
@@ -21,7 +21,7 @@ from mintscope.dex.programs import TABLE
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.market.engine.pool_book import BookedPool
 
-HOLDERS_MAX: Final = 20  # the most that a node returns
+HOLDERS_MAX: Final = 20  # the most accounts that a node returns
 BURNED: Final = {
     "1nc1nerator11111111111111111111111111111111": "incinerator",
     "11111111111111111111111111111111": "system program",
@@ -44,7 +44,7 @@ KEY_BYTES: Final = 32
 
 
 def no_holders(mint: Mint) -> "Holders | None":  # noqa: ARG001
-    """Return None, because no reading is kept."""
+    """Return None, because no reading is stored."""
     return None
 
 

@@ -1,10 +1,10 @@
 """The report of a mint as it was after a past slot, rebuilt from the store.
 
-A mint is loaded as of the start of the minute of that slot, or as of the fold if that is earlier,
-and the swaps up to the slot are applied: the same kernels return the same bits.
+A mint is loaded as of the start of the slot's minute, or as of the fold if the fold is earlier.
+Then the swaps up to the slot are applied by the same kernels, so the report has the same bits.
 
-Wider candles that were open then are computed from the minutes before.  The accumulators are those
-of the newest waypoint, continued with the candles since.
+Wider candles that were open at that start are computed from the minutes before it.  The
+accumulators of the newest waypoint are continued with the candles after it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from mintscope.market.report import NO_FRAMES, ReportKind, TokenReport, token_re
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
-ROWS_READ: Final = CANDLES_LOADED + 1  # one candle may have begun after all known minutes
+ROWS_READ: Final = CANDLES_LOADED + 1  # the newest candle may have begun after all known minutes
 
 
 class Moment(NamedTuple):
@@ -63,7 +63,7 @@ class FrameRows(NamedTuple):
 
     rows       the newest rows with a price that begin before T, up to ROWS_READ, oldest first
     newer      the number of rows with a price that begin at T or later
-    waypoints  those whose candles are among *rows*, oldest first
+    waypoints  the waypoints whose candles are among *rows*, oldest first
     """
 
     rows: Sequence[CandleRow]

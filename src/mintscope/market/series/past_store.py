@@ -102,7 +102,7 @@ def read_past(
 ) -> past.PastMint | past.OutOfReach | None:
     """Return *mint* as of *moment*, within a snapshot; None if it is not tracked.
 
-    timeframes   frames beside those of the specification, each an `AskedFrame`
+    timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
     row = db.execute(STANDS, (mint,)).fetchone()
     if row is None:
@@ -128,7 +128,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
     first_slot, first_time = db.execute(FIRST_HEADER).get
     since = UnixS(first_time)
     if stands.trimmed_seq and first_slot > stands.since_slot:
-        since = UnixS(first_time + RECENT_S)  # the windows m1, m5 and m15 reach so far back
+        since = UnixS(first_time + RECENT_S)  # the windows m1, m5 and m15 reach back RECENT_S
     if stands.since_time is not None:
         since = UnixS(max(since, stands.since_time))
     return since

@@ -3,17 +3,17 @@
 Move      of a constant product whose quote is Q: a purchase of X raises the price by
           (1 + X / Q) ** 2 - 1, and a sale of X lowers it by 1 - (1 + X / Q) ** -2.  Fees are
           left out.
-Estimate  for pools of other venues: the same with `StandingPool.depth`, which is estimated from the
-          moves of their price
+Estimate  for pools of other venues: the same formulas with `StandingPool.depth`, which is estimated
+          from the moves of their price
 
-Traders of a mint, from its kept swaps: each fact is defined here, none is a score.
+Traders of a mint, from its stored swaps.  The facts are defined here; none is a score.
 
-Trader        the signer, identified by the start of the address, which the log keeps
-Flow          traded USD, even if they do not count as volume
-Concentration the part of all flow that belongs to the one trader, or the ten, with the most
-Realised      gain of a trader on tokens that were bought and sold within the kept swaps: the lesser
-              of both amounts, times the mean price of a sale minus that of a purchase; network
-              fees are left out
+Trader        the signer, identified by the start of the address, which the log stores
+Flow          traded USD, including USD that do not count as volume
+Concentration the part of all flow that belongs to the one trader, or the ten, with the most flow
+Realised      gain of a trader on tokens that were bought and sold within the stored swaps: the
+              lesser of both amounts, times the difference of the mean price of a sale and that of a
+              purchase; network fees are left out
 """
 
 from collections import defaultdict
@@ -76,7 +76,7 @@ class UnpricedVolume(NamedTuple):
 
 
 class AskedCandles(NamedTuple):
-    """The candles to read: the newest that begin by *until*, up to *rows_max*."""
+    """The candles to read: the newest ones that begin by *until*, at most *rows_max*."""
 
     timeframe: Timeframe
     until: UnixS
@@ -90,10 +90,10 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     state       the state of the mint in the finalized fold; None before its first swap
     in_sol      the prices in SOL stored with the state
     rows        the requested folded candles, oldest first; if all begin later than requested, the
-                oldest of all
+                oldest row of the mint
     has_older   whether older rows are stored
     newer       the number of newer folded rows that are stored
-    unpriced    folded spans without a price from the oldest row on, or from the first of all if no
+    unpriced    folded spans without a price from the oldest row on, or from the first span if no
                 row is older, up to the requested time; oldest first
     waypoints   the waypoints whose candles are among the rows, oldest first
     tail        (effective time, swap) of logged swaps that are not folded yet, in order
@@ -116,7 +116,7 @@ class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
     tip         the tip of the log in the snapshot
     swaps       (effective time, swap) in order
     has_older   whether older swaps are stored
-    is_whole    whether the swaps begin with the first since tracking began
+    is_whole    whether the swaps begin with the first one since tracking began
     """
 
     tip: LogTip
@@ -163,9 +163,10 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 
     tip        the tip of the log in the snapshot
     final      the newest final slot; None before the first
-    swaps      the swaps of living slots, newest first, without those logged without their detail
+    swaps      the swaps of living slots, newest first, except swaps that were logged without
+               details
     has_older  whether older swaps are stored
-    is_whole   whether the swaps end with the first since tracking began
+    is_whole   whether the swaps end with the first one since tracking began
     crowds     the crowds of a day; None if they were not requested
     """
 
@@ -211,7 +212,7 @@ class SeriesReader(Protocol):
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles *asked* for of *mint*; None if it is not tracked.
+        """Return the candles of *mint* that *asked* describes; None if it is not tracked.
 
         known   an earlier answer to the same request: unchanged parts need not be read
         """
@@ -228,7 +229,7 @@ class SeriesReader(Protocol):
         """
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the pools of *mint*, and their candles of *since_s*; None if it is not tracked."""
+        """Return the pools of *mint*, and their candles of *since_s* seconds; None: not tracked."""
 
     async def facts(self, mint: Mint) -> MintFacts | None:
         """Return the newest facts of *mint*; None if none were read."""
@@ -238,7 +239,7 @@ class SeriesReader(Protocol):
     ) -> PastMint | OutOfReach | None:
         """Return *mint* as it was at *moment*; None if it is not tracked.
 
-        timeframes   frames beside those of the specification, each an `AskedFrame`
+        timeframes   frames in addition to those of the specification, each an `AskedFrame`
         """
 
 
@@ -250,7 +251,7 @@ TRADES_USD: Final = (100, 1_000, 10_000)
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
 
 
-MILLIONTHS: Final = 1_000_000  # the progress of a curve that is sold out
+MILLIONTHS: Final = 1_000_000  # the progress of a bonding curve that is sold out
 BASIS_POINTS: Final = 10_000
 # Programs whose pools all take the same fee, which no pool can change.
 FEES: Final = {"raydium_v4": 0.0025}
@@ -278,7 +279,7 @@ class SpanFlow(NamedTuple):
 
 
 class PriceMove(NamedTuple):
-    """The fraction by which a purchase of *usd* raises the price, and a sale lowers it."""
+    """The fractions by which a purchase of *usd* raises the price, and a sale lowers it."""
 
     usd: int
     buy: float
@@ -288,23 +289,23 @@ class PriceMove(NamedTuple):
 class PoolNow(NamedTuple):
     """A pool as of one slot; unknown values are None.
 
-    venue, quote   the program and the quote mint of its newest kept swap
+    venue, quote   the program and the quote mint of its newest stored swap
     weight         its part of the weight of all pools that count for the price, 0 to 1
     agrees         whether its price is within AGREEMENT of the price of the mint
     quote_usd      the USD of the quote in the pool after its newest swap
     token_usd      the USD of the tokens in the pool, at its price; known only of a constant product
-    newest, kept   the trades of the last NEWEST_S seconds, and those of all kept swaps
+    newest, kept   the trades of the last NEWEST_S seconds, and those of all stored swaps
     is_estimate    whether the moves are estimated
     hour, day      the trades of the newest 12 and 288 spans of five minutes, including the open
                    one; None if the pool is not in the book
     since          the time of its first swap in the book
     fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event states
-                   the fee, else that of the venue, if all its pools take the same
+                   the fee, otherwise that of the venue, if all its pools take the same
     progress       the sold part of the tokens of a curve, 0 to 1; None if it is no curve, or
                    unknown
     came_from      the curve that this pool replaced
     went_to        the pool that replaced this one
-    moved_at       the slot in which one replaced the other
+    moved_at       the slot of this replacement
     """
 
     pool: str
@@ -396,7 +397,7 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
 
 
 class _Flows:
-    """The trades of pools in the newest spans that make up *span_s*, without missed spans."""
+    """The trades of pools in the newest spans that make up *span_s*, since the last missed span."""
 
     def __init__(self, kept: KeptPools | None, now: UnixS, span_s: int) -> None:
         begin = bucket(Timeframe.M5, now) - span_s + WIDTH_S[Timeframe.M5]
@@ -457,7 +458,7 @@ class TraderNow(NamedTuple):
     """A trader, with micro-USD and raw amounts of the token.
 
     realised_usd        None if the trader did not both buy and sell
-    first_at, last_at   the times of the first and the last kept swap
+    first_at, last_at   the times of the first and the last stored swap
     """
 
     trader: str
@@ -475,8 +476,8 @@ class Crowd(NamedTuple):
     """The traders of some swaps: their numbers, their flow, and its concentration.
 
     flow                     micro-USD of all traders
-    top_share, top10_share   the part of the flow that belongs to the largest one, and ten; 0 to 1;
-                             None without trades
+    top_share, top10_share   the part of the flow that belongs to the one trader, and the ten, with
+                             the most flow; 0 to 1; None without trades
     """
 
     buyers: int
@@ -512,7 +513,7 @@ def top_traders(swaps: Sequence[LoggedSwap], limit: int) -> list[TraderNow]:
 
 
 def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
-    """Return the numbers of traders in *swaps*, and the concentration of their volume."""
+    """Return the numbers of traders in *swaps*, and the concentration of their flow."""
     sums = _sums(swaps).values()
     flows = sorted((each.flow for each in sums), reverse=True)
     flow = sum(flows)

@@ -3,13 +3,13 @@
 Averages continue from the newest known start: the first candle since tracking began, or a waypoint.
 So they equal those of the live engine to the last bit, even if older candles were dropped.
 
-ATR        Wilder's mean of 14 true ranges, the first true range that of the second candle
+ATR        Wilder's mean of 14 true ranges; the first true range is that of the second candle
 Bollinger  mean of 20 closes, and 2 standard deviations (of the population) above and below it
 VWAP       since the day began (UTC): volume in USD over volume in tokens; a candle's tokens are its
            volume in USD over (high + low + close) / 3
-StochRSI   position of the RSI between the least and the greatest of 14, 0 to 100: k is the mean of
-           3, d the mean of 3 k; 50 if all 14 are equal to 1e-9 of their size: Wilder's means of
-           a flat price keep shrinking, and their quotient differs only by rounding
+StochRSI   position of the RSI between the least and the greatest of 14 RSI values, 0 to 100; 50 if
+           all 14 are equal to 1e-9 of their size, because at a flat price they differ only by
+           rounding.  k is the mean of 3 positions, d the mean of 3 values of k
 """
 
 from bisect import bisect_left, bisect_right
@@ -68,7 +68,8 @@ class Series(NamedTuple):
     has_older   whether older candles are stored
     closed      the number of candles before the first one, stored or not: imported, or since
                 tracking began
-    unpriced    the spans without a price among them, and before the first if nothing is older
+    unpriced    the spans without a price among them, and before the first if it is the oldest
+                candle
     """
 
     candles: Sequence[SeriesCandle]
@@ -149,9 +150,9 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return the candles *asked* for, as of the tip; they equal those of the report.
+    """Return the candles that *asked* describes, as of the tip; they equal those of the report.
 
-    If all candles begin later than requested, the first of all is returned.
+    If all candles begin later than requested, the mint's first candle is returned.
     """
     candles = list(kept.rows)
     unpriced = list(kept.unpriced)
@@ -183,7 +184,7 @@ def has_price(kept: KeptCandles) -> bool:
 
 
 def widened(series: Series, width: Width) -> Series:
-    """Return *series* in candles of *width*, without a first one whose start may be missing.
+    """Return *series* in candles of *width*, without the first if its start may be missing.
 
     A wide candle includes the volume of stored spans without a price.
     """
@@ -287,7 +288,7 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
     end = min(within.until, now)
     flows = {flow.bucket: flow for flow in series.unpriced}
     candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
-    # A gap may last years, so candles before any possible page are not made.
+    # A gap can last years, so candles that are too old for a page are not made.
     first = end - end % width_s - within.limit * width_s
     for n, candle in enumerate(candles):
         yield candle
@@ -318,14 +319,15 @@ FORGOTTEN: Final = 500
 FORGOTTEN_BY_ALL: Final = 3_000
 
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
-# The first candle with a value, if older candles were dropped and no state is stored.
+# By indicator, the number of the first candle with a value, if older candles were dropped and no
+# state is stored.
 FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
 FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # computed from the newest candles, like `fibonacci`
 NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
-    """The start of averages: candle *first* of a series, after *closed* candles that left *acc*."""
+    """Where averages start: at index *first* of a series; *acc* contains *closed* candles."""
 
     first: int
     closed: int
@@ -362,7 +364,7 @@ def values_of(
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
-    """Return the first place of *series* from which averages can continue, or None."""
+    """Return the first index of *series* from which averages can continue, or None."""
     if series.closed == 0:
         return FROM_THE_FIRST
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
@@ -377,7 +379,7 @@ def filled_start(page: PageOfCandles, series: Series) -> int | None:
     """Return the index of the first candle of a filled *page* with exact indicators, or None.
 
     Averages of filled candles have no waypoints: they begin with the page, and are exact to 1e-13
-    once the effect of older candles is gone.
+    once older candles no longer affect them.
 
     series   the candles from which the page was filled
     """
@@ -427,7 +429,7 @@ def _averages(candles: Candles, start: Start) -> Floats:
 
 
 def _windows(values: Floats, size: int, short: float) -> Floats:
-    """Return by value the *size* values that end with it; *short* replaces missing ones."""
+    """Return, for each value, the *size* values that end with it; *short* replaces missing ones."""
     return sliding_window_view(np.concatenate([np.full(size - 1, short), values]), size)
 
 
@@ -498,7 +500,7 @@ def _stochastic(rsi: Floats) -> Floats:
 
 
 def short_series(kept: KeptSwaps) -> Series:
-    """Return *kept* in candles of 15 seconds, without a first one whose start may be missing."""
+    """Return *kept* in candles of 15 seconds, without the first if its start may be missing."""
     frame = Frame(Timeframe.M1, [], SHORT_S)
     for time, swap in kept.swaps:
         frame.apply(time, price_of(swap), swap)
@@ -515,9 +517,10 @@ def short_series(kept: KeptSwaps) -> Series:
 
 
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
-    """Return the candles of *pool* in *kept*, without a first one whose start may be missing.
+    """Return the candles of *pool* in *kept*, without the first if its start may be missing.
 
-    A pool that is not in the book has none.  The count of a candle includes swaps without a price.
+    A pool that is not in the book has no candles.  The count of a candle includes swaps without a
+    price.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)
     if book is None or kept.time is None:

@@ -58,7 +58,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps* as a blob, in their order; None if a swap has none."""
+    """Return the details of *swaps* as a blob, in their order; None if a swap has no details."""
     exchanged = _exchanged(swaps)
     rows = [
         (
@@ -135,7 +135,7 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
  WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
  ORDER BY bucket DESC LIMIT :limit
 """
-# The spans before the oldest candle of all are filled with its price.
+# The oldest candle: the spans before it are filled with its price.
 FIRST: Final = ROWS.replace("bucket <= :until", "bucket > :until").replace(" DESC", "")
 UNPRICED: Final = """
 SELECT bucket, buy_volume, sell_volume FROM candle
@@ -143,7 +143,7 @@ SELECT bucket, buy_volume, sell_volume FROM candle
    AND count = 0
  ORDER BY bucket
 """
-# Whether the mint may have been untracked or tracked since a given event.
+# Whether the mint may have been untracked or tracked since an event.
 TRACKED_AGAIN: Final = """
 SELECT trimmed_seq > :seq
        OR EXISTS (SELECT 1 FROM event
@@ -202,7 +202,7 @@ SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE 
  WHERE mint = ? AND timeframe = 'm5' AND bucket > ? AND provider IS NULL
 """
 KEPT_SLOTS_MAX: Final = 20_000
-KEPT_SWAPS_MAX: Final = 100_000  # read for a page of 15-second candles, which may be shorter then
+KEPT_SWAPS_MAX: Final = 100_000  # the most that are read for a page of s15; it may then be shorter
 FIRST_KEPT: Final = """
 SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
 """
@@ -224,7 +224,7 @@ class SqlSeries:
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles *asked* for of *mint*; None if it is not tracked.
+        """Return the candles of *mint* that *asked* describes; None if it is not tracked.
 
         known   an earlier answer to the same request, whose unchanged parts are not read again
         """
@@ -243,7 +243,7 @@ class SqlSeries:
         return await self._reading.in_snapshot(lambda db: _kept_swaps(db, mint, until, spans))
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the pools of *mint*, and their candles of *since_s*; None if it is not tracked."""
+        """Return the pools of *mint*, and their candles of *since_s* seconds; None: not tracked."""
         return await self._reading.in_snapshot(lambda db: _pools(db, mint, since_s))
 
     async def facts(self, mint: Mint) -> MintFacts | None:
@@ -390,7 +390,7 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
 def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
     """Return the end of the newest span after *since* with swaps that are not in the book, or None.
 
-    Older versions of ingest, and backfills that mend a gap, write only candles.
+    Older versions of ingest, and backfills that mend a gap, write candles, but not the book.
 
     swaps   the number of swaps in the book, by span
     """
@@ -435,7 +435,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield swaps, newest first; each statement reads twice as many slots as the last."""
+    """Yield swaps, newest first; each statement reads twice as many slots as the one before."""
     slots = SLOTS_AT_ONCE
     while True:
         rows = list(db.execute(SWAPS, bounds | {"limit": slots}))

@@ -21,7 +21,7 @@ class Supply(NamedTuple):
 
 
 def supply_of(facts: MintFacts | None) -> Supply | None:
-    """Return the newest known supply; None if it is not known, or if the chain counts none."""
+    """Return the newest known supply; None if it is not known, or if the chain records none."""
     if facts is None or not facts.supply:
         return None
     digits = str(facts.supply).zfill(facts.decimals + 1)

@@ -27,7 +27,7 @@ from mintscope.market.coverage import (
 )
 from mintscope.market.timeframe import Timeframe
 
-# The most names in an hour that has ended; twice as many before it has ended.
+# The most names in an hour that has ended; before that, an hour may have twice as many.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
 # Sums stay integers: SQLite would convert a larger sum to a float.
@@ -107,12 +107,13 @@ class CoverageWriter:
 
     def __init__(self) -> None:
         self._hour = -1
-        # The names in the current hour: committed ones, and perhaps some that were rolled back.
+        # The names in the current hour: all committed names, and perhaps some that were rolled
+        # back.
         self._programs: set[str] = set()
         self._mints: set[str] = set()
 
     def add(self, db: Database, seen: Sequence[SlotCoverage]) -> None:
-        """Add *seen*, oldest first."""
+        """Add *seen*, which is sorted, oldest first."""
         for hour, slots in groupby(seen, lambda each: each.time // HOUR_S):
             if hour != self._hour:
                 self._begin(db, hour)
@@ -160,7 +161,7 @@ class CoverageWriter:
 
 
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
-    """Record that a block died, so the slots that it proved empty are no longer proven.
+    """Record that a block died, so the slots that it proved empty are uncertain again.
 
     The calls of the block still count: they show how well blocks are read.
     """
@@ -200,7 +201,7 @@ def _keep_mints(db: Database, hour: int) -> None:
 
 
 def coverage_of(db: Database, hours: int) -> Coverage | None:
-    """Return the coverage of the newest block's hour and those before, *hours* in all."""
+    """Return the coverage of *hours* hours, which end with the newest block's hour."""
     time = db.execute(NEWEST_TIME).get
     if time is None:
         return None

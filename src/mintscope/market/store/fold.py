@@ -38,11 +38,11 @@ SELECT slot, time, seq FROM header
  LIMIT ?
 """
 
-# An operator, or a backfill that was joined, has changed the mints since the batch read them.
+# Whether an operator, or a joined backfill, has changed the mints since the batch read them.
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """
-# Addresses are looked up one by one: PostgreSQL would start a join with all mints.
+# Addresses are looked up one by one: PostgreSQL would begin a join by reading all mints.
 SWAPS: Final = """
 SELECT (SELECT address FROM mint WHERE mint.id = swap.mint), swaps
   FROM swap WHERE seq = ? ORDER BY swap.mint
@@ -64,7 +64,7 @@ SELECT address, day, swaps, volume, lively_day
 
 
 def _updating(keys: str, *columns: str) -> str:
-    """Return the clause by which a row updates *columns* of the row with the same *keys*.
+    """Return the clause that updates *columns* if a row with the same *keys* exists.
 
     Most rows exist already, and an update takes less time than a replacement.
     """
@@ -92,8 +92,8 @@ CROWDS: Final = Batch(
     {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
     _updating("mint, bucket", "swaps", "traders"),
 )
-# A row is merged with the part of its span that an earlier version stored, which wrote after each
-# batch.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
+# An earlier version wrote after each batch, so a row may exist for a part of the span: both are
+# merged.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
 POOL_CANDLES: Final = Batch(
     "pool_candle",
     {
@@ -320,7 +320,7 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the cut before which candles are too old, *newest* being the newest bucket."""
+    """Return the cut before which candles are too old; *newest* is the newest bucket."""
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 

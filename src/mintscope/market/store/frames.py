@@ -1,4 +1,4 @@
-"""Reads the candles and swaps from which the asked frames of a mint are computed."""
+"""Reads the candles and swaps from which the requested frames of a mint are computed."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ ALL_SLOTS: Final = Slot(1 << 62)
 
 
 class _PriceRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The first fields of a swap in a blob of `log_reader`: fewer fields take less time."""
+    """The first fields of a swap in a blob of `log_reader`: few fields are decoded faster."""
 
     transaction_index: int
     outer: int
@@ -52,7 +52,7 @@ SELECT time, swaps
 class Folded(NamedTuple):
     """The swaps of a mint that its stored state includes: up to *seq*, slot and time.
 
-    recent   the time before which swaps are in no span of s15
+    recent   the time before which swaps are too old for s15
     """
 
     mint_id: int
@@ -69,7 +69,7 @@ def with_frames(
     folded: Folded,
     timeframes: Collection[str],
 ) -> LoadedMint:
-    """Return *loaded* with the asked frames *timeframes*, as of its state and candles."""
+    """Return *loaded* with the requested frames *timeframes*, as of its state and candles."""
     if not timeframes:
         return loaded
     frames = Frames()

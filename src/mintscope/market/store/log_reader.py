@@ -145,7 +145,7 @@ def last_seq(db: Database) -> int:
 
 
 def newest_candles(db: Database, mint_id: int, limit: int) -> dict[Timeframe, Sequence[CandleRow]]:
-    """Return up to *limit* of a mint's newest candles with a price, oldest first."""
+    """Return, by timeframe, a mint's newest *limit* candles with a price, oldest first."""
     found: dict[Timeframe, list[CandleRow]] = {timeframe: [] for timeframe in Timeframe}
     for timeframe, *row in db.execute(NEWEST_CANDLES, {"mint": mint_id, "limit": limit}):
         found[Timeframe(timeframe)].append(CandleRow(*row))
@@ -260,8 +260,8 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
     ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
 
-# The mint and all single values.  The time is that of the final slot: "now" may step back to it if
-# all newer slots die.
+# The mint, and all data of it that are single values.  The time is that of the final slot: "now"
+# may step back to it if all newer slots die.
 STANDS: Final = """
 SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
        (SELECT imported_from FROM state WHERE mint = mint.id),
@@ -288,7 +288,7 @@ SELECT seq, kind, event.slot, mints,
  LIMIT ?
 """
 
-# Addresses are looked up one by one: PostgreSQL would start a join with all mints.
+# Addresses are looked up one by one: PostgreSQL would begin a join by reading all mints.
 SWAPS: Final = """
 SELECT seq, (SELECT address FROM mint WHERE mint.id = swap.mint), swaps, deciding
   FROM swap WHERE seq BETWEEN ? AND ?
@@ -386,7 +386,7 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest committed position; fast while nothing was committed."""
+        """Return the newest committed position; fast if nothing new was committed."""
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
@@ -397,11 +397,11 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
-        """Return a seq and the mints tracked at it."""
+        """Return a position (seq), and the mints that are tracked as of it."""
         return await self._reading.in_snapshot(_tracked)
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return the first living slot of each second of the newest *span_s*, oldest first."""
+        """Return the first living slot of each of the newest *span_s* seconds, oldest first."""
         return await self._reading.run(
             lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
         )
@@ -428,7 +428,7 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of the newest block's hour and those before, *hours* in all."""
+        """Return the coverage of *hours* hours, which end with the newest block's hour."""
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
     async def missed_mints(self) -> MissedMints:

@@ -84,7 +84,7 @@ SWAPS: Final = Batch(
 
 OTHERS: Final = Batch("other_deciding", {"seq": "bigint", "address": "text", "deciding": "bytea"})
 
-# Only the newest living slot dies, so no living slot ever follows a dead one.
+# Only the newest living slot can die, so no living slot ever follows a dead one.
 KILL: Final = """
 UPDATE header SET is_dead = 1
  WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0) AND slot = ?
@@ -127,8 +127,8 @@ NEWEST_DEAD: Final = (
 )
 NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
 
-# The first event that must stay: it is not folded yet, or so near to the checkpoint that loading a
-# mint, pricing a slot or placing a block may read it.  Times do not decrease.
+# The first event that must not be deleted: it is not folded yet, or so near to the checkpoint that
+# loading a mint, pricing a slot or placing a block may read it.  Times do not decrease.
 FIRST_TO_KEEP: Final = """
 SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
 """
@@ -147,7 +147,7 @@ class LogCopier:
         self._copying: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start a copy, unless one is under way.  Raises DatabaseError if the last one failed."""
+        """Start a copy, unless one is under way.  Raises DatabaseError if the last copy failed."""
         last = self._copying
         if last is not None:
             if not last.done():
@@ -194,21 +194,21 @@ class SqlMarketStore:
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
         """Return the position of the log; track *mints* if the log is empty.
 
-        A store that logs tracked mints only untracks those that a rule chose.
+        A store that logs only tracked mints untracks the mints that a rule chose.
 
         follows_files   whether the market's clock follows replayed files; recorded for readers
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return (slot, mint, price pools after it) of living slots, oldest first.
+        """Return (slot, mint, price pools after the slot) of living slots, oldest first.
 
         For each mint, the price pools after the newest slot that is no longer stored are included.
         """
         return await self._access.run(price_pools)
 
     async def claim(self, genesis_hash: str) -> str:
-        """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
+        """Return the genesis hash in the log; record *genesis_hash* if the log has none."""
         return await self._access.run(lambda db: _claim(db, genesis_hash))
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -230,9 +230,9 @@ class SqlMarketStore:
         return count
 
     async def trim(self, events_max: int) -> int:
-        """Delete up to *events_max* of the oldest events no longer needed; return their number.
+        """Delete up to *events_max* of the oldest events, if not needed; return their number.
 
-        From the start of a day on, each call also deletes some mints that no longer trade, and
+        After the start of a day, each call also deletes some mints that no longer trade, and
         some candles of mints that are no longer tracked.
         """
         trimmed = await self._access.run(lambda db: self._trim(db, events_max))
@@ -412,7 +412,7 @@ class SqlTracking:
         self._access = access
 
     async def add(self, mint: Mint) -> bool:
-        """Track *mint* from the next slot on; return False if an operator had listed it."""
+        """Track *mint* from the next slot on; return False if it was listed already."""
         return await self._run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
@@ -537,7 +537,7 @@ INSERT INTO mint_fact (mint, slot, read_at_ms) SELECT id, 0, :read_at_ms FROM mi
     ON CONFLICT (mint) DO UPDATE SET read_at_ms = excluded.read_at_ms
 """
 ONE_FACT: Final = "SELECT facts FROM mint_fact JOIN mint ON mint_fact.mint = id WHERE address = ?"
-# The mint is written before its facts: the order in which both are locked when a mint is deleted.
+# The mint is written before its facts: deleting a mint locks both in the same order.
 READ: Final = "UPDATE mint SET facts_read_at_ms = :read_at_ms WHERE address = :mint"
 DUE: Final = """
 SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?
@@ -546,7 +546,7 @@ SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?
 
 
 class SqlMintFacts:
-    """Stores the facts of mints that a node last returned; safe while ingest writes.
+    """Stores the newest facts of mints from a node; safe while ingest writes.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
@@ -555,7 +555,7 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Store *facts*; return False if *mint* has no row, or newer ones of this hour exist."""
+        """Store *facts*; return False if *mint* has no row, or has newer facts of this hour."""
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -574,7 +574,7 @@ class SqlMintFacts:
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints not read since *before_ms*, longest ago first."""
+        """Return up to *mints_max* tracked mints not read since *before_ms*, oldest first."""
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 

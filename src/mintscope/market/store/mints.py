@@ -13,7 +13,7 @@ SpanTable: TypeAlias = Literal["pool_candle", "crowd"]
 
 
 class Cut(NamedTuple):
-    """The bucket before which the candles of a mint's timeframe are old."""
+    """The bucket before which candles of a mint and a timeframe are too old."""
 
     mint_id: int
     timeframe: Timeframe
@@ -92,12 +92,12 @@ BEFORE_ALL: Final = Slot(-1)
 class MintIds:
     """A cache of the numbers of the mints whose swaps are logged.
 
-    The cache is kept from one transaction to the next, and cleared once another process, a command
-    of an operator, has tracked or untracked a mint.
+    The cache is kept from one transaction to the next, and cleared once another process, such as a
+    command of an operator, has tracked or untracked a mint.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
-        """Give every mint a number if *creates*, else use only the numbers of tracked ones."""
+        """Give every mint a number if *creates*; otherwise, use only those of tracked mints."""
         self._tables = tables
         self._creates = creates
         self._version: int | None = None
@@ -129,7 +129,7 @@ class MintIds:
 
 
 def number(db: Database, mint: Mint) -> int:
-    """Return the number of *mint*, giving it one if it has none."""
+    """Return the number of *mint*, which gets one if it has none."""
     found = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return int(db.execute(ADD_MINT, (mint,)).get if found is None else found)
 
@@ -141,7 +141,7 @@ def track(
     *,
     by_rule: bool = False,
 ) -> bool:
-    """Track *mint* from the slot after *since* on, by default the tip; False if it is tracked.
+    """Track *mint* from the slot after *since* on, by default the tip; False if it was tracked.
 
     by_rule   if False, an operator tracks it: it becomes listed, so that no rule drops it
     """

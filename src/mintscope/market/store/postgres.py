@@ -20,8 +20,8 @@ DROPPED: Final = [
 ]
 
 # Before the cut, a mint keeps only its newest candles; minutes without a price do not count.
-# The rows are found mint by mint and deleted where they are: with some hundred cuts, PostgreSQL
-# would join them with the whole table, which at ten million candles took longer than its timeout.
+# The rows are found mint by mint and deleted by their place: with some hundred cuts, PostgreSQL
+# would join these with the whole table, which took longer than its timeout at ten million candles.
 DROP_OLD: Final = """
 DELETE FROM candle WHERE ctid = ANY (ARRAY(
     SELECT place

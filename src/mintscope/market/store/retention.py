@@ -2,7 +2,7 @@
 
 On each new day of the market, every mint is checked once: mints that are not tracked and have not
 traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes a
-part of them, and statements take a tenth of a second between two blocks.
+part of them, and all statements between two blocks take a tenth of a second.
 
 Many thousands of mints can be dropped in a day, each with thousands of candles.  They are untracked
 in one transaction, which marks their rows; their candles are deleted afterwards, at the latest
@@ -32,7 +32,7 @@ MARK: Final = "SELECT folded_day, forgotten_id, (SELECT max(id) FROM mint) FROM 
 LAST: Final = "SELECT max(id) FROM (SELECT id FROM mint WHERE id > ? ORDER BY id LIMIT ?) AS next"
 KEEP_MARK: Final = "UPDATE progress SET forgotten_id = ?"
 
-# A subquery with one value for each row: with EXISTS an engine might read the whole log.
+# A subquery with one value for each row: with EXISTS a database might read the whole log.
 FORGET_ACTIVITY: Final = """
 DELETE FROM activity
  WHERE mint > ?1 AND mint <= ?2 AND day < ?3
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 class Forgetting:
     """Checks the mints of each day, some in each step, and deletes those that no longer trade.
 
-    on_forget   called with the deleted mints, which have no number any more
+    on_forget   called with the deleted mints, which no longer have a number
     """
 
     def __init__(self, on_forget: Callable[[Sequence[Mint]], None]) -> None:

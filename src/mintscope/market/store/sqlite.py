@@ -91,7 +91,7 @@ class SqliteMarketTables:
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*; a look-up in an index skips mints without any."""
+        """Drop the candles before *cuts*; an index look-up skips mints without old ones."""
         for (place,) in db.execute(WITH_OLD, (json.dumps(cuts),)):
             mint_id, timeframe, cut = cuts[place]
             bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
@@ -126,10 +126,10 @@ class SqliteMarketTables:
 
 
 def copy_log(db: Database) -> None:
-    """Copy the write-ahead log into the file if over LOG_PAGES of its pages are not copied yet.
+    """Copy the write-ahead log into the file if more than LOG_PAGES of its pages are not copied.
 
-    *db* is another connection than the writer's, in another thread: no slot waits for the copy, and
-    a page of several commits is copied once.
+    *db* is not the writer's connection, and is used in another thread: no slot waits for the copy,
+    and a page of several commits is copied once.
     """
     _, pages, copied = db.execute("PRAGMA wal_checkpoint(NOOP)").get
     if pages - copied > LOG_PAGES:
