@@ -1,8 +1,9 @@
 """Measures whether response times of the key exchange reveal which addresses have applied.
 
 A client sends requests over one connection, in random order, to a whole api process on the loopback
-address: a network would hide more.  Two classes of requests can be distinguished if, by the test of
-Kolmogorov and Smirnov, their times do not come from one distribution.
+address, because a network would hide small differences.  Two classes of requests can be
+distinguished if, by the test of Kolmogorov and Smirnov, their times do not come from one
+distribution.
 """
 
 import asyncio
@@ -185,7 +186,7 @@ def _time(connection: socket.socket, request: bytes) -> float:
 
 
 def same_probability(ones: Sequence[float], others: Sequence[float]) -> float:
-    """Return the probability that samples of one distribution differ as much as these.
+    """Return the probability that two samples of one distribution differ as much as these.
 
     Source  Press et al., Numerical Recipes, 3rd ed., 14.3.3
     """

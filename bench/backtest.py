@@ -53,7 +53,7 @@ def past_of(timeframe: Timeframe) -> PastCandles:
 
 
 def by_row(past: PastCandles) -> Callable[[], None]:
-    """Return a loop over the closes that computes the returns of each, and nothing else."""
+    """Return a function that only computes the return of each close, in a loop."""
     closes = [each.close for each in past.series.candles]
 
     def run() -> None:

@@ -64,7 +64,7 @@ def figures(printed: str) -> Iterator[tuple[tuple[str, str], float]]:
 
 
 def compare(revision: str, names: Sequence[str]) -> int:
-    """Print the ratio of each figure, now to *revision*; return 1 if one is now slower.
+    """Print the ratio of each current figure to that of *revision*; return 1 if one is slower.
 
     The figures of a benchmark are printed when all its runs have ended.
     """

@@ -58,7 +58,7 @@ INSERT INTO peer_entry (account, delta, balance, at)
 SELECT id, -1, balance, $2 FROM spent RETURNING balance
 """
 
-# From the number of the client and the number of the account
+# Its arguments are the number of the client and the number of the account
 Spend = Callable[[int, int], Awaitable[object]]
 
 
@@ -72,7 +72,7 @@ class Spending:
 
 def run() -> list[Figure]:
     """Return debits per second by engine, and the processor time of a debit in this process."""
-    # The module with the servers of tests
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:

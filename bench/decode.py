@@ -65,7 +65,7 @@ def swaps_of_block(block: bytes) -> list[Swap]:
 
 
 def parse(raws: Sequence[msgspec.Raw]) -> None:
-    """Parse the fields of each transaction that the decoder reads; skip those of other forms."""
+    """Parse the fields that the decoder reads of each transaction; skip other forms."""
     for raw in raws:
         with suppress(msgspec.DecodeError):
             TRANSACTION.decode(raw)

@@ -26,7 +26,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Target(NamedTuple):
-    """The address that a worker connects to, and its own address."""
+    """The address that a worker connects to, and the address of the worker."""
 
     port: int
     source: str
@@ -80,7 +80,7 @@ async def receive(reader: asyncio.StreamReader, seen: Counter[str]) -> None:
 def sends(data: bytes, *, hold_s: float = 0.0) -> Worker:
     """Return a worker that sends *data*, then reads until the server closes the connection.
 
-    hold_s    if not 0, the worker holds the connection open for this time instead of reading
+    hold_s    the seconds for which the worker does not read, but holds the connection open
     """
 
     async def work(target: Target) -> None:

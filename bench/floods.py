@@ -39,7 +39,7 @@ KB_PER_MB: Final = 1_024
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Latencies of the paying client, and the memory of the server: before, most, and after."""
+    """Latencies of the paying client, and the memory of the server: before, peak, and after."""
 
     flood: str
     latencies_ms: list[float]
@@ -51,17 +51,17 @@ class Outcome:
 
     @property
     def p50_ms(self) -> float:
-        """The median latency, in milliseconds."""
+        """Return the median latency, in milliseconds."""
         return self.latencies_ms[len(self.latencies_ms) // 2]
 
     @property
     def p99_ms(self) -> float:
-        """The latency that 99 % of the requests do not exceed, in milliseconds."""
+        """Return the latency that 99 % of the requests do not exceed, in milliseconds."""
         return self.latencies_ms[len(self.latencies_ms) * 99 // 100]
 
     @property
     def is_good(self) -> bool:
-        """Whether the client was served in time, and the server has freed its memory."""
+        """Return whether the client was served in time, and the server has freed its memory."""
         return (
             not self.errors
             and self.p99_ms <= P99_MS_MAX
@@ -149,7 +149,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
 
 
 def settle(server: Server, before_mb: float) -> None:
-    """Wait until the server has finished the work of the flood, such as hashing passwords."""
+    """Wait until the server has freed its memory; it may still hash passwords of the flood."""
     give_up_s = time.monotonic() + SETTLE_S_MAX
     time.sleep(SETTLE_S)
     while time.monotonic() < give_up_s and server.memory_mb() > before_mb + GROWTH_MB_MAX:

@@ -35,7 +35,7 @@ FORGOT_SAMPLES: Final = 600
 SIGN_IN_SAMPLES: Final = 200
 WARM_UP: Final = 50  # the number of requests of each class before the measurement
 PERSON, STRANGER = "person", "stranger"  # e-mail addresses with an account, and without
-Make = Callable[[str, int], bytes]  # from PERSON or STRANGER, and a number, to a request
+Make = Callable[[str, int], bytes]  # makes a request for PERSON or STRANGER and a number
 
 
 def run() -> list[Figure]:

@@ -21,7 +21,7 @@ from mintscope.app.config.load import child_environment
 from mintscope.solana.blocks import WSOL
 
 BLOCKS = 200
-CATCH_UP_S = 10.0  # the time after the first live answer that is not measured
+CATCH_UP_S = 10.0  # seconds after the first live answer, which are not measured
 PAUSE_S = 0.002
 READY_S_MAX = 60.0
 WHAT = "block confirmed to visible in an answer"
@@ -91,7 +91,7 @@ def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
 
 
 def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
-    """Return the delays between the confirmation of each block and an answer with it, sorted."""
+    """Return the sorted delays, in ms, from the confirmation of each block to an answer with it."""
     late, answers = [], iter(seen)
     answer = next(answers)
     for slot, at_s in sorted(confirmed.items()):
@@ -127,7 +127,7 @@ def ask_on_and_on(port: int, token: str) -> list[Seen]:
 
 
 def confirmed_at(port: int) -> dict[int, float]:
-    """Return the time at which the node on *port* had confirmed each block, by slot."""
+    """Return, by slot, the time at which the node on *port* confirmed each block."""
     moments = asked_of_node(port, "bench_confirmed")
     return {int(slot): at_s for slot, at_s in moments.items()}
 

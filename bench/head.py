@@ -1,4 +1,4 @@
-"""The machine of the figures: interpreter, processor, load and data, without names and paths."""
+"""The machine of the figures: interpreter, processor, load and data, but no host name."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ NOT_RECORDED = "; recorded: mainnet's, where ../shared/data is (it is not here)"
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield (property, value)."""
+    """Yield each (property, value) of the machine."""
     yield "interpreter", interpreter()
     yield "processor", processor()
     yield "load", f"{os.getloadavg()[0]:.1f} before the first benchmark"

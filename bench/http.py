@@ -1,8 +1,9 @@
 """GET /v1/token with a durable debit, compared with bare servers and a usual implementation.
 
 Each server has one worker and 64 keep-alive connections.  The limit is 30 requests a minute for
-each credit token, so the load uses many credit tokens, each of which was used once before.  The
-load generator is a separate process; the servers take turns, and the median round counts.
+each credit token, so the load uses many credit tokens, each of which was used once before the
+first round.  The load generator is a separate process; the servers take turns, and the median round
+counts.
 
     protocol  a bare asyncio.Protocol writes the same bytes when the head of a request has ended
     bare      uvicorn sends the same bytes from memory, through the same parser
@@ -133,7 +134,7 @@ def _cpu(who: str, rounds: Rounds, ours: Rounds) -> Figure:
 
 
 def prepare(folder: Path) -> list[str]:
-    """Issue credit tokens and write the report."""
+    """Issue credit tokens, write them and the report to *folder*, and return the tokens."""
     (folder / "report.json").write_bytes(msgspec.json.encode(_report(Random(1))))
     book = CreditBook(folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE))
     tokens = [make_credit_token(token_bytes(28)) for _ in range(TOKENS)]

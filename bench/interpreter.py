@@ -1,7 +1,7 @@
 """Chooses the Python interpreter for `make`: `python bench/interpreter.py` prints it.
 
-An interpreter that was built with profile-guided optimisation needs 0.6 to 0.8 of the processor
-time for the same code.  This file runs without a venv, in every Python from 3.11.
+An interpreter that was built with profile-guided optimisation needs 0.6 to 0.8 of the
+processor time for the same code.  This file runs without a venv, in every Python from 3.11.
 """
 
 import os
@@ -23,8 +23,8 @@ def is_optimised() -> bool:
     reported = [str(sysconfig.get_config_var(name) or "") for name in ("CONFIG_ARGS", "PY_CFLAGS")]
     if "--enable-optimizations" in reported[0] or "-fprofile-use" in reported[1]:
         return True
-    # Debian always builds with it, but without an option, and this variable of its Makefile is
-    # empty.
+    # Debian always builds with this optimisation, but without the option; this variable of its
+    # Makefile is then empty.
     return sysconfig.get_config_var("PGO_PROF_USE_FLAG") == "" and "PROFILE_TASK" in (
         sysconfig.get_config_vars()
     )
@@ -48,7 +48,7 @@ def candidates() -> Iterator[str]:
 
 
 def ask(path: str) -> str:
-    """Return the kind that the interpreter at *path* prints of itself; "" if it does not run."""
+    """Return the kind of build that the interpreter at *path* prints; "" if it does not run."""
     try:
         reported = subprocess.run(
             [path, "-I", __file__, "--kind"],

@@ -35,7 +35,7 @@ WINDOW_US: Final = LIMIT.window_s * 1_000_000
 OURS: Final = "mintscope"
 EACH: Final = "one call a request"
 
-Take = Callable[[int, int], Awaitable[object]]  # from the number of the client and the key
+Take = Callable[[int, int], Awaitable[object]]  # of the number of the client, and of the key
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Taken:
 
 
 def run() -> list[Figure]:
-    """Return checks of a limit per second for each store, and the processor time of one here."""
-    # The module with the servers of tests
+    """Return checks per second for each store, and a check's processor time in this process."""
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     postgres = servers.PostgresServer()
     try:

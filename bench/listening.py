@@ -64,7 +64,7 @@ async def listen_for(
         await asyncio.gather(*made)
         await asyncio.gather(*(one.begun for one in some))
     print(json.dumps({"connected": clients}), flush=True)
-    await asyncio.sleep(3)  # until the server has done the work that the connecting delayed
+    await asyncio.sleep(3)  # first, the server does the work that new connections delayed
     ages_s.clear()
     await asyncio.sleep(seconds)
     ages = sorted(ages_s)

@@ -237,7 +237,7 @@ async def measure() -> list[Figure]:
     assert len(again.newest()) == MINTS
     del again
     await asyncio.sleep(0.1)
-    watch.longest_ms()  # discard the delay by the end of a list
+    watch.longest_ms()  # discard the delay that deleting a list caused
     follow_s = []
     for _ in range(SLOTS):
         market.slot += 1

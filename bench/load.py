@@ -32,7 +32,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # The class of uvloop does not inherit from it
+        # The class of uvloop does not inherit from asyncio.Transport
         self._transport = cast("asyncio.Transport", transport)
         self._send()
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from mintscope.kit.primitives import UnixS
 
-# The slot of mainnet since October 2026: a default of benchmarks, never an assumption
+# The duration of a slot of mainnet since October 2026; only benchmarks use it as a default
 SLOT_S: Final = 0.2
 FINALITY_S: Final = 0.15  # the finality of mainnet since Alpenglow; before, it was 12.8 s
 

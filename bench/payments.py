@@ -60,7 +60,7 @@ class Moments(NamedTuple):
 
 
 def run() -> list[Figure]:
-    """Return latencies, the time for 60 payments at once, and the longest stall, for both."""
+    """Return both servers' latencies, time for 60 payments at once, and longest stall."""
     with TemporaryDirectory() as name, _process("chain", str(AT_ONCE)) as chain:
         with _process("ours", name, chain) as ours:
             one_by_one = asyncio.run(_buy(ours, chain, PURCHASE, 1, ONE_BY_ONE))

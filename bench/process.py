@@ -20,7 +20,7 @@ class Running:
     pid: int
 
     def cpu_s(self) -> float:
-        """Return the processor time of the threads that it has now."""
+        """Return the processor time of the current threads of the process."""
         schedules = Path("/proc", str(self.pid), "task").glob("*/schedstat")
         return sum(int(schedule.read_text().split()[0]) for schedule in schedules) / 1e9
 

@@ -53,7 +53,7 @@ ENOUGH: Final = "1000000"
 
 @dataclass
 class Rounds:
-    """The results of the rounds: requests a second, and the microseconds of a processor for one."""
+    """The results of the rounds: requests a second, and the processor time of one in us."""
 
     a_second: list[float] = field(default_factory=list)
     p99_ms: list[float] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Rounds:
 
 def run() -> Iterator[Figure]:
     """Yield requests a second by engine and number of processes, and the delay of a replica."""
-    # The module with the servers of tests
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:

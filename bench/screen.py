@@ -1,6 +1,6 @@
 """Conditions over 100,000 tokens: the time of a page, stalls of the loop, and memory.
 
-A page has the cost of a request without its charge: parsing the condition, finding the rows, and
+A page costs as much as a request without its charge: parsing the condition, finding the rows, and
 encoding 100 of them as JSON, in a thread as in the api process.  `bench.lists.Watch` measures
 stalls.  The conditions are generated from a fixed seed: one to five comparisons of fields with
 quantiles of their values, or with other fields.
@@ -124,7 +124,7 @@ def conditions(listed: ListedTokens) -> list[Asked]:
 
 
 def crossings() -> list[ScreenQuery]:
-    """Return a crossing within the most candles for each average of each timeframe."""
+    """Return a crossing within the maximum of candles for each average of each timeframe."""
     return [
         ScreenQuery(where=f"crosses_below({name}_{timeframe}, price, {AGES})")
         for timeframe in TIMEFRAMES

@@ -3,7 +3,7 @@
 Each server has one worker and a few keep-alive connections.  The servers take turns, and the median
 round counts.
 
-the same   a page that was computed a moment ago is sent again, because no slot has arrived
+the same   a page that was computed a moment ago is sent again, because no new slot has arrived
 another    a page of the newest candles, which are in memory; swaps that are not folded yet are
            merged with them
 older      a page of older candles: each row is read from SQLite and encoded

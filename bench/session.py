@@ -122,12 +122,12 @@ class Buyer:
 
 
 def voucher_bytes(session: bytes, atoms: int) -> bytes:
-    """Return the bytes that a voucher signs."""
+    """Return the bytes that the buyer signs in a voucher."""
     return DOMAIN + session + atoms.to_bytes(8, "big")
 
 
 class Seller:
-    """Takes vouchers for calls, and collects the debts.
+    """Accepts vouchers for calls, and collects the debts.
 
     path            the file in which the newest voucher of each session is stored
     exposure_max    the most atoms of debt that are not collected yet

@@ -184,7 +184,7 @@ def kept(number: int, rule: AlertRule) -> Alert:
 
 
 class Turn:
-    """Records the processor time of each iteration of the loop, without its own work."""
+    """Records the processor time of each iteration of the loop, without that of the recording."""
 
     def __init__(self) -> None:
         self.took_s: list[float] = []
@@ -232,7 +232,7 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
             clock=clock,
             wait=never,
         )
-        freeze_startup_objects()  # like an api process
+        freeze_startup_objects()  # as an api process does
         turn = Turn()
         watching = asyncio.ensure_future(turn.run())
         await asyncio.sleep(0)

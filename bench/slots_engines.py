@@ -80,7 +80,7 @@ async def on_sqlite() -> AsyncGenerator[Market, None]:
 
 @asynccontextmanager
 async def on_postgres() -> AsyncGenerator[Market, None]:
-    # The module with the servers of tests
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:

@@ -50,7 +50,7 @@ def samples() -> list[Sample]:
 
 
 def recorded() -> Sample | None:
-    """Return the sample of mainnet; None if the recorded data is not beside the clone."""
+    """Return the sample of mainnet; None if the recorded data is not next to the clone."""
     folder = SHARED_DATA / "transactions"
     if not folder.is_dir():
         return None

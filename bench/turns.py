@@ -18,7 +18,7 @@ class Turns:
     wall_s: list[float] = field(default_factory=list)
 
     def times_as_long(self, other: "Turns") -> float:
-        """Return the median ratio, over the rounds, of this processor time to that of *other*."""
+        """Return the median ratio, over the rounds, of the processor time of this to *other*."""
         ratios = [mine / theirs for mine, theirs in zip(self.cpu_s, other.cpu_s, strict=True)]
         return median(ratios)
 

@@ -38,7 +38,7 @@ COMMENTS: Final = {
     ".ts": re.compile(r"(?<!:)//(.*)|/\*(.*?)\*/"),
     ".css": re.compile(r"/\*(.*?)\*/", re.DOTALL),
     ".toml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
-    "": re.compile(r"(?:^|\s)#+ (.*)", re.MULTILINE),  # the Makefile
+    "": re.compile(r"(?:^|\s)#+ (.*)", re.MULTILINE),  # of the Makefile, whose name has no suffix
 }
 # Names in prose count as code: `name`, *name*, and the name of a parameter before its meaning.
 CODE: Final = re.compile(
@@ -55,7 +55,7 @@ BANNED: Final = re.compile(
     r"\b(?:anew|whence|nobody|whoever|somebody|none the less|that (?:is|are) none|told|tells?)\b",
     re.IGNORECASE,
 )
-# A sentence, no question, that begins with a relative clause: "Who is signed in sees credits."
+# A sentence (no question) that begins with a relative clause: "Who is signed in sees credits."
 HEADLESS: Final = re.compile(
     r"(?:\A(?:[-*] )?|(?<=[.!?:;]\s)|(?<=\n\n)|(?<=\n- )|(?<=\n\* )|(?<=`))\s*"
     r"((?:What|Who|Whom|Whose|Whatever|Whichever)\s(?:(?![.!?;:|](?:[\s`]|\Z)|\n\n).)*)([.!?;:|]?)",
@@ -84,7 +84,7 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the folder to whose number of findings it adds."""
+        """Return the folder whose number of findings includes this one."""
         parts = self.file.split("/")
         return "/".join(parts[:3] if parts[0] == "src" else parts[:1])
 
@@ -128,7 +128,7 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Return the replacement of code: backticks, or a full stop at the end of a paragraph."""
+    """Return the replacement for code: backticks, or a full stop at the end of a paragraph."""
     blank = re.sub(r"[^\n]", "`", found[0])
     return f"|{blank[1:]}" if END_OF_BLOCK.match(found[0]) else blank
 
@@ -148,7 +148,7 @@ def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
 
 
 def main() -> int:
-    """Print the findings of each folder with more than are allowed; return 1 if there is one."""
+    """Print the findings of each folder that has more than allowed; return 1 if there is one."""
     left: dict[str, int] = json.loads(LEFT.read_text())
     found = [
         one

@@ -13,7 +13,7 @@ def figure(outcome: Outcome) -> str:
 
 
 def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
-    """Return the number of broken builds that were caught, and the number of all.
+    """Return the number of broken builds that were caught, and the number of all broken builds.
 
     If the recipe also fails on the sound build, none counts as caught.
     """

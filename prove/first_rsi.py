@@ -1,4 +1,4 @@
-"""From nothing to the first RSI, with only /skill.md: `python -m prove.first_rsi`.
+"""Goes from nothing to the first RSI with only /skill.md: `python -m prove.first_rsi`.
 
 It starts a service with its own chain, and tries each method on the page that takes a credit token,
 in a separate folder: it installs the packages, runs the program unchanged, and reads the RSI that
@@ -52,7 +52,7 @@ asyncio.run(main())
 
 
 class NoRsi(Exception):
-    """A method of the page has printed no RSI; the message has the output of the method."""
+    """Raised if a method of the page printed no RSI; the message has the output of the method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,12 @@ KEPT: Final = (
 
 
 def curl(walk: Walk) -> float:
-    """Follow "curl and a credit token"."""
+    """Follow the section "curl and a credit token"; return the RSI."""
     return rsi_in(walk.run(walk.block("sh")))
 
 
 def python(walk: Walk) -> float:
-    """Follow "Python"."""
+    """Follow the section "Python"; return the RSI."""
     walk.make_venv()
     walk.run(walk.block("sh"))
     (walk.folder / "program.py").write_text(walk.block("python"))
@@ -118,7 +118,7 @@ def python(walk: Walk) -> float:
 
 
 def typescript(walk: Walk) -> float:
-    """Follow "TypeScript and JavaScript"."""
+    """Follow the section "TypeScript and JavaScript"; return the RSI."""
     walk.run(walk.block("sh"))
     program = walk.folder / "program.mjs"
     program.write_text(walk.block("js"))
@@ -126,7 +126,7 @@ def typescript(walk: Walk) -> float:
 
 
 def mcp(walk: Walk) -> float:
-    """Follow "MCP", with a client of the official package."""
+    """Follow the section "MCP", with a client of the official package; return the RSI."""
     walk.make_venv()
     walk.run("pip install mcp")
     (walk.folder / "mcp.json").write_text(walk.block("json"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 Json = Mapping[str, Any]
-DEPTH_MAX = 12  # levels of schemas that are compared, because schemas can contain themselves
+DEPTH_MAX = 12  # compared levels of schemas; a limit, because schemas can contain themselves
 
 
 def breaks(before: Json, after: Json) -> Iterator[str]:

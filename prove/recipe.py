@@ -48,7 +48,10 @@ class Recipe:
 
 
 def mutated(source: str, mutant: Mutant) -> str:
-    """Return *source* with the line of *mutant* replaced.  Raises ValueError if it is missing."""
+    """Return *source* with the line of *mutant* replaced.
+
+    Raises ValueError unless the line occurs exactly once.
+    """
     lines = source.splitlines(keepends=True)
     found = [number for number, line in enumerate(lines) if line.strip() == mutant.line]
     if len(found) != 1:

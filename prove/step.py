@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(tests: Sequence[str], *, full: bool, mutant: Mutant | None = None) -> Outcome:
-    """Run *tests*; for a mutant, run their short form until the first failure."""
+    """Run *tests*; for a mutant, run them in short form until the first failure."""
     with (
         tempfile.TemporaryDirectory() as folder,
         nullcontext() if mutant is None else mutated_copy(mutant) as package,

@@ -5,7 +5,7 @@ million mints, of which 100,000 are tracked, 105 million candles and 100 million
 journal: 20 GB on SQLite, 40 GB on PostgreSQL.  The three ages have 1/16, 1/4 and all of this.
 
 `--keep FOLDER` only creates the stores, which takes most of the time; `--from FOLDER` measures
-copies of them, within a month after that.
+copies of them, within a month after their creation.
 
 An older version creates a store.  Then it is upgraded, used by a real ingest on a chain that
 trades, and read by commands, audits and HTTP.  The exit code is 1 if the cost of a step grows
@@ -56,12 +56,12 @@ from mintscope.solana.blocks import WSOL
 FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
 SHARES: Final = (1 / 16, 1 / 4, 1.0)
 SCALE: Final = 0.01
-MADE: Final = "made.json"  # the file beside each store with its engine and age
+MADE: Final = "made.json"  # a file in the folder of each store, with its share and its sizes
 READY_S: Final = 5.0
 FRESH_S: Final = 10.0  # the largest age of the newest block if ingest has caught up
 PART_S: Final = 5.0  # the timeout of a statement on PostgreSQL
 ANSWER_S: Final = 1.0
-FOLLOWED_S_MAX: Final = 900.0  # the first time, ingest reads the whole chain
+FOLLOWED_S_MAX: Final = 900.0  # seconds; in its first run, ingest reads the whole chain
 STEP_S_MAX: Final = 7_200.0
 PAUSE_S: Final = 0.05
 SETTLED_S: Final = 2.0
@@ -90,7 +90,7 @@ class Measured(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The limit of a step: of the time in its note, or of the whole step."""
+    """The time limit of a step; if *is_noted*, of the time that the note of the step has."""
 
     most_s: float
     is_noted: bool = False
@@ -198,7 +198,7 @@ class Scene:
         token = self._token()
         with followed(self._place, self._settings):  # creates the swap log
             until(lambda: self._place.asked(FOLDED) > 0, "a final block", FOLLOWED_S_MAX)
-        # Now with a swap log, like a real store
+        # Again, now that the store has a swap log, like a real store
         yield "upgrade, the list", self._command("upgrade")
         yield from self._served(token)
         yield "statement", self._step("statement")
@@ -250,7 +250,7 @@ class Scene:
         """Begin a new day while blocks continue: ingest forgets mints that are not tracked."""
         day = self._place.asked(DAY)
         self._place.asked(NO_ACTIVITY.format(day=day))
-        # Again, because a server can still commit statements of an ingest that has ended
+        # Repeatedly, because the server can still commit statements of an ingest that has ended
         while self._place.asked(DAY) == day:
             self._place.asked(NEW_DAY.format(day=day))
             time.sleep(SETTLED_S)
@@ -293,7 +293,7 @@ class Scene:
 
 
 def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> Measured:
-    """Create a store in the new folder *folder*, with a file that has its engine and age."""
+    """Create a store in the new folder *folder*, with a file that has its share and its sizes."""
     folder.mkdir(parents=True)
     begun_s = time.monotonic()
     with PLACES[engine](folder) as place:
@@ -339,8 +339,7 @@ def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured]
                 if sample is not None:
                     made = make(engine, share, largest.times(share), sample, store)
                     found += shown([made])
-                # A chain for each store, because slots of a new chain are lower than those of a
-                # used store
+                # Measure a copy: the slots of each new chain are lower than those of a used store.
                 else:
                     copied(asked.kept / store.name, store)
                 if not asked.keep:
@@ -410,7 +409,7 @@ def main() -> int:
     size = "kept" if asked.kept else FULL.times(asked.scale)
     print(f"largest: {size}; load of the machine: {busy:.1f}\n{HEAD}", flush=True)
     with TemporaryDirectory(prefix="age-", dir=asked.within) as folder:
-        # PostgreSQL runs as another user than root, who must be able to enter the folder
+        # PostgreSQL runs as an unprivileged user, who must be able to enter the folder
         Path(folder).chmod(0o711)
         found, problems = measure_all(asked, asked.keep or Path(folder))
     problems += missed(found)

@@ -119,7 +119,7 @@ class Start:
 
     @classmethod
     def now(cls, server_pids: Sequence[int]) -> Self:
-        """Return the present moment."""
+        """Return the current time, and the waits of the server until now."""
         return cls(time.monotonic(), waits(server_pids))
 
 

@@ -37,7 +37,7 @@ class Age:
 
     @property
     def rounds(self) -> int:
-        """The number of entries of each of these accounts; the first one adds the credits."""
+        """The number of entries of each of `accounts`; the first entry adds the credits."""
         return -(-(self.entries // 2) // self.accounts)
 
     @property
@@ -51,7 +51,7 @@ class Age:
         return max(1, self.candles // self.followed)
 
     def times(self, share: float) -> "Age":
-        """Return the age with the part *share* of these numbers."""
+        """Return an age with the part *share* of each number, at least 100."""
         return Age(*(max(100, int(each * share)) for each in self.sizes))
 
     @property
@@ -61,7 +61,7 @@ class Age:
 
 
 def address(number: int) -> str:
-    """Return an SQL expression for the address of the mint *number*."""
+    """Return the address of the mint *number*."""
     return b58encode(sha256(b"mint %d" % number).digest()).decode()
 
 
@@ -120,8 +120,8 @@ def days(age: Age, series: str, now_ms: int) -> Iterator[str]:
     spends of a day are computed from the numbers of the entries.
     """
     ends = list(_entries_by_day(age, now_ms))
-    # Every tenth entry of the first account adds credits, and the first entry of each other
-    # account.
+    # Credits are added by every tenth entry of the first account, and by the first entry of each
+    # other account.
     firsts = [(day, (end + 1) // 2) for day, end in ends]
     spent = [(day, count - -(-count // 10)) for day, count in firsts]
     rows = [(1, day, now - before) for (_, before), (day, now) in pairwise(spent) if now > before]
@@ -143,7 +143,7 @@ SELECT account, day, credits FROM (
 
 
 def _entries_by_day(age: Age, now_ms: int) -> Iterator[tuple[int, int]]:
-    """Yield each day with the number of entries until its end; begin with the day before them."""
+    """Yield each day with the number of entries until its end, from the day before the first."""
     begin = now_ms - MONTHS_MS
     for day in range(begin // DAY_MS - 1, now_ms // DAY_MS + 1):
         passed_ms = max(0, (day + 1) * DAY_MS - begin)
@@ -155,7 +155,7 @@ def _listed(rows: Iterable[tuple[int, ...]]) -> str:
 
 
 def states(age: Age, mark: str) -> str:
-    """Return the statement that gives each followed mint the state of a mint that trades."""
+    """Return the statement that gives each tracked mint the state of a mint that trades."""
     return f"""
 INSERT INTO state (mint, state, last_swap, in_sol)
 SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
@@ -163,7 +163,7 @@ SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
 
 
 def activities(now_ms: int) -> str:
-    """Return the statement that moves the last trade of each mint ahead: none is forgotten."""
+    """Return the statement that dates each mint's last trade ahead, so that none is forgotten."""
     day = now_ms // DAY_MS + AHEAD_DAYS
     return f"INSERT INTO activity (mint, day, swaps, volume) SELECT id, {day}, 1, 1 FROM mint"
 

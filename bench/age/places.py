@@ -28,7 +28,7 @@ WHILE_MADE: Final = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA cache_size = -262144
 """
-# Rows of tables that the same transaction creates are not written to the write-ahead log.
+# Then rows of tables that the same transaction creates are not in the write-ahead log.
 LEAST_WAL: Final = (
     "ALTER SYSTEM SET wal_level = minimal",
     "ALTER SYSTEM SET max_wal_senders = 0",
@@ -43,11 +43,11 @@ NEWEST: Final = "SELECT coalesce(max(slot), 0) FROM header WHERE is_dead = 0"
 TIME: Final = "SELECT coalesce(max(time), 0) FROM header WHERE is_dead = 0"
 FOLDED: Final = "SELECT count(*) FROM progress JOIN header ON header.seq = folded_seq"
 SNAPSHOTS: Final = "SELECT count(*) FROM list_snapshot WHERE piece_count IS NOT NULL"
-# Sets the time of the newest block of the log to the day before.
+# Move activity two days back, and the folded day one day back: the next block begins a new day.
 DAY: Final = "SELECT folded_day FROM progress"
 NO_ACTIVITY: Final = "UPDATE activity SET day = {day} - 2"
 NEW_DAY: Final = "UPDATE progress SET folded_day = {day} - 1"
-# A server can commit statements of an ingest that has ended after the day was set back.
+# After the day was moved back, the server can still commit statements of an ingest that has ended.
 NOT_BEGUN: Final = "SELECT folded_day = {day} AND forgotten_id IS NULL FROM progress"
 LEFT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NULL AND id <= {count}"
 
@@ -77,7 +77,7 @@ class Place(Protocol):
         """Return the size of the store in MB."""
 
     def server_pids(self) -> list[int]:
-        """Return the ids of the processes of its server; the first one has started the others."""
+        """Return the ids of the processes of its server; the first one started the others."""
 
     def server_cpu_s(self) -> float:
         """Return the processor time of its server until now; 0 without a server."""
@@ -231,7 +231,7 @@ class PostgresPlace:
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return the ids of the processes of the server that run now."""
+        """Return the ids of all running processes of the server."""
         return list(self._server.pids())
 
     def server_cpu_s(self) -> float:
@@ -297,7 +297,7 @@ def on_sqlite(folder: Path) -> Iterator[Place]:
 @contextmanager
 def on_postgres(folder: Path) -> Iterator[Place]:
     """Yield a place in a server with its data in *folder*, which other users can traverse."""
-    # The module with the servers of tests
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(shared_mb=SHARED_MB, kept_in=folder / "postgresql")
     try:

@@ -67,7 +67,7 @@ class Pace:
 
     @property
     def has_fast_finality(self) -> bool:
-        """Whether answers and the list of tokens have goals, as for the present chain."""
+        """Return whether finality is so fast that answers and the list of tokens have goals."""
         return self.finality_ms / SECOND_MS < FAST_S
 
 
@@ -179,13 +179,13 @@ def _watch(
 
 
 def _note(answer: Seen | None, seen: list[Seen]) -> None:
-    """Add *answer* to *seen* if it is as of a newer slot."""
+    """Add *answer* to *seen* if its slot is newer."""
     if answer is not None and (not seen or answer.slot > seen[-1].slot):
         seen.append(answer)
 
 
 def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None, None, None]:
-    """Yield the slots and times of reports of *mint*; None if an answer has no report."""
+    """Yield the slots and times of reports of *mint*; None for an answer that is not live."""
     headers = {"Authorization": f"Bearer {bearer}"}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
@@ -217,7 +217,7 @@ def _p99(values: list[float]) -> float:
 
 
 def _ingested(port: int) -> float:
-    """Return the newest slot that ingest has read."""
+    """Return the newest slot that ingest has read; 0 if there is none."""
     # Only this metric is requested: all metrics take tens of milliseconds of the measured process.
     url = f"http://127.0.0.1:{port}/metrics?name[]=mintscope_ingest_slot"
     with urllib.request.urlopen(url, timeout=30) as answer:

@@ -1,7 +1,7 @@
 """A chain with one block every slot, of the size and mix of mainnet, without votes.
 
-The transactions of a calm and of a busy block are created once; each block has them with its own
-slot and hashes.  About every ninth block also has a trade of a new mint.  Blocks are busy in a
+The transactions of a calm and of a busy block are created once; each block contains them with other
+hashes and its slot.  About every ninth block also has a trade of a new mint.  Blocks are busy in a
 burst of two seconds in each minute, with 5,000 swaps a second.
 """
 
@@ -32,7 +32,7 @@ HISTORY: Final = 50  # the number of blocks before the start, a minute apart
 GENESIS: Final = "BenchMainnet1111111111111111111111111111111"
 TRANSACTION_BYTES: Final = 12_000  # as on mainnet; the transactions here are padded to this size
 SWAPS_A_SECOND: Final = 5_000  # swaps a second during a burst
-CALM: Final = 0.2  # the part of the trades of a busy block that a calm block has
+CALM: Final = 0.2  # the trades of a calm block, divided by those of a busy block
 BURST_EVERY_S: Final = 60.0
 BURST_S: Final = 2.0
 SWAPS_OF_A_TRADE: Final = 1.15  # the average number of swaps in a trade; some trades have two
@@ -118,7 +118,7 @@ class Chain:
 
 
 def _trade_of_one_mint(transactions: list[Entry]) -> tuple[str, str]:
-    """Return a trade of one mint as JSON, and the mint, to be replaced by other mints."""
+    """Return a trade as JSON, and the mint in it that can be replaced by any other mint."""
     new = b58encode(sha256(b"a new mint").digest()).decode()
     for entry in transactions:
         text = json.dumps(entry, separators=(",", ":"))

@@ -35,7 +35,7 @@ class Stream:
         self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
 
     async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
-        """Yield the messages of each slot from the requested one, or the head, with a delay."""
+        """Yield the messages of each slot from the requested slot, or the head, with a delay."""
         request = await anext(requests)
         (name,) = request.blocks
         slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()

@@ -26,7 +26,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class OneReport:
-    """The reports: one report for every mint."""
+    """A Reports that has the same report for every mint."""
 
     def __init__(self, body: bytes) -> None:
         self._report = ReadReport(body, Slot(350_000_000), 412)

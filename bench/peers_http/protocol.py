@@ -1,4 +1,4 @@
-"""The least work in Python: it sends the same bytes when the head of a request has ended.
+"""The least work in Python: a server that sends the same bytes after the head of each request.
 
 `python -m bench.peers_http.protocol PORT FOLDER`, where FOLDER has `headers` and `body`. It has no
 parser, no limits and no date, so only the event loop and the kernel remain.
@@ -21,7 +21,7 @@ class Writes(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # The class of uvloop does not inherit from it
+        # The class of uvloop does not inherit from asyncio.Transport
         self._transport = cast("asyncio.Transport", transport)
 
     @override

@@ -27,7 +27,7 @@ ATOMS = 10**12
 
 
 class Watched(Methods):
-    """A chain that records when a payment arrived, was confirmed, and was first reported so."""
+    """Records when a payment arrived, was confirmed, and was first reported as confirmed."""
 
     def __init__(self, vm: Vm) -> None:
         super().__init__(vm)

@@ -78,7 +78,7 @@ def on_sqlite() -> Iterator[Place]:
 
 @contextmanager
 def on_postgres() -> Iterator[Place]:
-    # The module with the servers of tests
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:

@@ -2,7 +2,7 @@
 
 Its arguments are TIMES and the places of the shards, in order.  It has some mints of each shard in
 memory, and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and
-the time from which its reports were as of this slot.
+the time from which its reports included this slot.
 """
 
 import sys

@@ -26,7 +26,7 @@ class ShardTailers:
         await asyncio.gather(*(follower.catch_up() for follower in self._followers))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of this *kind* as of the last applied slot of its shard."""
+        """Return the report of *mint*, of this *kind*, after the last applied slot of its shard."""
         return await self._of(mint).read(mint, kind)
 
     def ready(self, mint: str) -> ReadReport | None:

@@ -2,8 +2,8 @@
 
 There are 10,000 swaps a second of 100,000 mints.  Each of two writers prices all swaps, and logs
 the swaps of half of the mints into its schema of one PostgreSQL; a replica follows both.  It prints
-the delay of a slot until both writers have committed it, and until the reports of the replica are
-as of this slot in both shards.
+the delay of a slot until both writers have committed it, and until the reports of the replica have
+this slot in both shards.
 """
 
 import subprocess
@@ -51,7 +51,7 @@ def _expect_ready(process: "subprocess.Popen[str]") -> None:
 
 def measure(minutes: float, rate: int) -> Iterator[Figure]:
     """Yield the figures of a run of *minutes* minutes."""
-    # The module with the servers of tests
+    # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:
@@ -121,7 +121,7 @@ def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
 
 
 def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
-    """Yield figures of the delay of slots, each in the shard where it was the latest."""
+    """Yield figures of the delay of slots, each in the shard that was last."""
     due: dict[tuple[int, int], float] = {}
     committed: dict[int, list[float]] = defaultdict(list)
     for number in range(1, SHARDS + 1):

@@ -51,7 +51,7 @@ def opened(where: str) -> AbstractAsyncContextManager[Market]:
 
 
 def follow(where: str, mints: Sequence[Mint]) -> None:
-    """List *mints* before the first slot, all at once: one by one, it takes minutes."""
+    """Track *mints* before the first slot, all at once; one by one, this would take minutes."""
     kind, _, folder = where.partition(":")
     db: SqliteDatabase | PostgresDatabase
     if kind == "sqlite":
@@ -70,7 +70,7 @@ def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
 async def write(  # noqa: PLR0913, PLR0917 - the arguments of the command line
     where: str, seconds: float, slot_s: float, times: TextIO, shard: Shard, rate: int
 ) -> None:
-    """Write a slot every *slot_s* for *seconds*, or as soon as the slot before is done."""
+    """Write a slot every *slot_s* for *seconds*; a slot that is late is written at once."""
     made, clock = Slots(MINTS), SystemClock()
     swaps = swaps_of_a_slot(slot_s, rate)
     async with opened(where) as market:

@@ -59,7 +59,7 @@ BLOCKS, BY_PROGRAM = seeds()
 
 
 def decode(text: bytes) -> None:
-    """Decode a transaction in the form in which a source yields it; no content raises."""
+    """Decode a transaction in the form in which a source yields it; no content may raise."""
     decode_block(JsonTransactions([msgspec.Raw(text)]))
 
 

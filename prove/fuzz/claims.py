@@ -1,4 +1,4 @@
-"""Targets for names that strangers send: wallets, purchases, URLs of webhooks, budgets."""
+"""Targets for data that strangers send: wallets, ids of purchases, URLs of webhooks, budgets."""
 
 import json
 from contextlib import suppress

@@ -36,7 +36,7 @@ Inputs = st.SearchStrategy[list[bytes]]
 
 
 def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
-    """Return *seeds* with a few places cut or replaced, and sometimes random bytes."""
+    """Return *seeds* with a few places cut or replaced, or sometimes only random bytes."""
     anything = st.lists(st.binary(max_size=300), min_size=1, max_size=3)
     return st.builds(_edited, st.sampled_from(seeds), DRAW, EDITS) | anything
 

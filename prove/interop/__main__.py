@@ -59,8 +59,8 @@ def main() -> int:
 
 
 def _run(client: OtherClient, folder: Path, service: DocumentedService, token: str) -> str:
-    """Run *client*; return its output, including that on stderr."""
-    buyer = GENESIS.key(client.name + client.version)  # a wallet without credits
+    """Run *client*; return its output, including stderr."""
+    buyer = GENESIS.key(client.name + client.version)  # a new wallet, without credits
     service.mintscope(f"faucet {buyer.pubkey()} --url {service.rpc_url} --usdc 10")
     environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
         "PATH": f"{TOOLS}:{os.environ.get('PATH', os.defpath)}",  # noqa: TID251 - as above
@@ -95,7 +95,7 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
 def _said_by_own(
     client: OtherClient, words: list[str], folder: Path, environment: dict[str, str]
 ) -> str:
-    """Run *client*, the wheel of this checkout, with its version of Python; return its output."""
+    """Run the wheel of this checkout with the Python version of *client*; return its output."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")

@@ -191,7 +191,7 @@ asyncio.run(main())
 """
 KIT: Final = "@solana/kit@5.5.1"
 VERSION: Final = version("mintscope-client")
-ORIGIN: Final = "ORIGIN"  # stands for the address of the service
+ORIGIN: Final = "ORIGIN"  # replaced by the address of the service
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -586,7 +586,7 @@ CLIENTS: Final = (
         name="mintscope-client (Pyodide)",
         version="Python 3.14",
         packages=("pyodide@314.0.7",),
-        flags=("--experimental-wasm-jspi",),  # Python needs it to wait for a socket
+        flags=("--experimental-wasm-jspi",),  # Python as WebAssembly needs it to wait for a socket
         program=readers.IN_WASM,
         expects="True 2 True INVALID_TOKEN_ADDRESS 14",
         does="reads, streams, reads errors",

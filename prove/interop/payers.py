@@ -69,7 +69,7 @@ const capped = await careful(`${origin}/v1/token/${mint}`).catch((why) => why.me
 console.log(report.status, bundle.status, (await lost.json()).error.code, capped);
 process.exit(0);
 """
-# The program replaces the client's node of mainnet and its service for balances, and nothing else.
+# The program replaces only the client's node of mainnet and its service for balances.
 OF_AGENTCASH: Final = """
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

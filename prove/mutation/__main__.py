@@ -61,7 +61,7 @@ def _modules(path: str) -> Iterator[str]:
 
 
 def _score(module: str, mutants: list[Mutant], justified: dict[str, str]) -> Score:
-    """Return the score of *module*; print its survivors, and entries of the list that it lacks."""
+    """Return the score of *module*; print its survivors, and unused keys of *justified*."""
     survivors = []
     used = set()
     for mutant in (each for each in mutants if not each.killed):

@@ -13,7 +13,7 @@ import msgspec
 
 ORIGINAL: Final = "__mutmut_orig"
 BETWEEN: Final = "ǁ"  # in names of mutmut: between a class and its method
-# Exit codes that mutmut stores for a mutant: no test failed, or no test calls the function.
+# Exit codes that mutmut stores for a survivor: no test failed, or no test calls the function.
 ALIVE: Final = {0, 5, 33}
 # Exit codes of mutants that were not tried: interrupted, or skipped.
 UNTRIED: Final = {None, 2, 34}
@@ -78,7 +78,7 @@ def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def _difference(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return the smallest expression or statement of *before* that differs in *after*, and both."""
+    """Return the smallest expression or statement that differs, in *before* and in *after*."""
     if type(before) is not type(after):
         return before, after
     children = list(zip(ast.iter_child_nodes(before), ast.iter_child_nodes(after), strict=False))

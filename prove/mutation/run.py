@@ -39,13 +39,14 @@ OPTIONS: Final = (
 NOT_LINKED: Final = (".*", "build", "dist", "var", "node_modules", "__pycache__", "mintscope-data")
 # Expressions on such lines are not mutated, because the texts of errors are for people.
 PROSE: Final = (r"^\s*raise ", r"^\s*\"[^\"]*\"$")
-# numba would run code that it compiled earlier, and mutmut does not change decorated functions.
+# In these modules, the decorator of numba is removed: numba would run code that it compiled
+# earlier, and mutmut does not change decorated functions.
 COMPILED: Final = "market/engine/"
 COMPILING: Final = re.compile(r"^@(?:bulk_)?kernel\n", re.MULTILINE)
 
 
 def run(modules: Sequence[str], tests: Sequence[str], *, processes: int) -> dict[str, list[Mutant]]:
-    """Return the mutants of each of *modules*, all tried with *tests*.
+    """Return the mutants of each of *modules*, all of them tried with *tests*.
 
     modules    below src/mintscope
     tests      files and folders below tests/

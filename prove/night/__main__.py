@@ -2,7 +2,7 @@
 
 Within 60 s, at least two of these must name the fault: the log; an alert of a real Prometheus with
 the rules of deploy/; /v1/health and /status; and `mintscope doctor`.  The rules are evaluated as
-they are shipped; metrics are read every 5 s.
+they are shipped; Prometheus reads metrics every 5 s.
 """
 
 import argparse

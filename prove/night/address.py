@@ -21,7 +21,7 @@ PAUSE_S: Final = 0.2
 
 
 def certificate(path: Path, days: float) -> Path:
-    """Write a certificate of localhost, valid for *days*, and its key; return *path*."""
+    """Write a certificate of localhost, valid for *days* days, and its key; return *path*."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.fromtimestamp(SystemClock().now() / 1000, UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
@@ -50,7 +50,7 @@ def certificate(path: Path, days: float) -> Path:
 class Proxy:
     """Passes bytes from *port* to *behind*, and back; with *pem* it terminates TLS.
 
-    is_silent   whether it passes nothing on, while connections stay open
+    is_silent   whether it forwards nothing, although connections stay open
     """
 
     def __init__(self, port: int, behind: int, pem: Path | None = None) -> None:

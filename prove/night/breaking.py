@@ -20,7 +20,7 @@ from mintscope_client.examples.agent_signup import Agent
 from prove.night.installation import Installation, NotReady
 
 MARGIN: Final = 0.02
-# The number of alert rules, each with one webhook; the service reports five failures in a row
+# The number of alert rules, each with one webhook: the service reports after five failures in a row
 RULES: Final = 6
 SCOPES: Final = "signals:read,signals:write"
 KIB: Final = 1024
@@ -31,7 +31,7 @@ CLOSED_PORT: Final = 65_535  # a port on which nothing listens
 
 @contextmanager
 def memory_short(installation: Installation) -> Iterator[None]:
-    """Allocate so much memory that less than the limit of the check is free."""
+    """Allocate so much memory that the free memory is below the limit of the memory check."""
     free = memory_free_share()
     assert free is not None
     share = free - installation.memory_share_min + MARGIN
@@ -58,7 +58,7 @@ def _memory_bytes() -> int:
 
 @contextmanager
 def log_is_read(installation: Installation) -> Iterator[None]:
-    """Keep a transaction open that reads the market: its write-ahead log cannot be shortened.
+    """Keep a transaction open that reads the market, so that its write-ahead log only grows.
 
     It begins when the log has its usual length: after a restart of ingest, the log is short, and
     the few swaps of this market would need a minute to lengthen it.
@@ -117,7 +117,7 @@ def _data(answer: httpx.Response) -> dict[str, Any]:
 
 @contextmanager
 def stream_silent(installation: Installation) -> Iterator[None]:
-    """Pass nothing on between ingest and the gRPC server, while connections stay open."""
+    """Forward nothing between ingest and the gRPC server, while connections stay open."""
     assert installation.stream is not None
     installation.stream.is_silent = True
     try:

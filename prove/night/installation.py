@@ -31,11 +31,11 @@ SCRAPE_S: Final = 5
 GENESIS: Final = Genesis(0)
 CHAIN: Final = ("--mints", "3", "--history-days", "0.02")
 RULES: Final = ROOT / "deploy" / "prometheus" / "alerts.yaml"
-# Free space above the limit of the disk check; other processes write less than this during a run.
+# Free space above the limit of the disk check; during a run, other processes write less.
 ROOM_MIB: Final = 2_000
 DISK_LIMIT: Final = "MINTSCOPE_WATCH__DISK_FREE_BYTES_MIN"
-MEMORY_ROOM: Final = 0.15  # free above the limit of the check of the memory
-WAL_BYTES_MAX: Final = 5 * 1024**2  # a log of usual length has 1,000 pages and a commit
+MEMORY_ROOM: Final = 0.15  # the free share of memory above the limit of the memory check
+WAL_BYTES_MAX: Final = 5 * 1024**2  # a write-ahead log usually has 1,000 pages and a commit
 
 
 class NotReady(Exception):
@@ -46,8 +46,8 @@ class NotReady(Exception):
 class Installation:
     """The running processes, and their addresses.
 
-    kind      sqlite; quiet: SQLite, for a fault that must be the first one; postgres; stream:
-              SQLite, and blocks by gRPC
+    kind      sqlite; quiet: SQLite, for a fault that must be the first;
+              postgres; stream: SQLite, and blocks by gRPC
     stream    the proxy between ingest and the gRPC server of the chain
     """
 
@@ -67,7 +67,7 @@ class Installation:
 
     @property
     def log(self) -> Path:
-        """The path of the log of `serve` and its children."""
+        """Return the path of the log of `serve` and its children."""
         return self.folder / "serve.log"
 
     def child(self, name: str) -> int:
@@ -89,7 +89,7 @@ class Installation:
     def failing(self) -> dict[str, str]:
         """Return the failing checks of /v1/health and their reasons.
 
-        If /v1/health does not answer, return all checks.
+        If /v1/health does not answer, the only check is "silent".
         """
         try:
             checks = self.get("/v1/health").json()["data"]["checks"]
@@ -262,7 +262,7 @@ def _settings(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def _certificates(pem: Path) -> str:
-    """Return the certificate of *pem*, without the key."""
+    """Return the certificate in *pem*, without the key."""
     text = pem.read_text()
     return text[text.index("-----BEGIN CERTIFICATE") :]
 

@@ -18,10 +18,11 @@ TIMEOUT_S: Final = 20.0
 BEHIND_SLOTS: Final = 400
 CLOCK_S: Final = 65
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
-EVERY_SLOTS: Final = 40  # a fault that leaves out slots leaves out one of this many
+EVERY_SLOTS: Final = 40  # a fault that skips slots skips one in this many
 
 Call = dict[str, Any]
-# From the call, and a function that asks the real node, to (HTTP status, content type, body).
+# A fault gets a call, and a function that sends calls to the real node; it returns the reply: the
+# HTTP status, the content type and the body.
 Reply = tuple[int, str, bytes]
 Ask = Callable[[Call], Any]
 Fault = Callable[[Call, Ask], Reply]
@@ -70,7 +71,7 @@ def status(code: int, *methods: str) -> Fault:
 
 
 def html(_call: Call, _ask: Ask) -> Reply:
-    """Answer with a page, like a captive portal."""
+    """Answer with an HTML page, like a captive portal."""
     return 200, "text/html", b"<html><body>Welcome</body></html>"
 
 
@@ -121,7 +122,7 @@ def _until(head: int, call: Call, ask: Ask) -> Reply:
 
 
 def finality_stands() -> Fault:
-    """Return the fault of a node whose newest final block stays the same."""
+    """Return the fault of a node whose newest final block no longer changes."""
     kept: dict[str, Any] = {}
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -201,7 +202,7 @@ def clock(seconds: int) -> Fault:
 
 
 def _put_back(data: list[str], seconds: int) -> None:
-    """Set back the time in the sysvar Clock, in base64; it is a little-endian i64 at byte 32."""
+    """Set back the time in *data*, the sysvar Clock in base64: a little-endian i64 at byte 32."""
     raw = bytearray(b64decode(data[0]))
     time = int.from_bytes(raw[32:40], "little", signed=True) - seconds
     raw[32:40] = time.to_bytes(8, "little", signed=True)
@@ -270,7 +271,7 @@ def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
 
 
 class Feed:
-    """A price feed in the format of Hermes (Pyth), which answers only while `works` is set."""
+    """A price feed in the format of Hermes (Pyth), which answers with 503 unless `works` is set."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -321,7 +322,7 @@ class _Listener(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print nothing: a client has left."""
+        """Print nothing: a client has disconnected."""
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from prove.night.installation import DISK_LIMIT, GENESIS, Installation
 from prove.night.signs import Naming
 
 MIB: Final = 1024**2
-BELOW_MIB: Final = 100  # MiB of free space: the limit of the check of the disk while it fills up
+BELOW_MIB: Final = 100  # MiB: the free space of a disk that fills up is this far below its limit
 FILL_EVERY_S: Final = 1.0
 KILL_EVERY_S: Final = 5.0
 
@@ -35,7 +35,7 @@ class Row:
 
     breaks   returns a context manager that causes the fault during its block
     kind     the kind of the installation
-    after_s  the seconds without a fault before this fault
+    after_s  the seconds without any fault before this fault
     """
 
     name: str
@@ -46,7 +46,7 @@ class Row:
 
 
 def of_node(make: Callable[[], faults.Fault]) -> Breaking:
-    """Return the context manager that makes the node have the fault that *make* returns."""
+    """Return the context manager that gives the node the fault that *make* returns."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -85,7 +85,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Fill the disk up to the limit of its check, and again if other processes free space."""
+    """Fill the disk to below the limit of its check, and again if other processes free space."""
     most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
     healed = threading.Event()
@@ -112,7 +112,7 @@ def disk_fills_up(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def disk_full(installation: Installation) -> Iterator[None]:
-    """Make all writes of ingest and api to files fail, and try a debit."""
+    """Make all writes of ingest and api to files fail."""
     pids = [installation.child("ingest"), installation.child("api")]
     before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
     for pid in pids:
@@ -125,7 +125,7 @@ def disk_full(installation: Installation) -> Iterator[None]:
 
 
 def killed(name: str) -> Breaking:
-    """Return the context manager that kills the child *name* of serve after every 5 s."""
+    """Return the context manager that kills the child *name* of serve every 5 s."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -168,7 +168,7 @@ def postgres_stopped(installation: Installation) -> Iterator[None]:
 
 
 def node_naming(log: str, doctor: str | None = None) -> Naming:
-    """Return the signs of a fault of the node: the checks of ingest, and late data."""
+    """Return the signs of a fault of the node: a log line, alerts about the node and old data."""
     return Naming(
         log=log,
         alerts="MintscopeNode|MintscopeDataOld|MintscopeNodeStandsStill",

@@ -37,7 +37,7 @@ class Naming:
 
 @dataclass(kw_only=True)
 class Signs:
-    """The signs of one fault, each with its second."""
+    """The signs of one fault, each with the seconds since the fault began."""
 
     ready_changed_s: float | None = None
     named_s: dict[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Signs:
 
 
 class Observer:
-    """Observes the signs of an installation while a fault lasts, without earlier signs."""
+    """Observes the signs of an installation while a fault lasts, except earlier signs."""
 
     def __init__(self, installation: Installation, naming: Naming) -> None:
         self._installation = installation
@@ -69,9 +69,9 @@ class Observer:
         self.signs = Signs()
 
     def _alerts_that_stay(self) -> set[str]:
-        """Return the alerts that fire, without those that still resolve after an earlier fault.
+        """Wait until the alerts of an earlier, equal fault have resolved; return those that fire.
 
-        They resolve a few reads of metrics after the end of their fault.
+        An alert resolves a few reads of metrics after the end of its fault.
         """
         until_s = time.monotonic() + RESOLVED_S
         while True:
@@ -84,7 +84,7 @@ class Observer:
     def observe(self, enough_s: float, most_s: float) -> None:
         """Observe until all places have named the fault, or *enough_s* seconds have passed.
 
-        An expected alert is awaited for up to *most_s* seconds.
+        If only the alert is missing, wait for it up to *most_s* seconds.
         """
         wanted = {name for name, words in vars_of(self._naming) if words is not None}
         start_s = self._start_s = time.monotonic()
@@ -135,7 +135,7 @@ class Observer:
         for line in self._new_lines():
             if line.get("level") in LEVELS and not signs.first_line:
                 signs.first_line = f"{at_s:.0f} s {line.get('event')}"
-            # A folded line counts a minute, which can have begun before the fault
+            # A line with a count is about a minute, which can have begun before the fault
             is_old = "repeated" in line
             text = json.dumps(line)
             if naming.log is not None and not is_old and re.search(naming.log, text):
@@ -148,7 +148,7 @@ class Observer:
                 self.signs.note("doctor", time.monotonic() - self._start_s, line)
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the complete lines that the log has since the last call."""
+        """Yield the complete lines of the log that were added since the last call."""
         with self._installation.log.open("rb") as log:
             log.seek(self._log_at)
             new = log.read()

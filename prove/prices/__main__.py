@@ -1,4 +1,4 @@
-"""Prints the results of each rule on each market."""
+"""Prints the results of each rule on each market: `python -m prove.prices`."""
 
 import argparse
 from collections.abc import Callable, Sequence

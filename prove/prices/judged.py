@@ -11,7 +11,7 @@ TRUTH_S: Final = 60
 
 
 class Judged(NamedTuple):
-    """The comparison of the price of a rule with the true price.
+    """The comparison of a rule's price with the true price.
 
     worst      the largest ratio of the two prices, the larger over the smaller: 1.0 is no error
     off_s      the number of seconds in which the error was more than OFF
@@ -32,10 +32,10 @@ def judge(
     since_s: int = 0,
     truth: Callable[[Trade], bool] | None = None,
 ) -> Judged:
-    """Return the error of *rule* on *trades*, second by second from *since_s* on.
+    """Return the error of *rule* on *trades*, in each second from *since_s* on.
 
-    truth   a function: whether the price of a swap is the true price until the next such swap;
-            None: the swap is honest
+    truth   returns whether the price of a swap is true until the next such swap; None: all honest
+            swaps are
     """
     served = true = 0.0
     worst = 1.0
@@ -72,10 +72,11 @@ def least_capital(
     most: float,
     off_s: int = TRUTH_S,
 ) -> float | None:
-    """Return the least dollars with which *attack* moves the price by OFF for *off_s* seconds.
+    """Return the smallest amount with which *attack* moves the price by OFF for *off_s* seconds.
 
-    most     the most dollars that are tried; None is returned if they do not suffice
+    All amounts are in dollars.
 
+    most     the largest amount that is tried; None is returned if it does not suffice
     attack   a function from dollars to trades and the second from which they are compared
     """
 
@@ -94,7 +95,7 @@ def least_capital(
 
 
 def extreme(rule: Rule, trades: Iterable[Trade], since_s: int = 0) -> float:
-    """Return the largest ratio, either way, of an attacker's set price to the last honest price."""
+    """Return the largest ratio of an attacker's price to the last honest price, or its inverse."""
     most = true = 1.0
     for one in trades:
         sets = rule.sets_price(one.offer)

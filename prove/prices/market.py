@@ -17,7 +17,7 @@ UNNAMED: Final = "unnamed"  # the prefix of the names of pools without an addres
 class Trade(NamedTuple):
     """A swap with the data that rules see, and *is_attack*, which only the simulation knows.
 
-    is_attack   whether the swap is by an attacker
+    is_attack   whether an attacker made the swap
     """
 
     offer: Offer
@@ -36,7 +36,7 @@ class Pool:
 
     @property
     def spot(self) -> float:
-        """The price in the pool, in dollars per token."""
+        """Return the price in the pool, in dollars per token."""
         return self.quote / self.base
 
     def buy(self, usd: float) -> float:
@@ -55,7 +55,7 @@ class Pool:
         return paid / tokens
 
     def move_to(self, spot: float) -> float:
-        """Return the dollars that buy until the price is *spot*, negative for a sale; no fee."""
+        """Return the dollars that move the price to *spot* without a fee; negative: by a sale."""
         root = sqrt(spot * self.quote * self.base)
         return root - self.quote
 
@@ -86,7 +86,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def swap_in(time: float, pool: Pool, usd: float, signer: str) -> Trade:
-    """Return a purchase of *usd* in *pool*, or a sale if *usd* is negative; apply it."""
+    """Apply a purchase for *usd* in *pool*, or a sale if *usd* is negative; return it."""
     is_buy = usd > 0
     price = pool.buy(usd) if is_buy else pool.sell(-usd)
     return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer, is_buy=is_buy)

@@ -24,7 +24,7 @@ class Rule(Protocol):
 class FirstVolume:
     """The rule of decision 18: the pool with the most volume in the first ten minutes decides.
 
-    It is implemented from the text of the decision, because the code was removed.
+    It is implemented from the text of the decision, because its first code was removed.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class FirstVolume:
         self._at = self._since = self._until = self._lead = 0
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool decides, its price agrees, or it decides from now on."""
+        """Return whether the pool decides, now or from now on, or agrees with the deciding one."""
         if not self._pool:
             self._begin(offer)
             self._lead = offer.volume
@@ -93,7 +93,7 @@ class Weighed(ABC):
         """Return the weight of *pool* at *time*."""
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool counts, and is within 2 % of the deciding price."""
+        """Return whether the pool counts, and its price is within 2 % of the deciding price."""
         self._last[offer.pool] = offer
         weighed = [(one.usd, self.weight(pool, offer.time)) for pool, one in self._last.items()]
         most = max(weight for _, weight in weighed)
@@ -107,7 +107,7 @@ class Weighed(ABC):
 
 
 class ByVolume(Weighed):
-    """The median of pools, weighed by the volume of ten minutes, at most a tenth per signer."""
+    """The median of pools, weighed by volume in ten minutes, at most a tenth of it per signer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class ByVolume(Weighed):
 
 
 class ByDepth(Weighed):
-    """The median of pools, or the deepest pool; weights are the quote after the newest swap."""
+    """The median of pools, or the deepest pool; the weight of a pool is its newest depth."""
 
     @override
     def weight(self, pool: str, time: int) -> float:
@@ -145,7 +145,7 @@ class ByDepth(Weighed):
 class ByStanding:
     """The rule of decision 60, with the code of the service.
 
-    curves   the curve that each pool replaces, by pool
+    curves   by pool, the curve that the pool replaces
     """
 
     def __init__(self, curves: Mapping[str, str] | None = None) -> None:
@@ -153,7 +153,7 @@ class ByStanding:
         self._curves = dict(curves or {})
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool counts and is near the median after the swap."""
+        """Return whether the pool of the swap counts, and is near the median after the swap."""
         curve = self._curves.pop(offer.pool, None)
         if curve is not None:
             self._standing, _ = stand(self._standing, replace(offer, succeeds=curve))

@@ -26,7 +26,7 @@ MOVED_TO_POOL_SOL: Final = 85.0  # SOL; pump.fun moves about this amount from a 
 CURVE_SOL: Final = 115.0  # SOL in a full curve, of which 30 are virtual
 
 
-# The share of purchases among trades while a fee falls, as at a launch
+# The share of purchases in the trades while a fee falls, for example at a launch
 BOUGHT_OF_FALLING: Final = 0.75
 CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
 
@@ -42,7 +42,7 @@ class Scenario(NamedTuple):
 
 
 def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 1_200) -> Scenario:
-    """Return a token that leaves its curve; the price in its pool moves by *moves* in *in_s*."""
+    """Return a token that leaves its curve; its price in the pool is multiplied by *moves*."""
     random = Random(seed)
     curve = Pool("curve", CURVE_SOL * SOL_USD, CURVE_SOL * SOL_USD, fee=0.0125)
     on_curve = list(crowd(random, [curve], end=curve_s, every_s=1.0, size=0.005))
@@ -60,8 +60,8 @@ def changes_pool(
 ) -> Scenario:
     """Return a market whose pool loses its liquidity.
 
-    No swap shows the loss.  Another pool with the part *part* of its depth remains, and its price
-    moves.
+    No swap shows the loss.  Another pool remains, which has the part *part* of the lost depth, and
+    its price moves.
 
     is_known   whether the other pool traded before
     """
@@ -86,19 +86,19 @@ def many_pools(seed: int) -> Scenario:
 
 
 def is_deep(one: Trade) -> bool:
-    """Return whether *one* is a trade in the deepest pool of `many_pools`."""
+    """Return whether *one* was made in the deepest pool of `many_pools`."""
     return one.offer.pool == "deep"
 
 
 def launches() -> Iterator[tuple[str, Scenario]]:
-    """Yield, per mint, scenarios of its real trades after generated curves of several lengths."""
+    """Yield each mint with its real trades, after generated trades on curves of several lengths."""
     for launch in read_launches():
         for curve_s in CURVES_S:
             yield launch["mint"], real_launch(launch, curve_s)
 
 
 def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict[str, Any]]:
-    """Return the launches in the data market_2026; empty if the data is missing."""
+    """Return the launches in the data market_2026; an empty list if the data is missing."""
     if not path.exists():
         return []
     with gzip.open(path, "rt") as lines:
@@ -137,7 +137,7 @@ def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
 
 
 def stranger_in_first_minutes(seed: int) -> Scenario:
-    """Return pools with about 150 SOL of volume, and one trade of 2.5 SOL at 5 times the price."""
+    """Return trades of about 150 SOL in two pools, and one of 2.5 SOL at 5 times the price."""
     random = Random(seed)
     pools = [Pool("one", 30_000, 30_000), Pool("two", 30_000, 30_000)]
     honest = list(crowd(random, pools, end=7_200, every_s=4.0))
@@ -196,7 +196,7 @@ def for_a_second(seed: int) -> Scenario:
 
 
 def for_a_second_in_many(seed: int) -> Scenario:
-    """Return trades at +50 % by a million dollars that go twice through ten pools in a second."""
+    """Return trades at +50 %: a million dollars go through ten pools twice in one second."""
     honest, _ = _honest(seed, 1_800)
     own = [
         _own(900.0 + n / 20, 1.5, 1_000.0, 1e6, pool=f"own-{n % 10}", signer=f"own-{n}")
@@ -206,9 +206,9 @@ def for_a_second_in_many(seed: int) -> Scenario:
 
 
 def over_a_window(seed: int) -> Scenario:
-    """Return a trade in a pool that has a million dollars for a second, after ten for ten minutes.
+    """Return trades in a pool that has ten dollars for 11 minutes, and then a million for a second.
 
-    A half minute by which the rule measures depth ends in that second.
+    In that second, one of the half minutes ends by which the rule measures depth.
     """
     honest, price = _honest(seed, 1_800)
     end = 1_240 - (START + 1_240) % 30 + 30
@@ -221,9 +221,9 @@ def over_a_window(seed: int) -> Scenario:
 
 
 def out_of_range(seed: int) -> Scenario:
-    """Return a pool of 1.5 times the depth whose liquidity is all out of range.
+    """Return trades in a pool of 1.5 times the honest depth, whose liquidity is all out of range.
 
-    Fifty dollars move its price by a half.
+    Each trade of fifty dollars raises its price by a half, up to five times the honest price.
     """
     honest, _ = _honest(seed, 1_800)
     own = [
@@ -296,12 +296,12 @@ def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade]
 
 
 def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trade], int]:
-    """Return an attack on a token with depth in *pools* pools, by money shown in eight more.
+    """Return an attack on a token with *pools* pools, by money that is shown in eight more.
 
     The same *usd* dollars are in a pool for ten minutes, and for a moment in each of seven other
     pools.
 
-    quiet_s   without an honest trade before the attack, and during it
+    quiet_s   the seconds without an honest trade before the attack and during it
     """
     start = 1_200 + quiet_s
     for_s = 120
@@ -334,9 +334,9 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
     traded: int = 1,
     every_s: float = 2.0,
 ) -> tuple[list[Trade], int]:
-    """Return an attack by *usd* dollars that are shown in *own* pools, most of them without trades.
+    """Return an attack by *usd* dollars that are shown in *own* pools, most with few trades.
 
-    The *pools* honest pools have 100,000 USD.  The pools of the attacker are ten minutes old.
+    The *pools* honest pools have 100,000 USD together.  The attacker's pools are 700 s old.
 
     traded    the number of the attacker's pools with a trade every second; the others have one
               every 20 s
@@ -362,7 +362,7 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
 def by_turns(
     usd: float, *, quiet_s: int = 35, pools: int = 7, every_s: float = 1.0
 ) -> tuple[list[Trade], int]:
-    """Return an attack by *usd* dollars that are moved from one of many pools to the next.
+    """Return an attack by *usd* dollars that are moved in turn through *pools* pools.
 
     quiet_s   the seconds without an honest trade before the attack and during it
     every_s   the seconds after which the money is moved to the next pool
@@ -395,7 +395,7 @@ def _own(  # noqa: PLR0913 - what a swap says
 def _honest(
     seed: int, end: int, *, every_s: float = 2.0
 ) -> tuple[list[Trade], Callable[[float], float]]:
-    """Return the trades of a pool with 100,000 USD of depth, and a function for its price."""
+    """Return trades in a pool with 100,000 USD of depth, and a function from second to price."""
     pool = Pool("honest", 100_000, 100_000)
     trades = list(crowd(Random(seed), [pool], end=end, every_s=every_s))
 
@@ -413,7 +413,7 @@ def _later(seed: int, begin: int) -> list[Trade]:
 
 
 def _rush(random: Random, pool: Pool, begin: float, moves: float, in_s: float) -> list[Trade]:
-    """Return trades, two a second, that multiply the price of *pool* by *moves* within *in_s*."""
+    """Return trades, two a second, that multiply the price of *pool* by *moves* in *in_s* s."""
     count = int(2 * in_s)
     return [
         swap_in(

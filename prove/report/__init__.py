@@ -1,1 +1,1 @@
-"""The report: one page with every benchmark beside its peers, and every recipe with its result."""
+"""The report: one page with every benchmark and its peers, and every recipe with its result."""

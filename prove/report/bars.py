@@ -11,7 +11,7 @@ WORSE: Final = "#b4532a"
 
 
 def bars(ratios: Sequence[tuple[str, float]]) -> str:
-    """Return a bar for each (label, ratio), from 1 to the right if mintscope is better."""
+    """Return a bar for each (label, ratio); it goes from 1 to the right if mintscope is better."""
     shown = [(label, ratio) for label, ratio in ratios if ratio > 0]
     if not shown:
         return ""

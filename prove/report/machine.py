@@ -1,4 +1,4 @@
-"""The machine of the figures: hardware, versions and commit, without names and paths."""
+"""The machine of the figures: hardware, versions and commit, but no host name and no paths."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ PACKAGES: Final = (
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield (property, value)."""
+    """Yield each (property, value) of the machine."""
     yield "commit", _commit()
     yield "Python", platform.python_version()
     yield "interpreter", interpreter()

@@ -31,7 +31,7 @@ def advisories(places: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
 
 
 def names(advisory: Mapping[str, Any], package: Locked) -> bool:
-    """Return whether *advisory* names the version of *package* and has not been withdrawn."""
+    """Return whether *advisory* affects the version of *package*, and has not been withdrawn."""
     if advisory.get("withdrawn"):
         return False
     return any(_affects(each, package) for each in advisory.get("affected", []))
@@ -54,7 +54,7 @@ def _affects(affected: Mapping[str, Any], package: Locked) -> bool:
 
 
 def _is_within(events: Sequence[Mapping[str, str]], version: Version) -> bool:
-    """Return whether *version* is one that introduced the fault or later, and before its fix."""
+    """Return whether *version* has the fault that *events* introduce and fix."""
     is_affected = False
     for event in sorted(events, key=_at):
         at = _at(event)

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from prove.supply.locked import ROOT
 
 FOLDER: Final = ROOT / "deploy"
-OURS: Final = "mintscope:"  # an image that this repository builds
-# The first image of the Containerfile is the default value of an ARG before it.
+OURS: Final = "mintscope:"  # the image that this repository builds
+# The Containerfile names its first image in the default value of an ARG.
 _NAMED: Final = re.compile(r"^(?:FROM\s+|ARG \w+=|\s+image:\s+)([^\s#$]+)", re.MULTILINE)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 

@@ -1,6 +1,6 @@
 """`make release`: writes the files of a release to build/release/VERSION, built twice and compared.
 
-It builds exports of the commit HEAD, so that the release has no files outside the repository. The
+It builds exports of the commit HEAD, so that the release has only files of the repository. The
 time of the commit is SOURCE_DATE_EPOCH. The two builds differ in folder, umask, time zone and the
 seed of hashes; their files must have the same bytes.
 """
@@ -27,7 +27,7 @@ from prove.supply.locked import ROOT
 from prove.supply.sbom import bill
 
 TARGET: Final = ROOT / "build" / "release"
-# Files that `make` generates: they are in no commit, but in the wheel and the sdist.
+# Files that `make` generates: no commit has them, but the wheel and the sdist do.
 GENERATED: Final = (
     "src/mintscope/site/static/lightweight-charts.js",
     "src/mintscope/api/discovery/javascript/*",
@@ -144,7 +144,7 @@ def export(source: Source, tree: Path) -> None:
 
 
 def copy_generated(tree: Path) -> list[Path]:
-    """Copy the generated code of this checkout into *tree*; return the paths of its files there.
+    """Copy the generated code of this checkout into *tree*; return the paths of the copies.
 
     Raises FileNotFoundError if `make` has not generated it yet.
     """

@@ -18,7 +18,7 @@ def is_sent(path: Path) -> bool:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Return whether *pattern* matches *name*: `*` within a part, `**/` for any leading parts."""
+    """Return whether *pattern* matches *name*: `*` within one part, `**/` for any leading parts."""
     if pattern.startswith("**/"):
         parts = name.split("/")
         return any(fits("/".join(parts[at:]), pattern[3:]) for at in range(len(parts)))

@@ -1,4 +1,4 @@
-"""The files of deploy/, parsed as the programs that use them parse them."""
+"""Reads the files of deploy/ in the way in which the programs that use them read them."""
 
 import re
 import shlex
@@ -32,7 +32,7 @@ OTHERS_METRICS: Final = {
 
 
 def own_example(file: Path) -> Path:
-    """Write the example with secrets filled in, as an operator would do; return *file*."""
+    """Write the example with secrets in place of its placeholders to *file*; return *file*."""
     own = sha256(b"an operator").hexdigest()
     text = EXAMPLE.read_text().replace("0" * 64, own)
     file.touch(mode=0o600)
@@ -41,7 +41,7 @@ def own_example(file: Path) -> Path:
 
 
 class _OnceLoader(yaml.SafeLoader):
-    """Refuses a duplicate key, of which YAML would silently use the last."""
+    """A loader that refuses a duplicate key; YAML would silently use the last value."""
 
 
 def _mapping(loader: _OnceLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -62,13 +62,13 @@ def read_yaml(path: Path) -> Any:
 
 
 def compose() -> dict[str, Any]:
-    """Return compose.yaml."""
+    """Return the content of compose.yaml."""
     read: dict[str, Any] = read_yaml(DEPLOY / "compose.yaml")
     return read
 
 
 def rule_of(alert: str) -> dict[str, Any]:
-    """Return the shipped rule of *alert*."""
+    """Return the rule of *alert* in deploy/prometheus/alerts.yaml."""
     read = read_yaml(DEPLOY / "prometheus" / "alerts.yaml")
     rules = [rule for group in read["groups"] for rule in group["rules"]]
     (rule,) = [each for each in rules if each["alert"] == alert]

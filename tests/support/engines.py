@@ -49,8 +49,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Distribute the variants of a specification test over the engines in `make test`.
 
-    A test with the mark `engine` runs on that engine.  `make storm` runs all variants on all
-    engines, and so does a run of named files or tests (`-k`).
+    A test with the mark `engine` runs on the engine that the mark names.  `make storm` runs all
+    variants on all engines, and so does a run of named files or tests (`-k`).
     """
     beyond = beyond_their_turn([item for item in items if item.path.parent.name == "spec"])
     beyond |= on_another_engine(items)
@@ -98,7 +98,7 @@ def on_another_engine(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 @pytest.fixture(autouse=True)
 def engine_of_stores(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Open the stores of the test on this engine."""
+    """Open the stores of the test on the engine in its parameter, or on the first engine."""
     with chosen(getattr(request, "param", ENGINES[0])):
         yield
 
@@ -113,7 +113,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def engine_counts(nodeids: Sequence[str]) -> Counter[str]:
-    """Return the number of tests that name each engine in their parameters."""
+    """Return the number of *nodeids* for each engine that their parameters name."""
     found: Counter[str] = Counter()
     for nodeid in nodeids:
         parameters = IN_BRACKETS.search(nodeid)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final
 
-# Files of tests that mostly wait for processes, a browser or time, with their duration in seconds
+# Test files that mostly wait for processes, a browser or time, with their duration in seconds
 # on two cores while other tests run.
 LONG_S: Final = {
     "history/test_mended_gap.py": 80,
@@ -61,18 +61,18 @@ LONG_S: Final = {
     "contract/test_fees_at_risk.py": 10,
 }
 WAITING_FOLDERS: Final = {"e2e", "browser"}
-SHORT_S: Final = 5  # the assumed duration of each other file in these folders
-# The last waiting file starts at this part of the run: after it, enough files are left to keep all
-# workers busy.
+SHORT_S: Final = 5  # the assumed duration of each other file in WAITING_FOLDERS
+# The last waiting file starts at this part of the run: later, the other files keep all workers
+# busy.
 WITHIN: Final = 0.85
 
 
 def due(tests: Mapping[str, int]) -> dict[str, float]:
     """Return the position of each file in a run, from 0 to 1.
 
-    Files that wait are spread over the run, longest first; the distance between two is the duration
-    of the first.  If they ran at the same time, a processor would be idle, and files that compute
-    would compete for it later.
+    Files that wait are spread over the run, longest first; the distance to the next file is in
+    proportion to the duration.  If all ran at the same time, a processor would be idle, and files
+    that compute would compete for it later.
 
     tests   the number of tests of each file, by its path within the folder of tests
     """
@@ -86,7 +86,7 @@ def _waits(name: str) -> bool:
 
 
 def _spread(sizes: Mapping[str, int], within: float) -> dict[str, float]:
-    """Return the position of each file, if all together they fill the run up to *within*."""
+    """Return the position of each file, so that all files together fill the run up to *within*."""
     before = accumulate(sizes.values(), initial=0)
     return {
         name: within * at / sum(sizes.values()) for name, at in zip(sizes, before, strict=False)

@@ -146,7 +146,7 @@ def _binary(op: str, left: Vector | float, right: Vector | float) -> Vector | fl
 
 
 def _each(op: str, pairs: Mapping[Labels, tuple[float, float]], *, kept: int) -> Vector:
-    """Return *op* of *pairs*; a comparison returns one side of the pairs for which it is true."""
+    """Return *op* of each pair; a comparison returns side *kept* of pairs for which it is true."""
     if op in ARITHMETIC:
         return {labels: ARITHMETIC[op](*pair) for labels, pair in pairs.items()}
     return {labels: pair[kept] for labels, pair in pairs.items() if COMPARISONS[op](*pair)}

@@ -126,7 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip slow files, which are not even imported."""
+    """Skip slow files without importing them."""
     if not config.getoption("quick") or not collection_path.is_relative_to(TESTS):
         return None
     path = collection_path.relative_to(TESTS).as_posix()

@@ -37,10 +37,10 @@ schemathesis.openapi.format(
 
 @schemathesis.hook
 def before_call(_context: Any, case: schemathesis.Case[Any], _kwargs: dict[str, Any]) -> None:
-    """In valid requests, remove or replace values that a description cannot generate.
+    """In valid requests, remove or replace values that cannot be generated from a description.
 
-    A cursor comes from an answer, a payment from a wallet, and `from` is not after `to`.  For the
-    tool, \\p{C} has fewer characters than for the service, so texts are filtered.
+    A cursor comes from an answer, a payment from a wallet, and `from` must not be after `to`.  For
+    Schemathesis, \\p{C} has fewer characters than for the service, so texts are filtered.
     """
     if case.meta is not None and case.meta.generation.mode.is_positive:
         for sent in (case.query, case.headers):

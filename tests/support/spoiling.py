@@ -34,7 +34,7 @@ PIECES: Final = (b"", b"\0", b"\xff", b"[", b"{", b'"', b"[" * 2_000, b"1e400", 
 
 
 def spoil(answer: bytes, seed: int) -> bytes:
-    """Return *answer*, a JSON object, with changes in a few places that *seed* selects."""
+    """Return *answer*, a JSON object, changed in a few places that *seed* selects."""
     random = Random(seed)
     if random.random() < 0.3:
         for _ in range(random.randint(1, 4)):

@@ -1,4 +1,4 @@
-"""All SQL statements for both engines, whether or not a test runs them."""
+"""Finds all SQL statements for both engines, even those that no test runs."""
 
 import ast
 import importlib
@@ -28,7 +28,7 @@ def modules() -> list[ModuleType]:
 
 
 def statements_of(module: ModuleType) -> Iterator[str | Batch]:
-    """Yield the constants of *module*, and strings in its functions, that are whole statements."""
+    """Yield all constants of *module* and strings in its functions that are whole statements."""
     for value in vars(module).values():
         if isinstance(value, Batch) or (isinstance(value, str) and is_statement(value)):
             yield value
@@ -61,7 +61,7 @@ def all_statements() -> list[str | Batch]:
 
 
 def text_of(statement: str | Batch) -> str:
-    """Return *statement* as a text, with placeholders for a few values."""
+    """Return *statement* as a text; lists of placeholders have a few values."""
     text = inserting(statement) if isinstance(statement, Batch) else statement
     return text.format(marks=marks([1, 2])) if "{marks}" in text else text
 

@@ -3,8 +3,8 @@
 `python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
 scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
 moves to PostgreSQL. The rows are stored in tests/stores/data/main, with the names of the migrations
-that had run: a migration on main never changes, so the current scripts of these migrations are the
-same. Migrations up to 24 November 2026 are joined in one script.
+that had run: a migration on main never changes, so the current scripts of these migrations are
+those that ran. Migrations up to 24 November 2026 are joined in one script.
 """
 
 import gzip
@@ -52,9 +52,7 @@ class Kept(NamedTuple):
 def kept() -> list[Kept]:
     """Return the stored data of all commits, oldest first.
 
-    Raises FileNotFoundError if there is none.
-
-    Without this error, tests over an empty folder would pass without testing anything.
+    Raises FileNotFoundError if there is none: otherwise, tests would pass without testing anything.
     """
     paths = sorted(DATA.glob("*.json.gz"))
     if not paths:
@@ -66,7 +64,7 @@ def kept() -> list[Kept]:
 
 
 def sqlite_folder(of: Kept, folder: Path) -> Path:
-    """Write the data_dir of the commit; return *folder*."""
+    """Write the data_dir of the commit to *folder*; return *folder*."""
     folder.mkdir(mode=0o700, parents=True)
     for kind, name in FILES.items():
         with closing(apsw.Connection(str(folder / name))) as db:
@@ -78,7 +76,7 @@ def sqlite_folder(of: Kept, folder: Path) -> Path:
 
 
 def fill_postgres(of: Kept, dsn: str) -> None:
-    """Create the tables and rows of the commit in the empty database of *dsn*."""
+    """Create the tables and rows of the commit in the empty database at *dsn*."""
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute(migrating.CREATE.encode())
         for kind, ran in of.facts["postgres"]["migrations"].items():
@@ -225,7 +223,7 @@ def _dump(path: Path) -> str:
 
 
 def _lines(db: apsw.Connection) -> Iterator[str]:
-    """Yield the statements that create the content of the file: tables, rows, indexes, triggers."""
+    """Yield statements that create the content of the file: tables, rows, indexes, triggers."""
     order = "CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, rowid"
     entries = db.execute(
         "SELECT type, name, sql FROM sqlite_schema"
@@ -243,7 +241,7 @@ def _lines(db: apsw.Connection) -> Iterator[str]:
 
 
 def _url(dsn: str) -> str:
-    """Return the URL of the database, as an operator writes it."""
+    """Return the URL of the database, in the form that operators write."""
     info = psycopg.conninfo.conninfo_to_dict(dsn)
     return f"postgresql://postgres@127.0.0.1:{info['port']}/{info['dbname']}"
 

@@ -1,4 +1,4 @@
-"""An event loop that skips waits, so that waits of seconds take milliseconds."""
+"""An event loop that skips waits: a wait of seconds takes milliseconds."""
 
 import asyncio
 import selectors
@@ -29,7 +29,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that does not wait."""
+    """An event loop that moves its clock instead of waiting."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -42,13 +42,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The clock of the running loop; the loop began at *start_s*, Unix seconds."""
+    """The clock of the running loop, which began at *start_s*, in Unix seconds."""
 
     def __init__(self, start_s: int = START_S) -> None:
         self._start_s = start_s
 
     def now(self) -> UnixMs:
-        """Return the time in Unix milliseconds."""
+        """Return the current time of the loop in Unix milliseconds."""
         return UnixMs(int((self._start_s + self.monotonic_s()) * 1_000))
 
     def monotonic_s(self) -> float:
@@ -57,6 +57,6 @@ class LoopClock:
 
 
 def run_virtually(main: Coroutine[Any, Any, T]) -> T:
-    """Return the result of *main*, whose waits take no time."""
+    """Run *main*, whose waits take no real time; return its result."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""Wheels built from installed packages, so that tests install the locked versions offline."""
+"""Wheels built from installed packages, so that tests can install the locked versions offline."""
 
 import csv
 import io

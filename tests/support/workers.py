@@ -47,10 +47,10 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def _compile(files: Sequence[Path]) -> None:
-    """Import *files* in order, up to a file that another process has already compiled."""
+    """Import *files* in order, up to the first file that another process has already compiled."""
     for path in takewhile(lambda each: not _is_compiled(each), files):
         sys.path.insert(0, str(path.parent))
-        # The collection of tests reports the error
+        # The collection of tests will report the error
         with suppress(Exception, pytest.skip.Exception):
             import_module(path.stem)
 
@@ -124,7 +124,7 @@ class _Run:
             self._end_all()
 
     def _end_all(self) -> None:
-        """End the remaining workers; they close their fixtures if they can."""
+        """End the remaining workers; they first close their fixtures if they can."""
         for connection, worker in self._workers.items():
             connection.close()
             if worker.process.is_alive() and worker.process.pid is not None:
@@ -147,7 +147,7 @@ class _Run:
             if reports is None:
                 number = self._next if self._next < len(self._files) else None
                 worker.connection.send(number)
-        # The worker has ended; if it ended within a message, this is an OSError
+        # The worker has ended; this is an OSError if it ended in the middle of a message
         except (EOFError, OSError):
             self._bury(worker)
             return
@@ -167,7 +167,7 @@ class _Run:
     def _bury(self, worker: _Worker) -> None:
         """Report the unfinished tests of the ended *worker* as failed, and start another worker.
 
-        If it failed after its last test, a fixture of the session has failed.
+        If the worker failed after its last test, a fixture of the session has failed.
         """
         del self._workers[worker.connection]
         worker.process.join()
@@ -193,7 +193,7 @@ class _Run:
 
 
 class _Terminal:
-    """The output of pytest-timeout when a test times out: it is shown with the test."""
+    """The output of pytest-timeout when a test times out; pytest shows it with the test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._tw = create_terminal_writer(config, sys.stderr)
@@ -208,7 +208,7 @@ class _Reporting:
         self._reports: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Store *report*, of one phase of a test, in a form that can be sent."""
+        """Store *report*, on one phase of a test, in a form that can be sent."""
         to_data = self._config.hook.pytest_report_to_serializable
         self._reports.append(to_data(config=self._config, report=report))
 
@@ -221,10 +221,10 @@ class _Reporting:
 def _work(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
-    """Run the tests of the files that the collecting process assigns, until it assigns no more."""
+    """Run the tests of the files that the collecting process assigns, until there are no more."""
     # Before Python 3.13, processes forked by multiprocessing run no exit handlers.
     atexit._clear()  # noqa: SLF001
-    # A shell that starts a command with `&` makes the command ignore the signal.
+    # A shell that starts a command with `&` makes the command ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
@@ -236,8 +236,8 @@ def _work(
 def _run(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
-    # Connections of other workers, which would otherwise stay open after the collecting process
-    # ends
+    # Close the connections of other workers, which would otherwise stay open after the collecting
+    # process ends
     for each in not_ours:
         each.close()
     config = session.config
@@ -250,7 +250,7 @@ def _run(
         if config.pluginmanager.hasplugin(name):
             config.pluginmanager.unregister(name=name)
     capturing.resume_global_capture()
-    # The same stream objects, to which modules refer, get new files.
+    # Modules refer to these stream objects, so the same objects get new files.
     if config.option.capture == "fd":
         for stream in (sys.stdout, sys.stderr):
             with tempfile.TemporaryFile() as own:

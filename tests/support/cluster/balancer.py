@@ -1,4 +1,4 @@
-"""A small load balancer for TCP connections, which forwards them only to ready services."""
+"""A small load balancer that forwards TCP connections only to ready services."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -28,14 +28,14 @@ GENESIS: Final = Genesis(0)
 INGESTS: Final = ("ingest-1", "ingest-2")
 APIS: Final = ("api-1", "api-2", "api-3")
 SOURCE: Final = Path(mintscope.__file__).parents[1]
-# Columns that a later version might add: the previous version still works if they exist.
+# Migrations of a version after this one, for tests: this version still works with their columns.
 NEXT: Final = {
     "money": "-- least: 1\nALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
     "market": "-- least: 1\nALTER TABLE header ADD COLUMN leader text;",
 }
 MINTS: Final = 6
 TRADED: Final = [each.token.mint for each in World(seed=0, mints=MINTS).listed]
-# The tracked mints, as the service chooses them: WSOL, the payment token, the configured mints.
+# The mints that the service tracks: WSOL, the payment token, the configured mints.
 FIRST_MINTS: Final = [*dict.fromkeys(map(Mint, (WSOL, str(GENESIS.mint), *TRADED)))]
 READY_S: Final = 90.0
 END_S: Final = 20.0
@@ -44,7 +44,7 @@ PAUSE_S: Final = 0.05
 
 @dataclass
 class Process:
-    """A `mintscope` process that is started again after it has ended, as by a supervisor."""
+    """A `mintscope` process; a test restarts it after its end, as a supervisor would."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -64,20 +64,20 @@ class Process:
         self.running.send_signal(number)
 
     def restart(self, code: Path) -> None:
-        """Stop the process cleanly, and start the version in *code* in its place."""
+        """Stop the process cleanly, and start the version in the folder *code* in its place."""
         self.environment = {**self.environment, "PYTHONPATH": str(code)}
         self.running.terminate()
         self.running.wait(END_S)
         self.start()
 
     def events(self, since: int = 0) -> Iterator[dict[str, object]]:
-        """Yield the JSON lines of the log of the process after the first *since* bytes."""
+        """Yield the JSON lines of the process's log, from byte *since* on."""
         for line in self.log.read_bytes()[since:].decode(errors="replace").splitlines():
             if line.startswith("{") and line.endswith("}"):
                 yield json.loads(line)
 
     def events_since_start(self) -> Iterator[dict[str, object]]:
-        """Yield the JSON lines of the log since the process was last started."""
+        """Yield the JSON lines of the log since the newest start of the process."""
         return self.events(self.began_at)
 
     def end(self) -> None:
@@ -99,7 +99,7 @@ class Cluster:
     code: Path = SOURCE
 
     def leader(self) -> str:
-        """Return the ingest process that writes: it took over last."""
+        """Return the name of the ingest process that writes: it has the highest epoch."""
         epochs = {
             name: max(
                 (
@@ -114,7 +114,7 @@ class Cluster:
         return max(epochs, key=lambda name: epochs[name])
 
     def standby(self) -> str:
-        """Return the ingest process that is not the leader."""
+        """Return the name of the ingest process that is not the leader."""
         return next(name for name in INGESTS if name != self.leader())
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -165,7 +165,7 @@ class Cluster:
         return ran.stdout
 
     def use_next_version(self) -> None:
-        """Make processes that start later run a version with additional migrations."""
+        """Copy this version, and add migrations; processes that start later run the copy."""
         self.code = self.folder / "next"
         shutil.copytree(SOURCE / "mintscope", self.code / "mintscope")
         migrations = self.code / "mintscope/kit/sql/migrations/postgres"
@@ -182,7 +182,7 @@ class Cluster:
 
 @contextmanager
 def cluster_in(folder: Path) -> Iterator[Cluster]:
-    """Run a cluster with all its data in *folder*; all its processes end with the block."""
+    """Run a cluster with all its data in *folder*; stop all its processes when the block ends."""
     with ExitStack() as stack:
         postgres = PostgresServer(durable=True)
         stack.callback(postgres.remove)
@@ -228,6 +228,6 @@ def wait_for(url: str) -> None:
 
 
 def stop_server(server: PostgresServer, how: signal.Signals) -> None:
-    """Send *how* (stop or continue) to all processes of a PostgreSQL server."""
+    """Send the signal *how* (stop or continue) to all processes of a PostgreSQL server."""
     for pid in server.pids():
         os.kill(pid, how)

@@ -1,4 +1,4 @@
-"""A check of the e-mails of a cluster: each is sent exactly once."""
+"""Checks that a cluster sends each e-mail exactly once."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.1
 
 
 async def expect_emails(dsn: str, room: MailRoom, count: int) -> str:
-    """Write *count* e-mails at once, and wait until all have been sent; return the duration."""
+    """Write *count* e-mails at once, and check that each is sent once; return a line of figures."""
     at = SystemClock().now()
 
     def write(rows: AccountRows) -> None:

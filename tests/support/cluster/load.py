@@ -19,7 +19,7 @@ REPORT: Final = f"/v1/token/{WSOL}"
 PAUSE_S: Final = 0.02
 BUY_EVERY_S: Final = 0.4
 TIMEOUT_S: Final = 30.0
-WATCH_S: Final = 1.0  # seconds; a request to a frozen process must end before the measurement does
+WATCH_S: Final = 1.0  # seconds; requests to a frozen process must fail before the measurement ends
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Client:
                 )
             except httpx.ConnectError as error:
                 self.heard.lost.append((start_s, f"spend: {error!r}"))
-            # The service may have sent the report and charged it
+            # The service may have charged the credit
             except httpx.TransportError as error:
                 self.heard.lost.append((start_s, f"spend: {error!r}"))
                 spent.unanswered += 1
@@ -127,7 +127,7 @@ class Client:
 
 
 def from_anywhere() -> dict[str, str]:
-    """Return a forwarding header with one of many addresses."""
+    """Return an X-Forwarded-For header with a random address."""
     return {"x-forwarded-for": f"10.{random.randrange(256)}.{random.randrange(256)}.7"}
 
 

@@ -1,4 +1,4 @@
-"""Facts of a mint, returned without a node."""
+"""Facts of a mint from memory, without a node."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Holders of a mint, returned without a node."""
+"""Holders of a mint from memory, without a node."""
 
 from collections.abc import Sequence
 

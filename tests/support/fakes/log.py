@@ -1,4 +1,4 @@
-"""The swap log in memory, obeying `market.log`: reads return the appended events."""
+"""The swap log in memory, as `market.log` requires: reads return the appended events."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
@@ -60,8 +60,8 @@ class Kept:
     ) -> LoadedMint:
         """Return *mint* at *seq*, with the first *folded* of its *swaps* folded.
 
-        Folded swaps are kept for 15 minutes before the newest folded swap; swaps that are not
-        folded can still be retracted.
+        The tail has the folded swaps of the 15 minutes before the newest of them, and all swaps
+        that are not folded, because they can still be retracted.
         """
         final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
@@ -86,7 +86,7 @@ class Kept:
 
 
 def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes | None:
-    """Return the frames after *swaps*, which are applied in order."""
+    """Return the packed frames after *swaps* in order; None if *timeframes* is empty."""
     if not timeframes:
         return None
     frames = Frames()
@@ -107,7 +107,7 @@ class FakeLog:
     trimmed     the seq up to which events can no longer be read
     failing     an error that every read of the tip raises
     asking      a function that every read of the tip awaits
-    meanwhile   a function that every load awaits after it has taken its snapshot
+    meanwhile   a function that every load awaits after it has taken its snapshot of the log
     """
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class FakeLog:
         return list(alive.values())
 
     def swaps_at(self, seq: int, mint: Mint) -> list[Timed]:
-        """Return the swaps of *mint* since it was last tracked that are not retracted at *seq*."""
+        """Return the swaps of *mint* not retracted at *seq*, since its tracking last began."""
         return [(header.time, swap) for header, swap in self._found(seq, mint)]
 
     def tip_at(self, seq: int) -> LogTip:
@@ -238,17 +238,17 @@ class FakeLog:
         return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 
     def final_at(self, seq: int) -> Slot | None:
-        """Return the newest final slot."""
+        """Return the newest final slot at *seq*; None if there is none."""
         final = [event.slot for event in self._until(seq) if isinstance(event, SlotFinalized)]
         return max(final, default=None)
 
     def folded_at(self, seq: int, mint: Mint) -> int:
-        """Return the number of swaps of *mint* in final slots since it was last tracked."""
+        """Return the number of swaps of *mint* in final slots since its tracking last began."""
         final = self.final_at(seq) or -1
         return sum(header.slot <= final for header, _ in self._found(seq, mint))
 
     def _found(self, seq: int, mint: Mint) -> list[tuple[SlotHeader, PricedSwap]]:
-        """Return the swaps of *mint* since it was last tracked, with their slots."""
+        """Return the swaps of *mint* since its tracking last began, with their slots."""
         tracked = (event.seq for event in self._until(seq) if event_tracks(event, mint))
         since = max(tracked, default=0)
         return [

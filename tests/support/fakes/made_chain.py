@@ -103,7 +103,7 @@ def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
 
 
 def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
-    """Decode the transactions of a block that `block` has made."""
+    """Decode the transactions of a block made by `block`."""
     found = [swap_in(transaction) for transaction in transactions]
     migrations = [one for one in found if one.succeeds is not None]
     return Decoded([one for one in found if one.succeeds is None], [], [], migrations)
@@ -157,7 +157,7 @@ def random_swaps(
 def random_chain(
     seed: int, length: int, *, spread_s: int = 40, pools: Sequence[str] = ("made",)
 ) -> list[Block]:
-    """Return *length* blocks, with skipped slots, and some block times that are null or go back."""
+    """Return *length* blocks; some slots are skipped, some block times are null or decrease."""
     random = Random(seed)
     blocks: list[Block] = []
     slot, time = 100, START
@@ -185,7 +185,7 @@ class ListSource:
     asked: list[Tip | None] = field(default_factory=list)
 
     async def genesis_hash(self) -> str | None:
-        """Return None, because it is not a real chain."""
+        """Return None, because this chain is not real."""
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:

@@ -51,7 +51,7 @@ class SentEmails:
 class MailRoom:
     """The commands that the server has received, and its answers.
 
-    rcpt, data   the answers to these commands in place of 250
+    rcpt, data   the answers to these commands; an answer that is not 250 refuses the command
     accepted     a function that is called with each message before the server answers
     """
 
@@ -76,7 +76,7 @@ class MailRoom:
         return found
 
     def server(self, security: Security = "none", **changes: Any) -> MailServer:
-        """Return the settings of a client of this server."""
+        """Return the settings that a client of this server needs."""
         known: dict[str, Any] = {
             "host": "127.0.0.1",
             "port": self.port,
@@ -100,7 +100,7 @@ class MailRoom:
 
 @dataclass
 class Hooks:
-    """The methods that the server calls, and no others: the server inspects all at each call."""
+    """The methods that the server calls, and no others: it inspects all for each connection."""
 
     room: MailRoom
 
@@ -124,7 +124,7 @@ class Hooks:
 
 
 class Served(SMTP):
-    """A connection to the server, which the server can abort."""
+    """A connection to the server that can be aborted."""
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -50,11 +50,11 @@ class FakeNode:
     samples       whether the node supports getRecentPerformanceSamples
     timed         whether blocks have times
     names_head    whether the node supports getLatestBlockhash
-    alpenglow     whether its cluster has migrated; None: the node does not support the method
+    alpenglow     whether its cluster uses Alpenglow; None: the node does not support the method
     levels        the commitments that the node supports
     faults        functions that change answers: the n-th one changes the answer to the n-th
-                  request; None, or after the last: a correct answer
-    on_request    a function that is called before each answer, where a test can move the clock
+                  request; the answer is correct if it is None or missing
+    on_request    a function that is called before each answer, for example to move the clock
     """
 
     clock: ManualClock
@@ -78,7 +78,7 @@ class FakeNode:
     levels: frozenset[str] = frozenset({"confirmed", "finalized"})
 
     def grow(self, count: int = 1, skip: int = 0) -> None:
-        """Add *count* blocks, with *skip* empty slots before each."""
+        """Add *count* blocks, with *skip* skipped slots before each."""
         for _ in range(count):
             self.made += 1
             if not self.blocks:
@@ -91,7 +91,7 @@ class FakeNode:
             )
 
     def fork(self, depth: int, count: int, skip: int = 0) -> None:
-        """Remove the newest *depth* blocks that are not final, and add *count* others."""
+        """Remove the newest *depth* blocks, except final blocks, and add *count* others."""
         keep = max(len(self.blocks) - depth, self.final_count)
         del self.blocks[keep:]
         self.grow(count, skip)
@@ -217,7 +217,7 @@ def failing(error: type[httpx.TransportError]) -> Fault:
 
 
 def lie(number: int) -> Fault:
-    """Report an existing block as missing; other methods answer correctly."""
+    """Return a fault: getBlock fails with the code *number*; other methods answer correctly."""
 
     def spoil(_node: FakeNode, method: str, _params: list[Any]) -> httpx.Response | None:
         return reply(error={"code": number, "message": "lie"}) if method == "getBlock" else None
@@ -226,7 +226,7 @@ def lie(number: int) -> Fault:
 
 
 def behind(blocks: int) -> Fault:
-    """Answer like a node of the same cluster that is *blocks* blocks behind."""
+    """Return a fault: answer like a node of the same cluster that is *blocks* blocks behind."""
 
     def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response:
         keep = max(len(node.blocks) - blocks, 1)

@@ -1,4 +1,4 @@
-"""A PaymentStore in memory: the least code with the required behaviour.
+"""A PaymentStore in memory, with the least code that has the required behaviour.
 
 It passes tests/contract/test_payment_store.py, like all stores.
 """
@@ -44,7 +44,7 @@ class Row:
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
     balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
-    # The new token and the time, by old token
+    # By rotated token: the new token, and the time of the rotation
     successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)
     fund_lamports: int | None = None
     is_closed: bool = False

@@ -9,7 +9,7 @@ Body = Callable[[], Iterable[bytes]]
 
 @asynccontextmanager
 async def raw_server(written: bytes | Body, *, says_first: bool = False) -> AsyncIterator[str]:
-    """Serve *written*, bytes or a function that yields pieces, and close; yield the address.
+    """Send *written*, bytes or a function that yields pieces, to each client; yield the address.
 
     says_first    whether the server sends before the client does, as a mail server does
     """

@@ -9,7 +9,7 @@ REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd"
 
 
 class FakeReports:
-    """Reports: wrapped SOL has one, USDC has too little history, USDT is not tracked.
+    """Reports: wrapped SOL has a report, USDC has too little history, USDT is not tracked.
 
     others          mints that have the same report
     price_age_ms    the age of the price of a mint; 0 for mints without an entry

@@ -28,7 +28,7 @@ from support.scenes.standings import packed_pool
 
 
 class FakeSeries:
-    """Reads *log*; all final swaps are folded."""
+    """A SeriesReader of *log*; all final swaps are folded."""
 
     def __init__(self, log: FakeLog) -> None:
         self._log = log
@@ -77,7 +77,7 @@ class FakeSeries:
         )
 
     def _crowds(self, swaps: Iterable[tuple[UnixS, PricedSwap]]) -> KeptCrowds:
-        """Return the stored traders of *swaps*, folded as one batch."""
+        """Return the traders that are stored after all *swaps* were folded at once."""
         book = CrowdBook()
         for time, swap in swaps:
             book.apply(time, [swap])
@@ -119,7 +119,7 @@ class FakeSeries:
         return KeptSwaps(tip=tip, swaps=shown, has_older=has_older, is_whole=not has_older)
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the stored pools of *mint* from all final swaps, folded as one batch."""
+        """Return the pools of *mint* that are stored after all final swaps were folded at once."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -153,7 +153,7 @@ class FakeSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return *mint* as of *moment*, as if no swap were folded."""
+        """Return the data of *mint* at *moment*, as if no swap were folded."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -198,11 +198,11 @@ def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:
 
 
 class MadeUpSeries(FakeSeries):
-    """Reads *log*, in which no slot is final: one pool sets every price."""
+    """A FakeSeries over a log without final slots: one pool sets every price."""
 
     @override
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the stored pools of *mint*: its one pool, as of the newest slot."""
+        """Return the only pool of *mint*, as if the newest slot were final."""
         kept = await super().pools(mint, since_s)
         if kept is None or kept.tip.time is None:
             return kept

@@ -24,7 +24,7 @@ def refusal(status: int, description: str, **parameters: int) -> Answer:
 
 @dataclass
 class FakeTelegram:
-    """Chats and updates; the next of *answers* answers a message; if none is left, it is sent."""
+    """Chats and updates.  The next of *answers* answers a message; if none is left, it is sent."""
 
     url: str = ""
     sent: list[tuple[int, str]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class FakeTelegram:
         self.updates.append({"update_id": number, "message": message})
 
     def getupdates(self, body: dict[str, Any]) -> Answer:
-        """Delete the updates before the offset, which the client confirms; return the others."""
+        """Delete the updates before the offset, which confirms them; return the others."""
         self.updates = [each for each in self.updates if each["update_id"] >= body["offset"]]
         return 200, {"ok": True, "result": self.updates[:100]}
 

@@ -1,4 +1,4 @@
-"""Invariants of accounts, checked by plain SQL and against the audit log."""
+"""Checks invariants of accounts by plain SQL, and against the audit log."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ def _opened(path: Path) -> Iterator[apsw.Connection]:
 
 
 def _log_against_states(db: apsw.Connection) -> list[str]:
-    """Replay the log: return applications in another state, and keys issued without approval."""
+    """Replay the log; return applications with another state, and keys issued without approval."""
     reported: dict[str, str | None] = {}
     wrong = []
     for action, subject, because, now in db.execute(
@@ -120,7 +120,7 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
 
 
 def _log_against_emails(db: apsw.Connection) -> list[str]:
-    """Return the kinds of e-mail whose number differs from that of their events in the log."""
+    """Return the kinds of e-mail whose number differs from the number of their events."""
     events: Counter[str] = Counter()
     for action, mailbox in db.execute(
         "SELECT action, detail ->> 'mailbox' FROM account_event"

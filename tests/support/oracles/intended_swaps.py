@@ -36,7 +36,7 @@ def with_what_is_left(swaps: Iterable[Swap], chain: Devchain, slot: Slot) -> lis
 
 
 def _fills(chain: Devchain, slot: Slot) -> Iterator[tuple[int, Fill]]:
-    """Yield the fills of each transaction that succeeds, in order, with its index."""
+    """Yield each fill of the successful transactions, in order, with its transaction's index."""
     block = chain.blockstore.block(slot)
     for index, transaction in enumerate(() if block is None else block.transactions):
         if transaction.envelope.failed_at is None:
@@ -77,7 +77,7 @@ def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:
 
 
 def _progress(fill: Fill) -> int | None:
-    """Return the sold millionths of the 793.1 M tokens of a curve; None for other pools."""
+    """Return the sold part of a curve's 793.1 M tokens, in millionths; None for other pools."""
     if fill.pool.venue is not Venue.PUMP_FUN:
         return None
     sold = 1_073_000_000 * 10**6 - fill.after.base

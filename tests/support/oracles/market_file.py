@@ -16,8 +16,8 @@ STATES = "SELECT address, state, last_swap FROM state JOIN mint ON mint.id = min
 TRACKING = """
 SELECT address, since_slot, since_time, is_listed FROM mint WHERE since_slot IS NOT NULL ORDER BY 1
 """
-# Activity on earlier days of a mint that is not tracked is ignored: the steps that delete it
-# follow commits, whose number depends on the history.
+# Earlier days of a mint that is not tracked are left out: ingest deletes them in steps after
+# commits, and a run that is killed has another number of commits.
 ACTIVITY = """
 SELECT address, day, swaps, volume, lively_day
   FROM activity JOIN mint ON mint.id = mint
@@ -39,10 +39,11 @@ QUERIES = {
 
 
 def has_begun(folder: Path) -> bool:
-    """Return whether the tables of the market exist: a kill before leaves an empty or no file.
+    """Return whether the tables of the market exist.
 
-    All tables are created in one transaction.  A kill within it leaves a journal, which only a
-    connection with write access can roll back.
+    If ingest was killed before it created them, the file is empty or missing.  All tables are
+    created in one transaction.  A kill within it leaves a journal, which only a connection with
+    write access can roll back.
     """
     if not (folder / MARKET_FILE).exists():
         return False

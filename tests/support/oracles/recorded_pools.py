@@ -1,8 +1,8 @@
-"""Checks pools, which recorded expectations do not have, by the balances of a transaction.
+"""Checks the pools of swaps by the balances of a transaction; recorded expectations have no pools.
 
 The name of a pool is an account of the transaction, or its two vaults, sorted and joined by `+`.
-There is one vault for each mint.  No signer owns a vault, except the maker of a quote, who signs
-too.
+There is one vault for each mint.  No signer owns a vault, except the maker of a quote, who also
+signs.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ def keys_of(entry: dict[str, Any]) -> list[str]:
 
 
 def pool_trouble(entry: dict[str, Any], swap: dict[str, Any]) -> str:
-    """Return the problem with the pool of *swap*, as `decode` prints it; "" if there is none."""
+    """Return the problem with the pool of *swap*, a line of `decode`; "" if there is none."""
     keys = keys_of(entry)
     names = (swap["pool"] or "").split("+")
     if missing := [name for name in names if name not in keys]:

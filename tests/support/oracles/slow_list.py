@@ -48,7 +48,7 @@ def starts(now: int) -> tuple[int, int, int]:
 
 
 def expected(mint: str, swaps: Sequence[Reported], now: int) -> Expected:
-    """Return the expected line of *mint* at *now*; *swaps* are all swaps since it was tracked."""
+    """Return the expected line of *mint* at *now*; *swaps* are all swaps since tracking began."""
     own = [swap for swap in swaps if swap.mint == mint]
     priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]
     m5, h1, d1 = (_change(priced, start) for start in starts(now))

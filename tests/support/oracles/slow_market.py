@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 def effective_times(blocks: Sequence[Block]) -> list[int]:
-    """Return the time of each block that the market uses."""
+    """Return the time that the market uses for each block."""
     times: list[int] = []
     for block in blocks:
         previous = times[-1] if times else 0
@@ -57,7 +57,7 @@ def sol_price(
 ) -> float | None:
     """Return dollars per SOL at block *n*, computed from the beginning.
 
-    slack   the relative increase of half the weight, because rounding can decide a tie either way
+    slack   the relative increase of half the weight: rounding can decide a tie either way
     """
     for newest in range(n, -1, -1):
         if not samples[newest]:
@@ -88,7 +88,7 @@ class _Said(NamedTuple):
 def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
     """Yield samples of the SOL price: for each transaction and pool, the last swap.
 
-    There is no sample if the swaps are on both sides.
+    If they are purchases and sales, there is no sample.
     """
     by_place: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     first: dict[int, str] = {}
@@ -116,7 +116,7 @@ class _Vote(NamedTuple):
 
 
 def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
-    """Return the agreed price of pools, by the definition; *said* starts with the newest sample."""
+    """Return the price that pools agree on, by definition; *said* starts with the newest sample."""
     pools: dict[str, list[_Said]] = defaultdict(list)
     for one in said:
         pools[one.pool].append(one)
@@ -145,7 +145,7 @@ def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
 
 
 def _votes(of: Sequence[_Said]) -> list[_Vote]:
-    """Return at most three votes of a pool, one per block: of its newest signer without a vote."""
+    """Return at most three votes of a pool, one per block, of the newest signer without a vote."""
     votes: dict[str, _Vote] = {}
     for block in sorted({one.block for one in of}, reverse=True):
         new = [one for one in of if one.block == block and one.signer not in votes]
@@ -156,7 +156,7 @@ def _votes(of: Sequence[_Said]) -> list[_Vote]:
 
 
 def _at_most_a_third(shares: dict[_Vote, Fraction], whose: Sequence[str]) -> dict[_Vote, Fraction]:
-    """Return *shares*; if an owner in *whose* has over a third of all, its shares are lowered."""
+    """Return *shares*; if an owner in *whose* has over a third of the sum, lower its shares."""
     sums: dict[str, Fraction] = defaultdict(Fraction)
     for owner, share in zip(whose, shares.values(), strict=True):
         sums[owner] += share
@@ -202,7 +202,7 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
 
 
 def _traded(swap: Swap, time: int, rate: Fraction, *, is_alone: bool) -> Iterator[Traded]:
-    """Yield the accepted swap, if it is accepted.
+    """Yield *swap* in the form of the market if the market accepts it.
 
     Made transactions have one signer, so no trader is on both sides.
     """

@@ -76,7 +76,7 @@ def _crosses(tree: Tree, values: Values) -> bool | None:
 
 
 def _aged(tree: Tree, timeframe: str, age: int) -> Tree:
-    """Return *tree* as of *age* candles before the newest candle: see `earlier`."""
+    """Return *tree* with its value at *age* candles before the newest candle: see `earlier`."""
     mark, part = tree
     return tree if mark == "number" or not age else ("field", earlier(part, timeframe, age))
 

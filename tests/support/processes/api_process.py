@@ -1,4 +1,4 @@
-"""A whole `mintscope api` process over a folder of its own."""
+"""A whole `mintscope api` process with a separate folder."""
 
 import asyncio
 import signal
@@ -52,7 +52,7 @@ def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def until_ready(client: httpx.AsyncClient) -> None:
-    """Wait until the process is ready, because it listens before it has read the market."""
+    """Wait until the process is ready: it already listens before it has read the market."""
     end_s = time.monotonic() + READY_S
     while not (answer := await client.get("/readyz")).is_success:
         assert time.monotonic() < end_s, answer.text

@@ -34,7 +34,7 @@ CHAIN: Final = ("--mints", "2", "--history-days", "0.2")
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentedService:
-    """A running service, as documents assume it.
+    """A running service, like the one that the documents assume.
 
     folder    the working directory of every command; it contains mintscope-data
     node      the proxy in front of the node of the chain, if there is one
@@ -47,7 +47,7 @@ class DocumentedService:
     node: TroubledNode | None = None
 
     def mintscope(self, words: str, *, typed: str = "") -> str:
-        """Run a command in this process; return its output."""
+        """Run a `mintscope` command in this process; return its output."""
         result = CliRunner().invoke(app, shlex.split(words, comments=True), input=typed)
         assert result.exit_code == 0, f"mintscope {words}: {result.output} {result.exception}"
         return result.stdout
@@ -79,7 +79,7 @@ class DocumentedService:
         return [Path(f"/proc/{one}/cmdline").read_text().split("\0") for one in children]
 
     def application(self, email: str, *, exchanged: bool = False) -> int:
-        """Apply as an agent and confirm the address; return the number of the application."""
+        """Apply as an agent and confirm the e-mail; return the number of the application."""
         with httpx.Client(base_url=self.url, timeout=READY_S) as client:
             agent = Agent(client, email, 0)
             number = agent.sign_up()
@@ -98,7 +98,7 @@ class DocumentedService:
 
 @contextmanager
 def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[DocumentedService]:
-    """Run the service in *folder* with the settings of a demo; commands in the block use them too.
+    """Run the service in *folder* with the settings of a demo; so do commands in the block.
 
     is_troubled   whether a proxy that can misbehave is in front of the chain
     """
@@ -129,7 +129,7 @@ def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[D
 
 @contextmanager
 def chain_with_a_wallet(folder: Path) -> Iterator[str]:
-    """Run a devchain; give money to the wallet id.json in *folder*; yield the address."""
+    """Run a devchain, and give money to the wallet id.json in *folder*; yield the chain's URL."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with (

@@ -1,4 +1,4 @@
-"""Records the order in which a process flushes to disk and answers its client: one line each."""
+"""Records when a process flushes to disk and answers its client, in order, as lines of a file."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ class FlushTrace:
 
 
 class TracedFiles(apsw.VFS):
-    """The files of SQLite, with a line in the trace after each completed flush.
+    """The files of SQLite; each completed flush adds a line to *trace*.
 
     All connections that are opened later use these files while this object exists.
     """

@@ -22,7 +22,7 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
 
 
 def addresses_in(log: str) -> list[str]:
-    """Return the addresses at which the api processes that wrote *log* serve clients."""
+    """Return the addresses of the api processes that wrote *log*."""
     return [line["address"] for line in json_lines(log) if line["event"] == "serving"]
 
 

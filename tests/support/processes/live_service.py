@@ -1,4 +1,4 @@
-"""A service that sells everything, for tests that kill it: reports, batches, series, streams."""
+"""A service that sells reports, batches, series and streams, for tests that kill it."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ def serve_quiet(folder: Path, reported: Connection, dsn: str = "") -> None:
 
 
 def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
-    """Return a ledger that kills the process after charging the third period, before its data."""
+    """Return a ledger that kills the process once the third period is charged, before its data."""
     ledger = _ledger_on(dsn, folder)
     prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 

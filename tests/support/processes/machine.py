@@ -1,11 +1,11 @@
-"""A machine for the steps of docs/operating/install.md: a folder, and stand-ins for programs.
+"""A machine for the steps of docs/operating/install.md: a folder, and scripts in place of programs.
 
-The changes of a real machine are made below the folder: `systemctl` reads the units installed
+All changes are made below the folder: `systemctl` reads the units installed
 there and runs their commands, `install` and `chown` do not change owners, `runuser` runs as the
 current user. `python3 -m venv` makes environments that use the pip and the locked packages of
-the tests. Installed packages get the compiled files of the same sources in the checkout, before
-the next command of the page runs: machine code takes half a minute to compile, which
-tests/app/test_kernels.py does, and byte code several seconds. Everything else is real.
+the tests. Before the next command of the page runs, installed packages get the compiled files of
+the same sources in the checkout: to compile machine code takes half a minute (a test of it is
+tests/app/test_kernels.py), and byte code several seconds. Everything else is real.
 """
 
 import os
@@ -26,15 +26,16 @@ from mintscope.app.config.load import child_environment
 ROOT: Final = Path(__file__).resolve().parents[3]
 SOURCES: Final = (ROOT / "src", ROOT / "packages" / "client" / "src")
 SITE: Final = sysconfig.get_path("purelib")
-# Paths of the page that belong to the machine, so they are placed below its folder.
+# Paths in the page that are placed below the folder of the machine.
 OURS: Final = re.compile(r"(?<![\w./-])/(opt|etc|var/lib|usr/local)/")
 LOCKED: Final = re.compile(
     r"^(\S+)/bin/python -m pip install --require-hashes --only-binary :all: -r (requirements/\S+)$",
     re.MULTILINE,
 )
 INSTALLS: Final = re.compile(r"^\S+/bin/python -m pip install --no-deps .*$", re.MULTILINE)
-# Seconds for one block of the page; most take 1 to 10. A block that hangs is reported, with its
-# output and the logs, however long the whole page takes on a busy machine.
+# The time limit of one block of the page, in seconds; most blocks take 1 to 10 s. A block that
+# hangs is reported, with its output and the logs, however long the whole page takes on a busy
+# machine.
 RUN_S: Final = 150.0
 
 SYSTEMCTL: Final = """
@@ -128,7 +129,7 @@ for _ in range(600):
 else:
     sys.exit(f"curl: {last}")
 """
-# Python and numba identify a compiled source by its time and size.
+# Python and numba recognize a compiled source by its modification time and size.
 HAND_ON: Final = f"""
 import os, shutil, sys
 from pathlib import Path
@@ -163,7 +164,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
 
 
 def _taken_from_here(line: re.Match[str]) -> str:
-    """Return the command in place of *line*: it adds the packages of the tests to its path."""
+    """Return a command in place of *line* that lets Python find the packages of the tests."""
     where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     return f"echo {SITE} > $({where})/locked.pth"
 
@@ -233,7 +234,7 @@ class Machine:
         return printed
 
     def log(self) -> str:
-        """Return the last lines of the log of each service."""
+        """Return the end of the log of each service."""
         logs = sorted((self.folder / "run").glob("*.log")) if (self.folder / "run").exists() else []
         return "\n".join(each.read_text()[-3_000:] for each in logs)
 

@@ -24,7 +24,7 @@ def market_town(
     atoms: int = RICH,
     manner: Manner = PATIENT,
 ) -> Iterator[tuple[Chain, list[Seller]]]:
-    """Run a chain with a buyer who has *atoms*, and *processes* processes of one service."""
+    """Run a chain with a buyer who has *atoms* atoms, and *processes* processes of one service."""
     with chain_running(buyers={"buyer": atoms}) as chain, ExitStack() as stack:
         yield (
             chain,

@@ -1,6 +1,6 @@
 """A chain in a separate process that only handles payments, with rich buyers and with faults.
 
-At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast to save
+At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast, to save
 time: the tests prove the same at both paces.
 """
 
@@ -138,7 +138,7 @@ class Chain:
 def chain_running(
     *, buyers: dict[str, int], stormy: bool = False, reverts: int = REVERTS
 ) -> Iterator[Chain]:
-    """Run a chain on which each of *buyers* has atoms: the keys of the mapping name the buyers."""
+    """Run a chain with *buyers*, a mapping of the name of each buyer to its atoms."""
     with running(_serve, buyers, reverts if stormy else None) as (port, _):
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, timeout=10) as http:
@@ -158,8 +158,8 @@ async def _run(reported: Connection, buyers: dict[str, int], reverts: int | None
     app = answering(Methods(vm), vm.faults)
     pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        # Accepted sockets inherit this option; asyncio sets it only for sockets that name their
-        # protocol.
+        # Accepted sockets inherit this option; asyncio sets it only for sockets with an
+        # explicit protocol.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reported.send(listener.getsockname()[1])
         config = uvicorn.Config(

@@ -36,7 +36,7 @@ class AnswersFirst(SqliteCreditLedger):
 
     @override
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Do the same for *waiter*."""
+        """Grant the credit to *waiter*, but write the debit only an hour later."""
         left = vars(self._reading)["_database"].balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend_for, account, waiter)
         waiter.set_result(Spent(left - 1) if left else Empty())
@@ -58,7 +58,7 @@ LEDGERS = {
 
 
 def serve(folder: Path, reported: Connection, ledger: str, trace: Path | None) -> None:
-    """Serve until killed; flushes are written to *trace*."""
+    """Serve until killed; each flush adds a line to *trace*, if given."""
     files = None if trace is None else TracedFiles(FlushTrace(trace))
     asyncio.run(_serve(folder, ledger, reported.send))
     del files  # files must exist until the service ends

@@ -1,4 +1,4 @@
-"""A process that delivers the e-mails of an outbox, for tests that kill it: `FILE PORT`."""
+"""Delivers the e-mails of an outbox until a test kills it; the arguments are `FILE PORT`."""
 
 import asyncio
 import sys

@@ -28,7 +28,7 @@ class Upstream(ThreadingHTTPServer):
 
     is_ready, is_alive   the answers of its probes
     requests             the method and path of each request except probes
-    second_event         until it is set, a stream of /events has one event
+    second_event         a stream of /events sends its second event when this is set
     """
 
     daemon_threads = True
@@ -108,7 +108,7 @@ class Proxy:
         self._log = log
 
     def log(self) -> str:
-        """Return its log."""
+        """Return the log of Caddy."""
         return self._log.read_text()
 
     def answers(self, path: str, status: int) -> None:

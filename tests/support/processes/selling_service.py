@@ -1,4 +1,4 @@
-"""A service that sells, in a separate process and built as in `mintscope api`; tests kill it."""
+"""A service that sells, in a separate process, like that of `mintscope api`; tests kill it."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ class SendsFirst(RpcSettlement):
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await super().simulate(envelope, source)
         await super().broadcast(envelope.sign(Genesis(7).fee_payer))
-        # Most kills happen here; payments with an Idempotency-Key are found again
+        # Most kills happen during this sleep; payments with an Idempotency-Key are found again
         await asyncio.sleep(0.5)
         return trial
 

@@ -38,7 +38,7 @@ class UpTo:
 async def ingest_serially(folder: Path, rpc_url: str, mints: Sequence[Mint], slot: int) -> None:
     """Ingest the blocks of the chain at *rpc_url* into *folder*, until *slot* is final.
 
-    mints   tracked from the first slot
+    mints   the mints that are tracked from the first slot
     """
     clock = SystemClock()
     async with (

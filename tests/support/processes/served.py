@@ -20,7 +20,7 @@ PATIENCE_S = 10.0
 
 @dataclass
 class Client:
-    """One connection."""
+    """One connection to the server."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -55,7 +55,7 @@ class Client:
 
 @dataclass
 class Served:
-    """A server that listens; its address."""
+    """A server that listens, and its address."""
 
     port: int
     ended: asyncio.Event

@@ -37,7 +37,7 @@ RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)
 class PostgresServer:
     """A PostgreSQL cluster in a temporary folder.
 
-    installed_in   the folder of an installed version, which has `bin`; None: the version of the
+    installed_in   the folder of an installed version, with `bin` in it; None: the version of the
                    wheel
     shared_mb      the size of the shared memory for pages, in MB
     kept_in        the folder of its data, created if missing and not removed; None: a temporary
@@ -121,14 +121,14 @@ class PostgresServer:
                 return
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """Stop the server: immediately by SIGQUIT, or after closing its connections by SIGINT."""
+        """Stop the server: at once by SIGQUIT, or by SIGINT, which closes its connections first."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(how)
             process.wait(READY_S_MAX)
 
     def pids(self) -> list[int]:
-        """Return the ids of its processes; the first process has started the others."""
+        """Return the ids of the server's processes; the first one started the others."""
         assert self._process is not None
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -38,7 +38,7 @@ http {{
 
 @contextmanager
 def nginx_before(upstream: str, folder: Path, also: str = "") -> Iterator[str]:
-    """Run nginx in front of *upstream*; yield its address.  Skip without nginx, except in CI.
+    """Run nginx in front of *upstream*; yield its address.  Skip if it is missing, except in CI.
 
     also   additional directives of its location
     """

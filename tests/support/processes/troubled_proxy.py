@@ -26,7 +26,7 @@ class TroubledProxy:
         self._open: set[asyncio.StreamWriter] = set()
 
     def begin(self, trouble: Trouble) -> None:
-        """Misbehave from now on; open connections are closed, or pause if it "sleeps"."""
+        """Begin *trouble*: close the open connections, or pause them if *trouble* is "sleeps"."""
         self._trouble = trouble
         if trouble == "sleeps":
             self._is_awake.clear()
@@ -34,7 +34,7 @@ class TroubledProxy:
             self.cut()
 
     def end(self) -> None:
-        """End the trouble; sleeping connections are cut."""
+        """End the trouble, and close all connections."""
         self._trouble = "none"
         self.cut()
         self._is_awake.set()

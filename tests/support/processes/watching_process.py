@@ -27,11 +27,11 @@ NEVER: Final = 1 << 60
 
 
 class Watched(NamedTuple):
-    """The events that a process evaluates, and the moment at which it kills itself.
+    """The stores that a process evaluates, and the moment at which it kills itself.
 
-    holder       the name of the process
+    holder       the number that names the process
     firings_max  the maximum number of firings of an alert in an hour
-    left         the number of statements on the accounts until the process kills itself
+    left         the process kills itself before the statement with this number on the accounts
     """
 
     folder: Path
@@ -42,7 +42,7 @@ class Watched(NamedTuple):
 
 
 def watch(watched: Watched, parent: Connection) -> None:
-    """Evaluate alerts at each time that *parent* sends, and answer with it; end at the time 0."""
+    """Evaluate alerts at each time that *parent* sends, and send it back; end at the time 0."""
     asyncio.run(_watch(watched, parent))
 
 

@@ -1,4 +1,4 @@
-"""All engines that store accounts: to run all contract tests on another engine, add a line."""
+"""All engines that store accounts: to run the contract tests on another engine, add a line."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -32,7 +32,7 @@ def impatient_accounts(path: Path) -> AccountConnections:
 
 
 class CountedAccounts(AccountConnections):
-    """Accounts that call *count* with each statement when SQLite prepares it."""
+    """Accounts that call *count* with each statement before SQLite runs it."""
 
     def __init__(self, path: Path, count: Callable[[str], None]) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
@@ -59,7 +59,7 @@ async def _accounts(connections: AccountConnections) -> AsyncIterator[AccountSto
 
 
 def open_sqlite(folder: Path) -> AbstractAsyncContextManager[AccountStore]:
-    """Open the accounts in *folder*; a second call opens them like another process."""
+    """Open the accounts in *folder*; a second call opens them as another process would."""
     return _accounts(account_connections(folder / MONEY_FILE))
 
 
@@ -72,7 +72,7 @@ async def queue_of(queue: SqlWebhookQueue) -> AsyncIterator[SqlWebhookQueue]:
         await queue.close()
 
 
-# In PostgreSQL, each folder has a schema.
+# On PostgreSQL, each folder has a separate database.
 QUEUES: Final[dict[str, QueueOpener]] = {
     "sqlite": lambda folder: queue_of(webhook_queue(folder / WEBHOOKS_FILE)),
     "postgresql": lambda folder: queue_of(openers.webhook_queue(dsn_in(folder))),

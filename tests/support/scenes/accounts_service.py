@@ -53,7 +53,7 @@ class Accounts:
         rows_of(self.path, query, values)
 
     async def approve(self, signup_id: int, *scopes: Scope) -> None:
-        """Approve an application as an administrator, whether or not its e-mail is confirmed."""
+        """Approve an application as an administrator, even if its address is not confirmed."""
         await self.review.approve(
             SignupId(signup_id),
             scopes=frozenset(scopes),
@@ -66,7 +66,7 @@ class Accounts:
         await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return rows of the store, read over a separate connection."""
+        """Return the rows of *query*, read over a separate connection."""
         return rows_of(self.path, query, values)
 
     def code(self, email: str = EMAIL) -> str:

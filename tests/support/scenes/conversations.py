@@ -1,4 +1,4 @@
-"""Requests of paid answers whose connection breaks: the routes, and the ways to break it."""
+"""Requests for paid answers whose connection breaks: the routes, and ways to break it."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ SWAP: Final = PricedSwap(
 
 def add_swap(service: Service) -> None:
     """Add a slot with a swap that a page of swaps contains."""
-    # The first swap: its candle is closed by now
+    # An older first swap, whose candle is closed by now
     if service.log.tip_at(service.log.seq).slot is None:
         append_swap(service.log, NOW // 1000 - 2 * MINUTE_S)
     append_swap(service.log, NOW // 1000)
@@ -76,7 +76,7 @@ async def list_token(service: Service) -> None:
 
 
 def append_swap(log: FakeLog, at_s: int) -> None:
-    """Append a slot with a swap, which a page of swaps contains, to *log*."""
+    """Append a slot to *log*, with a swap that a page of swaps contains."""
     log.append((log.tip_at(log.seq).slot or 0) + 1, at_s, SWAP)
 
 
@@ -112,7 +112,7 @@ class SlowStore:
 
 @asynccontextmanager
 async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
-    """Make debits wait between their commit and the report of their outcome, until continued."""
+    """Make each debit wait after its commit, before its report, until the store's event `go_on`."""
     tables: Any = vars(service.ledger)["_writing"]
     store = SlowStore(threading.Event(), threading.Event())
     kept = {name: getattr(tables, name) for name in ("spend", "debit")}

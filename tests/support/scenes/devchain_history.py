@@ -29,7 +29,7 @@ def meant(history: Devchain) -> Meant:
 
 @pytest.fixture
 def young() -> Devchain:
-    """Return a chain with a quarter of an hour of history, which the test can change."""
+    """Return a chain with a quarter of an hour of history, which the test may change."""
     return Devchain(seed=7, now=NOW, history_days=0.01)
 
 

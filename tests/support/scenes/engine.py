@@ -36,7 +36,7 @@ def is_postgresql() -> bool:
 
 
 def account_connections(path: Path) -> AccountConnections:
-    """Return the connections to the accounts in the file at *path*, or in its database."""
+    """Return connections to the accounts in the file at *path*, or in its folder's database."""
     if is_postgresql():
         return postgres.account_connections(dsn_in(path.parent, ("money",)))
     _migrated(path)
@@ -44,14 +44,14 @@ def account_connections(path: Path) -> AccountConnections:
 
 
 def webhook_queue(path: Path) -> SqlWebhookQueue:
-    """Return the queue of webhooks in the file at *path*, or in its database."""
+    """Return the queue of webhooks in the file at *path*, or in the database of its folder."""
     if is_postgresql():
         return postgres.webhook_queue(dsn_in(path.parent, ("money",)))
     return sqlite.webhook_queue(path)
 
 
 def payment_store(path: Path) -> SqlPaymentStore:
-    """Return the payments in the file at *path*, or in its database."""
+    """Return the payments in the file at *path*, or in the database of its folder."""
     if is_postgresql():
         return postgres.payment_store(dsn_in(path.parent, ("money",)))
     _migrated(path)

@@ -69,7 +69,7 @@ async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
 async def shared(
     clock: Clock, *, store_clock: Clock | None, replicas: int = 1
 ) -> AsyncGenerator[SharedLimits, None]:
-    """Yield limits over the store as it is, with the time of the server, or of *store_clock*."""
+    """Yield limits over the store, without emptying it; *store_clock*, if given, sets its time."""
     batches = LimitBatches(postgres_store(store_clock), clock, patience_s=PATIENCE_S)
     async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
         yield limits

@@ -31,7 +31,7 @@ class ListedMarket(Protocol):
     async def learn(self, mint: Mint, facts: MintFacts) -> None: ...
 
     async def trim(self) -> None:
-        """Delete all events that are older than required."""
+        """Delete all events that the log need not keep."""
 
 
 class KeptMarket:

@@ -18,7 +18,7 @@ CAPACITY = 8  # the most mints that a tailer has in memory
 
 
 def traded_log(now_s: int) -> FakeLog:
-    """Return a log with two mints that traded for twelve minutes until *now_s*, and an idle one."""
+    """Return a log with two mints that traded for 12 minutes until *now_s*, and an idle mint."""
     log = FakeLog()
     for mint in (*TRADED, TOO_NEW):
         log.track(mint)
@@ -30,7 +30,7 @@ def traded_log(now_s: int) -> FakeLog:
 def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
     """Append a slot in which each of *mints* trades once.
 
-    at_s    the time of the slot, Unix seconds; None: the time of the slot before it
+    at_s    the time of the slot, Unix seconds; None: the time of the previous slot
     """
     tip, random = log.tip_at(log.seq), Random(log.seq)
     log.append(

@@ -1,4 +1,4 @@
-"""Random swaps of one mint, and the folds with which tests read them."""
+"""Random swaps of one mint, in the forms in which tests read and apply them."""
 
 import random
 
@@ -42,5 +42,5 @@ def swap(trade: Trade, index: int = 0, mint: Mint = MINT) -> PricedSwap:
 
 
 def apply(engine: Engine, row: int, trades: list[Trade]) -> None:
-    """Apply *trades* to *row*."""
+    """Apply *trades* to *row* of *engine*."""
     engine.apply(as_trades([(row, UnixS(trade.time), swap(trade)) for trade in trades]))

@@ -1,7 +1,7 @@
 """A small builder of transactions, from the description of a test to the form of getBlock.
 
-Texts name accounts; the hash of a text that is no address is its address.  No code here comes from
-the decoder, so neither can hide a mistake of the other.
+Texts name accounts: the address of a text that is not an address is its hash.  No code here comes
+from the decoder, so neither can hide a mistake of the other.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ def batch(*calls: Ix, program: str = SPL) -> Ix:
 
 
 def hooked(moved: Ix, *calls: Ix, hook: str = "hook program") -> Ix:
-    """Return *moved*, a transfer of Token-2022, with a hook: a program that makes *calls*."""
+    """Return *moved*, a transfer of Token-2022, with the program *hook*, which makes *calls*."""
     # The discriminator of `Execute` in spl-transfer-hook-interface
     execute = bytes.fromhex("692565c54bfb661a") + moved.data[1:9]
     below = Ix(hook, [*moved.accounts, "extra metas"], execute, list(calls))
@@ -102,7 +102,7 @@ def event(program: str, data: bytes) -> Ix:
 class Tx:
     """A transaction under construction.
 
-    has_heights   False for data from before 2023, which does not show which instruction made a call
+    has_heights   False for data from before 2023, which do not show the caller of a call
     loaded        the names of accounts that come from lookup tables
     """
 
@@ -132,17 +132,17 @@ class Tx:
         before: int = 0,
         after: int = 0,
     ) -> "Tx":
-        """Add *account* to the token balances, before and after."""
+        """Add the token balances of *account* before and after the transaction."""
         self.balances[account] = (mint, owner, decimals, before, after)
         return self
 
     def with_lamports(self, account: str, before: int, after: int) -> "Tx":
-        """Add the lamports of *account* to the balances; other accounts have none."""
+        """Add the lamports of *account* before and after; other accounts have none."""
         self.lamports[account] = (before, after)
         return self
 
     def entry(self) -> dict[str, Any]:
-        """Return the entry in the form `jsonParsed` of the RPC."""
+        """Return the transaction as a block entry, in the form `jsonParsed` of the RPC."""
         static = [*self.signers]
         for word in self._mentioned():
             if word not in static and word not in self.loaded:

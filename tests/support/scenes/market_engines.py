@@ -1,4 +1,4 @@
-"""The engines on which every market store is tested."""
+"""The engines on which all tests of market stores run."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, closing
@@ -37,7 +37,7 @@ def market_of(
 
 
 def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement while connections to the market are open; return its rows."""
+    """Run a statement even while other connections to the market are open; return its rows."""
     if engine == "sqlite":
         with closing(apsw.Connection(str(folder / MARKET_FILE))) as file:
             return file.execute(statement).fetchall()

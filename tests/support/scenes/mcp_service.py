@@ -69,7 +69,7 @@ def paying(payment: object) -> RequestParamsMeta:
 
 
 def whole_report() -> bytes:
-    """Return a report with every field, some of them null."""
+    """Return a report with every field; some fields are null."""
     ema9 = [150.25, *[nan] * 3]
     timeframe = timeframe_of([*ema9, 55.5, *[nan] * (READ - 5)])
     return msgspec.json.encode(

@@ -12,7 +12,7 @@ from mintscope.kit.clock import SystemClock
 
 DATA: Final = Path(__file__).parents[2] / "stores" / "data"
 FACTS: Final[dict[str, Any]] = json.loads((DATA / "old_facts.json").read_text())
-# Data older than a day is not served, whatever the settings are.
+# The newest block gets a new time, because data older than a day is never served.
 NEWEST_BLOCK_IS_NEW: Final = "UPDATE header SET time = ? WHERE seq = (SELECT max(seq) FROM header)"
 
 

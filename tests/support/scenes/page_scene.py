@@ -1,4 +1,4 @@
-"""A service with past events, so that each page has data to show."""
+"""Past events of a service, so that each page has data to show."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -54,7 +54,7 @@ ALERT: Final = AlertRule(
 
 
 async def scene_at(site: Website) -> dict[str, object]:
-    """Add data for all pages; return the values of the variables in their addresses."""
+    """Add data for all pages; return the variables of the pages' addresses."""
     await site.make_administrator()
     applications = await _applications(site)
     await _hours(site)
@@ -162,7 +162,7 @@ async def _person(site: Website) -> dict[str, object]:
 
 
 async def _changes(site: Website) -> dict[str, object]:
-    """Change the address of one person, and request a change for a second person."""
+    """Change one person's e-mail address, and request a change for a second person."""
     people, addresses = site.accounts.people, site.accounts.addresses
     mover = await people.session(await people.sign_up(MOVER, PASSWORD, HERE))
     assert mover is not None

@@ -60,7 +60,7 @@ async def _nothing() -> None:
 
 
 class QuickHasher:
-    """A Hasher that hides nothing, and counts its calls; `meanwhile` runs during each call."""
+    """A Hasher whose hashes show the password; it counts its calls, and each runs `meanwhile`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -102,7 +102,7 @@ class PeopleService:
         return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
 
     def link(self, purpose: Purpose) -> str:
-        """Return the link of the newest e-mail for *purpose*, as its recipient sees the link."""
+        """Return the link of the newest e-mail for *purpose*, as the recipient sees it."""
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON proof = proof.id"
             " WHERE purpose = ? ORDER BY proof.id DESC LIMIT 1",
@@ -115,7 +115,7 @@ class PeopleService:
         return self.rows("SELECT kind, recipient FROM letter ORDER BY id")
 
     async def enter(self, cookie: str) -> Session:
-        """Return the session of *cookie*, which must be valid."""
+        """Return the session of *cookie*, which must exist."""
         session = await self.people.session(cookie)
         assert session is not None
         return session

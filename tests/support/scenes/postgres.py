@@ -1,10 +1,10 @@
 """Databases of PostgreSQL for tests: a cluster per pytest process, a database per folder.
 
 Databases with only money, of which tests/spec has thousands, are reused for the next folder, after
-their rows and sequences were reset to those of a new database: to copy a database takes five times
-as long. A database whose schema or settings differ, or that has grown, is removed instead. So are
-databases with a market: in a market that was emptied, rows are stored in another order, and tests
-that compare engines would show this.
+their rows and sequences were reset to those of a new database. A copy of a database takes five
+times as long. A database whose schema or settings differ, or that has grown, is removed instead. So
+is each database with a market: in an emptied market, new rows are stored in another order, and
+tests that compare engines would detect this.
 """
 
 import atexit
@@ -69,7 +69,7 @@ SELECT jsonb_build_array(d.xmin, s.xmin, {
 
 
 def be_patient() -> None:
-    """Allow long idle transactions in this process, which has to wait on a busy machine.
+    """Allow long idle transactions in this process, because it must wait on a busy machine.
 
     Otherwise, the server ends a transaction that is idle for 3 s, as if the process were frozen.
     """
@@ -99,7 +99,7 @@ def oldest_server() -> PostgresServer:
 
 
 def dsn_of(of_version: PostgresServer) -> str:
-    """Return the DSN of the first database of *of_version*, with all migrations."""
+    """Run all migrations in the first database of *of_version*; return its DSN."""
     database = PostgresDatabase(of_version.dsn)
     for kind in KINDS:
         migrate(database, kind)
@@ -108,7 +108,7 @@ def dsn_of(of_version: PostgresServer) -> str:
 
 
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
-    """Return the database of `dsn_in` as the URL that an operator writes."""
+    """Return the database of `dsn_in` as a URL in the form that operators write."""
     name = _copy_of(folder, kinds).name
     return f"postgresql://postgres@127.0.0.1:{server().port}/{name}"
 
@@ -117,13 +117,13 @@ def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
     """Return the DSN of the database of *folder*, created and migrated at the first call.
 
     kinds   the kinds of tables to create at the first call; code that opens tables of another kind
-            creates those
+            creates them
     """
     return _dsn(_copy_of(folder, kinds).name)
 
 
 def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
-    """Return a connection to the database of `dsn_in`; it stays the same until it is removed."""
+    """Return a connection to the database of `dsn_in`; all calls return one until its removal."""
     if folder not in _looked_at:
         _looked_at[folder] = PostgresDatabase(dsn_in(folder, kinds))
     return _looked_at[folder]
@@ -149,7 +149,7 @@ class _Template(NamedTuple):
     """A database that is copied for tests.
 
     is_given_again   whether its copies are reused
-    rows      statements that fill empty tables with its rows, by table
+    rows      by table, the statement that fills the empty table with its rows
     numbers   the statement that restores the numbers of its sequences
     """
 
@@ -163,8 +163,8 @@ class _Template(NamedTuple):
 class _Copy:
     """A copy of *template*; a copy that can be reused has a lasting connection.
 
-    A property test uses a copy for each example at the same time, so after CONNECTED_MAX copies,
-    further ones have no lasting connection.
+    A property test uses copies for all its examples at the same time, so only CONNECTED_MAX copies
+    have a lasting connection.
     """
 
     template: _Template
@@ -182,7 +182,7 @@ class _Copy:
             self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
 
     def is_as_new(self) -> bool:
-        """End other connections and restore the rows; return whether it now equals a new copy."""
+        """End other connections and restore the rows; return whether the copy is like new."""
         if self._connection is None:
             return False
         with suppress(psycopg.Error):
@@ -200,7 +200,7 @@ class _Copy:
         _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
 
     def _restoring(self, tables: Sequence[str]) -> Composed:
-        """Return the statement that restores the rows of *tables* and the sequences of a new copy.
+        """Return the statement that restores *tables* and sequences to those of a new copy.
 
         It runs in the mode of a replica: triggers do not fire, and foreign keys are not checked.
         """
@@ -239,7 +239,7 @@ def _template(kinds: tuple[str, ...]) -> _Template:
 
 
 def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that inserts the rows that *table* has now."""
+    """Return the statement that inserts the current rows of *table*."""
     place = Identifier(table)
     rows = SQL("SELECT json_agg(each)::text FROM {} AS each").format(place)
     ((kept,),) = connection.execute(rows).fetchall()
@@ -250,7 +250,7 @@ def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
 
 
 def _numbers_of(connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that resets each sequence to the number that it has now."""
+    """Return the statement that resets each sequence to its current number."""
     sets: list[Composable] = []
     for (name,) in connection.execute("SELECT seqrelid::regclass::text FROM pg_sequence"):
         number = SQL("SELECT last_value, is_called FROM {}").format(Identifier(name))

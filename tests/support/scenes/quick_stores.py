@@ -17,10 +17,10 @@ COPYING: Final = Lock()  # of two connections to an empty file, only one fills i
 
 
 def migrate_quickly() -> None:
-    """Make a new SQLite file in this process take 2 ms, instead of 27 ms for its migrations.
+    """Make new SQLite files in this process in 2 ms each, instead of 27 ms for migrations.
 
-    The migrations of each kind are run once, and again if a test replaces them; their result is
-    copied.
+    The migrations of each kind are run once, and again if a test replaces them; new files
+    are copies of the result.
     """
     vars(sqlite)["_migrate"] = _copied
 

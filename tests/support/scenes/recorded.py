@@ -1,4 +1,4 @@
-"""Decoded swaps in the form of the files of expected swaps."""
+"""Converts decoded swaps to the form of the files of expected swaps."""
 
 from typing import Any
 

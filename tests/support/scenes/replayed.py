@@ -35,7 +35,7 @@ UNLIMITED: Final = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class AnsweredRule:
-    """A price rule that repeats the answers of the API about the swaps of one token, in order."""
+    """A price rule that repeats the answers of the API: which swaps of one token set a price."""
 
     def __init__(self, sets: Sequence[bool]) -> None:
         self._sets: Iterator[bool] = iter(sets)

@@ -20,7 +20,7 @@ from support.scenes.service import Service, bearer, running_service
 from support.scenes.traded import Traded, traded_on
 
 TOKEN, QUIET, UNTRACKED = WSOL, USDC, USDT
-BEGIN_S: Final = 1_750_000_020  # Unix seconds; the start of a minute
+BEGIN_S: Final = 1_750_000_020  # Unix seconds: the start of a minute
 
 
 @dataclass
@@ -55,7 +55,7 @@ class SeriesService:
         return await self.client.get(f"/v1/token/{mint}/{path}", params=asked, headers=headers)
 
     async def report(self, credit_token: str) -> httpx.Response:
-        """Return the report of TOKEN as of the newest slot."""
+        """Request the report of TOKEN, which includes the newest slot; return the answer."""
         await self.follower.catch_up()
         return await self.client.get(f"/v1/token/{TOKEN}", headers=bearer(credit_token))
 

@@ -70,7 +70,7 @@ class Service:
     log: FakeLog
     follower: LogTailer
     issued_count: int = 0
-    # Whether credit tokens are in memory from their issue, not from their first use
+    # Whether credit tokens are put into memory when issued, not at their first use
     remembers: bool = False
 
     async def issue(self, credit_count: int) -> CreditToken:

@@ -62,14 +62,14 @@ NAMES: Final = (
 
 @dataclass(frozen=True)
 class Day:
-    """The state after a day of trading: a copy of the file, the newest slot and prices."""
+    """The state after a day of trading: a copy of the file, the newest slot, and the prices."""
 
     file: apsw.Connection
     slot: int
     prices: Mapping[Mint, float]
 
 
-DAYS: Final[dict[UnixMs, Day]] = {}  # by the end of the day: each day is computed once, then copied
+DAYS: Final[dict[UnixMs, Day]] = {}  # each day, by its end, is computed once and then copied
 
 
 def mint_named(symbol: str) -> Mint:
@@ -114,10 +114,10 @@ class ShownMarket:
         return Coverage(since, now, rows, 20_000, skipped_slots=4, missing_slots=0)
 
     async def _is_well(self) -> None:
-        """Do nothing: the check passes."""
+        """Do nothing, so the check passes."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Add a slot that is final at once, in which each mint trades, and update the pages."""
+        """Add a slot that is final at once, in which each mint trades, and update pages."""
         await self.append(at_s, mints)
         await self.catch_up()
 
@@ -183,7 +183,7 @@ def _as_it_is(shown: ShownMarket, folder: Path) -> Day:
 
 
 def _copy(whole: apsw.Connection, into: str) -> apsw.Connection:
-    """Copy *whole* to the database at *into*, which can be open; return a connection to it."""
+    """Copy *whole* to the database at *into*, which may be open; return a connection to *into*."""
     copied = apsw.Connection(into)
     with copied.backup("main", whole, "main") as backup:
         backup.step()

@@ -1,4 +1,4 @@
-"""WebSockets to a service that streams, from an independent client library."""
+"""WebSockets to a service that streams, with an independent client library."""
 
 import asyncio
 import json

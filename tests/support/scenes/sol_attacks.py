@@ -1,4 +1,4 @@
-"""Attacks on the SOL/USD rate: trades in addition to those of `traded_pools.sol_market`.
+"""Attacks on the SOL/USD rate: trades that are added to the trades of `traded_pools.sol_market`.
 
 The seed of an attack determines its amounts, prices, times, pools and signers.
 """
@@ -18,7 +18,7 @@ Attack = Callable[[int], Sequence[Trade]]
 
 
 def one_trade(seed: int) -> Sequence[Trade]:
-    """Return one trade of 10 to 50 SOL at 1.5 to 2.5 times the price, in a new pool."""
+    """Return one trade of 10 to 50 SOL at 1.5 to 2.5 times the honest price, in a new pool."""
     random = Random(seed)
     price = SOL_USD * random.uniform(1.5, 2.5)
     sol = random.uniform(10, 50)
@@ -28,7 +28,7 @@ def one_trade(seed: int) -> Sequence[Trade]:
 
 
 def with_oneself(seed: int) -> Sequence[Trade]:
-    """Return trades of nine signers, each second, in a private pool at least as deep as others."""
+    """Return trades of nine signers, one a second, in a pool at least as deep as the others."""
     random = Random(seed)
     price = SOL_USD * random.choice([random.uniform(0.96, 1.04), random.uniform(0.5, 3.0)])
     depth = DEPTH * random.choice([1, 5, 50, 500])
@@ -48,7 +48,7 @@ def with_oneself(seed: int) -> Sequence[Trade]:
 
 
 def one_signer(seed: int) -> Sequence[Trade]:
-    """Return trades of one signer, each second, in the honest pools and up to three of its own."""
+    """Return trades of one signer in each second, in the honest pools and up to three own pools."""
     random = Random(seed)
     price = SOL_USD * random.uniform(0.96, 1.04)
     entered = (*POOLS, *(f"own-{number}" for number in range(random.randrange(4))))
@@ -60,7 +60,7 @@ def one_signer(seed: int) -> Sequence[Trade]:
 
 
 def cents_in_many(seed: int) -> Sequence[Trade]:
-    """Return trades of ten dollars near the price, in 300 pools with almost no liquidity."""
+    """Return trades of ten dollars near the honest price, in 300 pools with almost no liquidity."""
     random = Random(seed)
     price = SOL_USD * random.uniform(1.03, 1.049)
     return [

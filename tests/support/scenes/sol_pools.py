@@ -1,4 +1,4 @@
-"""Four pools of SOL and dollars with honest signers, slot by slot; ingest's code sets the price."""
+"""Four pools of SOL and dollars with honest signers; the code of ingest sets each slot's price."""
 
 from collections.abc import Sequence
 from random import Random
@@ -25,7 +25,7 @@ def sale(  # noqa: PLR0913 - what a swap says
     sol: float = 2.0,
     at: int = 0,
 ) -> Swap:
-    """Return a sale of *sol* SOL in transaction *at*, after which *pool* has *depth* dollars."""
+    """Return a sale of *sol* SOL in transaction *at*, which leaves *depth* dollars in *pool*."""
     left = None if depth is None else depth * 10**6
     made = sol_sale(usd, sol=sol, index=at)
     return made._replace(pool=pool, out_left=left, signer=signer)
@@ -50,7 +50,7 @@ class SolMarket:
         self._has_standing = has_standing
 
     def slot(self, time: int, swaps: Sequence[Swap]) -> float | None:
-        """Add a slot of *swaps*, in order; return the price."""
+        """Add a slot with *swaps* in order; return the SOL price after it."""
         at = UnixS(time)
         agrees = self.standings.agrees(WSOL) if self._has_standing else None
         quotes = Quotes(self.standings.of, at)

@@ -1,4 +1,4 @@
-"""The pools of a mint in the form of the log."""
+"""The price pools of a mint, in the form in which the log stores them."""
 
 from mintscope.kit.primitives import UnixS
 from mintscope.market.standing import Offer, Standing, stand
@@ -6,7 +6,7 @@ from mintscope.market.standings import pack
 
 
 def packed_pool(time: int, *, depth_usd: int, age_s: int = 900, usd: float = 1.0) -> bytes:
-    """Return one packed pool with *depth_usd*, in which three signers have traded since *age_s*."""
+    """Return one packed pool with *depth_usd*, in which three signers traded for *age_s* s."""
     standing: Standing | None = None
     for signer, before_s in (("a", age_s), ("b", age_s // 2), ("c", 0)):
         at = UnixS(time - before_s)

@@ -1,4 +1,4 @@
-"""Streams over connections, with a market that trades, and a clock that moves, on command."""
+"""Streams over connections, with a market that trades and a clock that moves on command."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Reader:
         self._lines = response.aiter_lines()
 
     async def next(self) -> Event:
-        """Return the next event; raise StopAsyncIteration if the body has ended."""
+        """Return the next event; raise StopAsyncIteration at the end of the body."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
@@ -110,7 +110,7 @@ class Streaming:
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until the payments for minutes, and then all other pending work, are done."""
+        """Wait until due minutes are charged, and then until all other pending work is done."""
         renewing: dict[object, asyncio.Task[None]] = vars(self.service.streams)["_renewing"]
         while renewing:
             await asyncio.wait(renewing.values(), timeout=PATIENCE_S)

@@ -63,7 +63,7 @@ class TokenMarket:
     slot: int = BEGIN_SLOT
 
     async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
-        """Add a slot *after_s* later; pages read it if *is_seen*."""
+        """Add a slot *after_s* later; pages show it if *is_seen*."""
         self.clock.advance(after_s * 1000)
         self.slot += 1
         await self.market.store.write([new_slot(self.slot, self.clock.now() // 1000, swaps)])
@@ -146,7 +146,7 @@ def swap_of(
 
 
 async def _trade_until(market: Market, end_s: int) -> int:
-    """Make all tokens trade until *end_s*, fold all but the newest slots; return the newest."""
+    """Make all tokens trade until *end_s*, fold all but the newest slots; return the last slot."""
     random, prices = Random(7), dict(START_USD)
     slots, number = [], BEGIN_SLOT
     for step in range(SWAPS):

@@ -78,7 +78,7 @@ class TradedStore:
 
 
 class TradedMemory:
-    """A Traded in memory."""
+    """A Traded over a log in memory."""
 
     def __init__(self, mints: Sequence[Mint]) -> None:
         self.reader = FakeLog()

@@ -33,7 +33,7 @@ EMPTY: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
 
 
 class Swapped(NamedTuple):
-    """A trade, in the form in which a block contains it."""
+    """A trade, with the values that its block contains."""
 
     signature: str
     mint: str
@@ -54,7 +54,7 @@ class Leg(NamedTuple):
 
 
 class Together(NamedTuple):
-    """A transaction of several exchanges, and its time, in seconds from START."""
+    """A transaction of several exchanges; its time is in seconds from START."""
 
     at_s: int
     legs: Sequence[Leg]
@@ -98,9 +98,9 @@ def block_file(
     curves: Mapping[str, Mapping[str, str]] = EMPTY,
     together: Sequence[Together] = (),
 ) -> tuple[bytes, list[Swapped]]:
-    """Return blocks with the trades of all *markets*, one for each second, and the trades in order.
+    """Return blocks with the trades of all *markets*, a block per second, and the trades in order.
 
-    curves     the curve that each pool replaces, by market and pool: a migration is added just
+    curves     by market and pool, the curve that the pool replaces: a migration is added just
                before the pool's first trade
     together   transactions of several exchanges; they come first in their block
     """
@@ -136,7 +136,7 @@ def _blocks(
 
 
 def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
-    """Return the transaction of a purchase or a sale, with the vaults' balances after it."""
+    """Return the transaction of a purchase or a sale, with the balances of the vaults after it."""
     offer = swapped.trade.offer
     quote, decimals, rate = (USDC, OTHER_DECIMALS, 1.0)
     base_decimals = SOL_DECIMALS

@@ -39,7 +39,7 @@ DRESSES: Final = (
     "deep",
 )
 ROUTED: Final = ("routed", "carried")
-STACK_HEIGHT_MAX: Final = 9  # a top-level instruction has height 1; eight nested calls are allowed
+STACK_HEIGHT_MAX: Final = 9  # a top-level instruction has height 1, and may have eight nested calls
 EVENT_SIZE: Final = 220
 POOL_AT: Final = 112  # the offset of the pool in the events of PumpSwap
 CARRIER: Final = "what a router calls"
@@ -61,7 +61,7 @@ class Expected(NamedTuple):
 
 @dataclass
 class Built:
-    """One transaction, with its instruction and its swaps."""
+    """One transaction, with the instruction of a venue and the expected swaps."""
 
     layout: Layout
     head: bytes
@@ -86,7 +86,7 @@ class _Exchange:
         self.pool = f"pool {hop}"
 
     def accounts(self, size: int) -> list[str]:
-        """Return the accounts of the instruction, at the positions of the layout."""
+        """Return the accounts of the instruction, in the positions that the layout gives."""
         layout = self.layout
         accounts = [f"account {at}" for at in range(size)]
         for places, words in ((layout.users, self.users), (layout.vaults, self.vaults)):
@@ -150,8 +150,8 @@ def built(
 ) -> list[Built]:
     """Return all instructions of *layouts* in each of the *dresses*.
 
-    Two dresses have a *router*.  "routed": it calls the venue.  "carried": it calls the venue, and
-    its accounts receive and pay the tokens of both sides.
+    Two dresses have a *router*.  "routed": the router calls the venue.  "carried": it also receives
+    and pays the tokens of both sides with its accounts.
 
     mark    makes the accounts of these transactions differ from those with another mark
     """
@@ -200,7 +200,7 @@ def _built(
 def _exchanges(
     layout: Layout, head: bytes, dress: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
-    """Return a call, the transaction with its balances, and its swaps, one for each hop."""
+    """Return a call, its transaction with the balances, and its swaps, one for each hop."""
     hops = range(max(1, len(layout.pools or ())))
     exchanges = [_Exchange(layout, number, hop=hop) for hop in hops]
     owned = layout.owner if isinstance(layout.owner, tuple) else ()
@@ -242,7 +242,7 @@ def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
 def _curve(
     layout: Layout, name: str, head: bytes, dress: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
-    """Return a trade on a curve; in a sale, SOL moves without a transfer."""
+    """Return a call, transaction and swaps of a curve; in a sale, SOL moves without a transfer."""
     assert layout.curve is not None
     mint_at, user_at, quote_at = layout.curve
     is_buy = name.startswith("buy")
@@ -298,7 +298,7 @@ def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[I
 
 
 def _wrapped(call: Ix, dress: str, router: str) -> Ix:
-    """Return *call*, wrapped in calls of other programs, if *dress* has such calls."""
+    """Return *call*, wrapped in calls of other programs, if *dress* requires it."""
     if dress in ROUTED:
         calls = call.calls if call.program == CARRIER else [call]
         return Ix(router, ["x"], bytes(8), calls)

@@ -1,4 +1,4 @@
-"""The layouts of swaps of every venue, written by hand from public descriptions.
+"""The layouts of the swap instructions of every venue, written by hand from public descriptions.
 
 No data comes from the table of the decoder, so neither can hide a mistake of the other.
 """
@@ -30,8 +30,8 @@ ROUTERS: Final = (
     "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv",
 )
 """Routers and trading bots, which call venues."""
-# The fields of the event of pump.fun: mint, SOL, tokens, whether it is a purchase, user, and later
-# the mint of the quote.
+# The fields of the event of pump.fun: mint, SOL, tokens, whether it is a purchase, user; further
+# on, the mint of the quote.
 TRADE_EVENT: Final = ("bddb7fd34ee661ee", 32, 40)
 RAYDIUM_AUTHORITY: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
@@ -46,8 +46,8 @@ class Layout:
     users    the positions of the accounts of the trader: the paying and the receiving account
     vaults   the positions of the vaults: the receiving and the paying vault
     owner    the owner of both vaults: a position or an address, or two positions; "vault": each
-             vault owns itself; "pool": the pool, which has no position; None: an account that is
-             not in the instruction
+             vault owns itself; "pool": the pool, which has no position; None: an account that
+             the instruction does not have
     moves    "tokens"; "curve": buyers pay SOL as lamports, and sales are paid without a transfer;
              "shares": the fee of the owner is also minted; "through": another program moves the
              tokens
@@ -88,7 +88,7 @@ def _token_swap(name: str, address: str) -> Layout:
 
 
 def _stabble(name: str, address: str) -> tuple[Layout, Layout]:
-    """Return both layouts of a Stabble venue: those of the second version begin with mints."""
+    """Return both layouts of a Stabble venue: in the second one, accounts begin with mints."""
     return (
         Layout(name, address, "swap", (6,), (1, 2), (3, 4)),
         Layout(name, address, "swap_v2", (8,), (3, 4), (5, 6)),
@@ -337,7 +337,7 @@ PUBLISHED: Final = (
     ),
 )
 
-# Positions of pools, accounts of users and vaults, from public decoders and trade records of 2026.
+# Positions of pools, user accounts and vaults, from public decoders and trade records of 2026.
 # If a row has only an address, the vaults name the pool.
 BY_WHAT_MOVED: Final = (
     Layout("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", "07", (1,), owner=1),

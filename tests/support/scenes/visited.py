@@ -27,7 +27,7 @@ CONTACT = "mailto:security@shop.example"
 
 @dataclass
 class Visited(httpx.BaseTransport):
-    """A transport that passes requests to the application; *spoil* may change the answers."""
+    """A transport that passes requests to the application; *spoil* can change the answers."""
 
     app: ASGIApp
     loop: asyncio.AbstractEventLoop

@@ -30,7 +30,7 @@ from support.scenes.stores import PEPPER
 
 MINT: Final = Mint(WSOL)
 LEVEL: Final = 10.0
-# One for each process; conditions stay compiled between tests
+# One item for each process; conditions stay compiled between tests
 TRACKS: Final = [Tracks(4), Tracks(4)]
 EMAIL: Final = EmailAddress("alice@example.org")
 
@@ -82,7 +82,7 @@ class Scene:
         self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
 
     async def begin_again(self) -> None:
-        """Replace the log, delete all alerts, and reset the state of evaluation."""
+        """Replace the log, delete all alerts, and reset the stored state of evaluation."""
         for signal in await self.signals.of_user(self.user_id):
             await self.signals.delete(self.user_id, signal.signal_id)
 
@@ -115,7 +115,7 @@ class Scene:
     ) -> AlertEvaluator:
         """Return a new evaluator, like that of a process that has just started.
 
-        bounds    the limits of its e-mails
+        bounds    the limits on the e-mails that it sends
         """
         writer = AlertWriter(
             store=store or self.store,

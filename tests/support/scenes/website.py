@@ -1,4 +1,4 @@
-"""The whole service as people see it: pages, API and e-mails over a real store, on one clock."""
+"""The whole service as people see it: pages, API and e-mails, over a real store, with one clock."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -83,7 +83,7 @@ SERVING_AXE: Final = set[str]()
 
 @dataclass
 class Website:
-    """A running service; *administration* is the application of the listener for administrators."""
+    """A running service; *administration* is the application that administrators use."""
 
     origin: str
     app: ASGIApp
@@ -98,7 +98,7 @@ class Website:
     operations: OperationParts | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of *query* in the money file, over a separate connection."""
+        """Return the rows of *query*, read from the money file over a separate connection."""
         db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             return list(db.execute(query))
@@ -194,15 +194,15 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 ) -> AsyncIterator[Website]:
     """Build the service at *origin*; *parts* are sections of its configuration.
 
-    merchant_of   a function that creates the seller over the money of this service; None: nothing
-                  is for sale
+    merchant_of   a function that creates the seller over the money of this service; None: the
+                  service sells nothing
     has_market    whether pages show the tokens and the status of `shown_market`, or the tokens of
                   `token_market`
     status        the status that pages show without a market
     operator      the operator of the service
     facts         reads the facts of a mint from the chain
     """
-    # Passkeys belong to a host name, so the machine also has the origin "localhost".
+    # Passkeys need a host name, so the service also accepts the origin with the name "localhost".
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
     clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
@@ -325,7 +325,7 @@ async def _lister(clock: ManualClock) -> ListCache:
 async def served_website(
     folder: Path, *, alone: bool = False, **parts: Any
 ) -> AsyncIterator[Website]:
-    """Serve the service on the loopback address; if *alone*, only the administration."""
+    """Serve the service on the loopback address; if *alone*, serve only the administration."""
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A report in the form of the service, for tests of clients that read all fields."""
+"""A report as the service returns it, for tests of clients that read all fields."""
 
 import msgspec
 import numpy as np

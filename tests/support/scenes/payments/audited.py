@@ -1,4 +1,4 @@
-"""Runs an audit of the books: of new entries, and of all entries."""
+"""Runs two audits of the books: one of new entries, and one of all entries."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ LATER: Final = UnixMs(2**52)  # a time at which every entry is settled
 
 
 async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
-    """Return the contradictions that a full audit of *books* finds, with its start at *now*."""
+    """Return the contradictions that both audits of *books* find, from a start at *now*."""
     found = [*(await books.check(after_entry=None)).violations]
     while not (await books.prove(now=now, begins=False)).is_finished:
         pass

@@ -24,7 +24,7 @@ PAGE: Final = """<!doctype html><meta charset="utf-8"><title>Another origin</tit
 
 
 def import_map(packages: Path) -> dict[str, Any]:
-    """Return the import map of the packages in the folder *packages*, a `node_modules`."""
+    """Return the import map of the packages in *packages*, a folder `node_modules`."""
     found: dict[str, Any] = {"imports": {}, "scopes": {}}
     for manifest in packages.rglob("package.json"):
         inside = manifest.parent.relative_to(packages)
@@ -49,7 +49,7 @@ def _exports(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(choice: Any) -> str | None:
-    """Return the file for browsers in *choice*, a value of `exports`, if there is one."""
+    """Return the file for browsers in *choice*, a value of `exports`; None if there is none."""
     if isinstance(choice, str):
         return choice
     for condition, inner in (choice or {}).items() if isinstance(choice, dict) else ():

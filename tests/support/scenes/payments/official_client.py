@@ -12,8 +12,8 @@ import pytest
 def official_client() -> Iterator[None]:
     """After the block, close all connections to nodes that the x402 client has opened.
 
-    The client cannot close these connections.  If the garbage collector did, a later test would
-    fail.
+    The client cannot close these connections.  If the garbage collector closed them, a later
+    test would fail.
     """
     provider: Any = import_module("solana.rpc.providers.http").HTTPProvider
     begin, opened = provider.__init__, []

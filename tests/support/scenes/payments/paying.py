@@ -1,4 +1,4 @@
-"""A chain that only handles payments, with a clock that tests move; and payments for it."""
+"""A chain that only handles payments, with a clock that tests move, and payments on it."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator

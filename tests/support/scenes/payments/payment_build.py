@@ -19,7 +19,7 @@ from mintscope.payments.protocol.headers import Presented
 
 
 def keypair(name: str) -> Keypair:
-    """Return the keypair for *name*, the same at every call."""
+    """Return the keypair for *name*; every call returns the same."""
     return Keypair.from_seed(name.encode().ljust(32, b"."))
 
 
@@ -43,7 +43,7 @@ def meta(key: Pubkey, *, signer: bool = False, writable: bool = False) -> Accoun
 
 @dataclass(kw_only=True)
 class Recipe:
-    """The parts of the transaction of the official client; a test can change each field."""
+    """The parts of a transaction as the official client makes it; a test can change each part."""
 
     amount: int
     memo: bytes
@@ -105,7 +105,7 @@ def sign(message: Message | MessageV0, payer: Keypair) -> bytes:
 def present(
     requirement: Requirement, transaction: bytes, *, identifier: str | None = None
 ) -> Presented:
-    """Return *transaction* as `decode_payment` returns it if it pays *requirement*."""
+    """Return *transaction* in the form of `decode_payment`, as a payment for *requirement*."""
     return Presented(
         transaction=transaction,
         scheme="exact",

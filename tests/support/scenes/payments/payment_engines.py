@@ -1,4 +1,4 @@
-"""Every PaymentStore for contract tests, with actions of the credit ledger in the same database.
+"""Every PaymentStore for contract tests, with actions on the credits in the same database.
 
 To test another engine, add it to `ENGINES`.
 """
@@ -30,11 +30,11 @@ from support.scenes.postgres import dsn_in
 
 
 class Store(PaymentStore, AdoptionStore, Buyers, Protocol):
-    """The interfaces of payments that one store implements."""
+    """All interfaces for payments, which one store implements."""
 
 
 class Engine(Protocol):
-    """A store, with state and actions of the credit ledger in the same database."""
+    """A store, and actions on the credits and the state of its database."""
 
     @property
     def store(self) -> Store: ...

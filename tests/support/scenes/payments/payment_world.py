@@ -58,13 +58,13 @@ RESOURCE: Final = Resource("/v1/credits/purchase?bundle=10")
 AMOUNT: Final = 25_000
 CREDITS: Final = Credits(10)
 KEY: Final = "the-secret-of-the-buyer"
-PATIENCE_S: Final = 2.0  # seconds of real time: several hundred requests, so several hundred slots
-# The time in which a blockhash is valid, a margin, and the time to finality
+PATIENCE_S: Final = 2.0  # seconds of real time: several hundred requests and slots
+# The sum of the validity of a blockhash, a margin, and the time to finality
 EXPIRY_SLOTS: Final = 230
 
 
 class MovingTransport(httpx.AsyncBaseTransport):
-    """A transport to the devchain in this process; a call of a method in `moving` takes a slot."""
+    """A transport to the devchain in this process; a call of a method in `moving` adds a slot."""
 
     def __init__(self, world: "World", app: Starlette) -> None:
         self._world = world
@@ -85,16 +85,16 @@ class MovingTransport(httpx.AsyncBaseTransport):
 
 
 TODAY: Final = slot_pace()  # the pace of mainnet since October 2026
-# The pace of mainnet before Alpenglow: many blocks are not final
+# The pace of mainnet before Alpenglow, when many blocks were not final
 TOWER: Final = slot_pace(400, 12_800)
-# The parameter of the fixture `world` for tests of forks, which can undo many blocks of this chain.
+# Gives the fixture `world` this chain for tests of forks, which can undo many of its blocks.
 on_older_chain = pytest.mark.parametrize("world", [TOWER], ids=["older"], indirect=True)
 
 
 class World:
     """One chain, with the pace TODAY unless *pace* is given, and one database file.
 
-    Any number of facilitators sell on it.
+    Any number of facilitators can sell on it.
     """
 
     def __init__(self, path: Path, pace: SlotPace = TODAY) -> None:
@@ -120,8 +120,8 @@ class World:
         self.stores: list[SqlPaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
-        self.moving = {"getSignatureStatuses"}  # methods of which each call takes a slot
-        # Functions that change answers, by method
+        self.moving = {"getSignatureStatuses"}  # a call of these methods moves the clock one slot
+        # By method, a function that changes its answers
         self.spoil: dict[str, Callable[[bytes], bytes]] = {}
         self.secrets = SECRETS
         self.entropy = 0
@@ -167,7 +167,7 @@ class World:
         )
 
     def reconciler(self) -> Reconciler:
-        """Return a reconciler with a clock so late that all earlier leases have expired."""
+        """Return a reconciler whose clock is so late that all leases have expired."""
         self.ahead_ms += 3_600_000
         ahead = ManualClock(UnixMs(self.clock.now() + self.ahead_ms))
         return Reconciler(
@@ -181,7 +181,7 @@ class World:
     async def audit(
         self, *, full: bool = False, is_start: bool = False, is_usdc_taken: bool = False
     ) -> list[Violation]:
-        """Return the findings of a new auditor, which audits like the auditor of the service."""
+        """Return the findings of a new auditor, built like the auditor of the service."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
                 books=money.books,
@@ -195,7 +195,7 @@ class World:
             return list(await auditor.audit(full=full, is_start=is_start))
 
     async def recognise(self, wire: bytes) -> Recognised | None:
-        """Return the purchase of a payment, recognised by its quote as in the service."""
+        """Return the purchase of a payment, which the service recognises by its quote."""
         sold = [*bundle_offers(), *report_offers([TRACKED])]
         found = (
             recognise(wire, sold, terms=each, quote_key=self.secrets.quote)
@@ -204,7 +204,7 @@ class World:
         return next((each for each in found if each is not None), None)
 
     def adopter(self) -> Adopter:
-        """Return the adopter of payments over the store and chain of the last facilitator."""
+        """Return an adopter of payments, with the store and chain of the newest facilitator."""
         chain, store = self.chains[-1], self.stores[-1]
         return Adopter(
             records=chain,
@@ -230,7 +230,7 @@ class World:
             self.pulse.tick()
 
     async def miss(self) -> None:
-        """Wait until pending payments expire, and reconcile twice, with some blocks in between."""
+        """Wait until pending payments expire, and reconcile twice, some blocks apart."""
         self.slots(EXPIRY_SLOTS)
         await self.reconciler().once()
         self.slots(MISSED_BLOCKS)
@@ -274,12 +274,12 @@ class World:
         return 10 * 10**9 - account.lamports
 
     def sql(self, statement: str) -> Any:
-        """Run a statement on a connection of its own; return the only value or row."""
+        """Run a statement on a separate connection; return its only value, or its first row."""
         rows = rows_of(self.path, statement)
         return None if not rows else rows[0][0] if len(rows[0]) == 1 else rows[0]
 
     def ledger(self) -> dict[str, int]:
-        """Return the balances of all credit tokens, by the hint of the token."""
+        """Return the balances of all credit tokens, by the hint that identifies the token."""
         return dict(rows_of(self.path, "SELECT hint, balance FROM credit_account"))
 
 

@@ -11,7 +11,7 @@ from mintscope.payments.protocol.envelope import MessageHash, Resource
 
 NOW: Final = UnixMs(1_700_000_000_000)
 AMOUNT: Final = 1_000
-AGAIN_MS: Final = 15_000  # the time from an outcome to the next check whether it is final
+AGAIN_MS: Final = 15_000  # the time until an outcome that is not final is checked again
 LANDED: Final = Landed(paid=AMOUNT, final=False)
 LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
 REVERTED: Final = Reverted(final=True)

@@ -1,4 +1,4 @@
-"""Virtual machines that load a program when a transaction first names it.
+"""Virtual machines that load a program when a transaction first needs it.
 
 A LiteSVM loads all programs when it is created, which takes 20 ms.  Thousands of tests open a
 world, and most of them need only three programs.
@@ -35,7 +35,7 @@ PROGRAMS: Final = tuple(
 
 
 class QuickMachine(LiteSVM):
-    """A LiteSVM with the content of a full machine, which loads each program at its first use."""
+    """A LiteSVM that has the same content as a full machine, but loads programs at first use."""
 
     @override
     def __init__(self) -> None:

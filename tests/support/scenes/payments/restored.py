@@ -34,7 +34,7 @@ async def restored(
 ) -> AsyncIterator[SellingApi]:
     """Delete the money file, restore *copy*, and open the service *after_s* seconds later.
 
-    The previous service must be closed; *changes* apply to the facilitator.
+    The previous service must be closed.  *changes* are options of the facilitator.
     """
     while world.stores:
         await world.stores.pop().close()
@@ -47,7 +47,7 @@ async def restored(
 
 
 async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **changes: Any) -> str:
-    """Pay for a request with the Idempotency-Key *key*; return the PAYMENT-SIGNATURE."""
+    """Pay for a request with the Idempotency-Key *key*; return its PAYMENT-SIGNATURE."""
     asked = await shop.client.request(method, path, headers={"Idempotency-Key": key})
     assert asked.status_code == 402, asked.text
     return shop.pay(decoded(asked, "payment-required"), **changes)

@@ -111,7 +111,7 @@ class SellingApi:
         return Recipe(**(parts | changes))
 
     def pay(self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any) -> str:
-        """Return a PAYMENT-SIGNATURE; *changes* apply to the transaction."""
+        """Return a PAYMENT-SIGNATURE for *demand*; *changes* apply to its transaction."""
         return signature_header(demand, self.transaction(demand, payer, **changes))
 
     async def paid(self, method: str, path: str, **changes: Any) -> str:
@@ -141,7 +141,7 @@ def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
 
 
 def settlement(response: httpx.Response) -> dict[str, Any]:
-    """Return PAYMENT-RESPONSE without its receipt: a restored store lacks the date of it."""
+    """Return PAYMENT-RESPONSE without its receipt, whose date a restored store does not have."""
     return {name: value for name, value in decoded(response, "payment-response").items()
             if name != "extensions"}  # fmt: skip
 
@@ -159,7 +159,7 @@ def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any)
 
 
 def credential_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Write `Authorization: Payment` of MPP by hand; *changes* apply to the terms."""
+    """Write `Authorization: Payment` of MPP by hand; *changes* apply to its terms."""
     offer = demand["accepts"][0] | changes
     request = {
         "amount": offer["amount"],
@@ -216,7 +216,7 @@ async def opened(
     series: FakeSeries | None = None,
     **changes: Any,
 ) -> AsyncIterator[SellingApi]:
-    """Open a seller on *world*, like another process; *changes* apply to its facilitator."""
+    """Open a seller on *world*, like another process; *changes* are options of its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     usdc_price = MovablePrice()
     tokens = payment_tokens(facilitator, [price, usdc_price], sol)
@@ -243,7 +243,7 @@ async def opened(
 
 @pytest.fixture
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """Yield a chain, with the pace that is its parameter, in the folder of an installation."""
+    """Yield a chain in the folder of an installation; the parameter of the fixture is its pace."""
     async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 

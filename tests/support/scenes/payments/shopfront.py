@@ -1,4 +1,4 @@
-"""The pages that sell, over a chain in this process, and a wallet as in the Wallet Standard.
+"""The pages that sell, over a chain in this process, and a wallet of the Wallet Standard.
 
 A script registers the wallet in the browser; the wallet signs in this process, with a real key.
 """
@@ -80,8 +80,8 @@ class BrowserWallet:
 
     key       the keypair that signs
     shows     the keypair whose address the page receives; None: *key*
-    manner    "signs"; "refuses"; "closes"; "waits" until the event *goes_on*; "strange": does not
-              connect
+    manner    "signs"; "refuses"; "closes"; "waits": it signs after the event *goes_on*; "strange":
+              it does not connect
     signed    all transactions that it has signed
     """
 
@@ -133,7 +133,7 @@ class Pause:
 
 @dataclass
 class Shopfront:
-    """Pages that sell for SCOPE, a token worth one dollar, on the chain of *world*."""
+    """Pages that sell for SCOPE, a token that is worth one dollar, on the chain of *world*."""
 
     site: Website
     world: World
@@ -141,7 +141,7 @@ class Shopfront:
     pause: Pause
 
     def wallet(self, name: str = "buyer", **changes: Any) -> BrowserWallet:
-        """Return the wallet of *name*, with 1,000 tokens, or the amount in *changes*."""
+        """Return the wallet of *name*; it has 1,000 tokens unless *changes* has an amount."""
         return BrowserWallet(self.world.fund(name, **changes))
 
     def payments(self) -> list[tuple[Any, ...]]:
@@ -164,7 +164,7 @@ async def shopfront(
 ) -> AsyncIterator[Shopfront]:
     """Open the pages that sell, on the loopback address unless *served* is False.
 
-    trials_max   the number of payments that can fail in a minute before others are refused; None:
+    trials_max   after this number of failed payments in a minute, others are refused; None:
                  no limit
     parts        sections of the configuration
     """

@@ -37,7 +37,7 @@ class Paid:
 
     @property
     def payer_signature(self) -> str:
-        """Return the payer's signature, which is also in the transaction on chain."""
+        """Return the payer's signature, which the transaction on the chain has, too."""
         payload = json.loads(b64decode(self.header))["payload"]
         transaction = VersionedTransaction.from_bytes(b64decode(payload["transaction"]))
         return str(transaction.signatures[1])
@@ -99,7 +99,7 @@ class Shopper:
         params = [{"commitment": "confirmed"}]
         call = {"jsonrpc": "2.0", "id": 1, "method": "getLatestBlockhash", "params": params}
         answer: Any = {}
-        for _ in range(20):  # try again, because a node can refuse a call
+        for _ in range(20):  # a node can refuse a call: try again
             response = await self.rpc.post("/", json=call)
             if response.is_success and "result" in (answer := response.json()):
                 break
@@ -107,7 +107,7 @@ class Shopper:
 
 
 async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -> httpx.Response:
-    """Send the payment once, with *key*; None: with the key of *paid*."""
+    """Send the payment once, with *key*, or with the key of *paid* if *key* is None."""
     given = key or paid.key
     headers = {"PAYMENT-SIGNATURE": paid.header}
     headers |= {} if given is None else {"Idempotency-Key": given}
@@ -117,7 +117,7 @@ async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -
 async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
     """Send the payment again until its outcome is known.
 
-    If the shop answers for two seconds that it has not sent the payment, assume that it never will.
+    If the shop answers for two seconds that it has not sent the payment, assume that it never does.
     """
     unsent_since_s: float | None = None
     for _ in range(PENDING_MAX):

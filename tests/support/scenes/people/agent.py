@@ -1,4 +1,4 @@
-"""An agent, written only from the specification, as by its developer."""
+"""An agent, written only from the specification, as a developer would write it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from support.scenes.service import Service
 
 @dataclass
 class Agent:
-    """One application of an agent; if an address is given, its requests come from it."""
+    """One application of an agent."""
 
     service: Service
     email: str = EMAIL

@@ -40,7 +40,7 @@ class HeldPasskey:
 class Authenticator:
     """A device, and the browser that uses it at *origin*.
 
-    verifies   whether it verifies its user, by a PIN or fingerprint
+    verifies   whether the device verifies its user, by a PIN or fingerprint
     """
 
     host: str
@@ -67,7 +67,7 @@ class Authenticator:
         return _answer(passkey, clientDataJSON=seen, attestationObject=attestation)
 
     def sign(self, question: str, **changes: Any) -> str:
-        """Answer `navigator.credentials.get` with the newest requested passkey.
+        """Answer `navigator.credentials.get` with the newest passkey that *question* allows.
 
         changes   values of `challenge` or `origin` to send in place of the true ones
         """

@@ -35,7 +35,7 @@ CHROMIUM_ARGUMENTS: Final = (
     "--disable-sync",
 )
 
-# A script in each page, which records elements that moved without input, with both places.
+# This script in each page records elements that moved without input, with both positions.
 MOVED: Final = """
   window.moved = [];
   const shown = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
@@ -73,7 +73,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """Yield one service for all browser tests; each test uses its own accounts."""
+    """Yield one service for all browser tests; each test uses separate accounts."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         await site.make_administrator()
         yield site
@@ -81,7 +81,7 @@ async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def live_site(lasting_site: Website) -> Website:
-    """Return the service, at a time at which limits no longer count the previous test."""
+    """Return the service, so much later that limits no longer count the previous test."""
     lasting_site.clock.advance(6 * MINUTE_MS)
     return lasting_site
 
@@ -119,7 +119,7 @@ class Visitor:
         return response
 
     async def fill(self, **fields: str) -> None:
-        """Type into the fields with these labels; underscores stand for spaces."""
+        """Type each text into the field with this label; underscores stand for spaces."""
         for name, text in fields.items():
             label = name.replace("E_mail", "E-mail").replace("_", " ")
             await self.page.get_by_label(label, exact=True).fill(text)
@@ -135,7 +135,7 @@ class Visitor:
             await self.page.get_by_role("link", name=name, exact=True).first.click()
 
     async def reads(self, text: str) -> None:
-        """Expect visible *text* on the page."""
+        """Check that *text* is visible on the page."""
         await self.page.get_by_text(text).first.wait_for()
 
     async def sign_up(self, email: str) -> None:
@@ -180,7 +180,7 @@ async def visiting(
     size: tuple[int, int] = WIDE,
     zone: str = "UTC",
 ) -> AsyncIterator[Visitor]:
-    """Open a separate browser, without cookies or stored data; its clock is in *zone*."""
+    """Open a separate browser, without cookies or stored data; its time zone is *zone*."""
     width, height = size
     context = await browser.new_context(
         viewport={"width": width, "height": height},

@@ -1,4 +1,4 @@
-"""Actions of a buyer on the pages of a purchase, with their texts, and faults of the connection."""
+"""Actions of a buyer on purchase pages, texts of these pages, and faults of the connection."""
 
 import httpx
 from playwright.async_api import Route, expect
@@ -9,7 +9,7 @@ from support.scenes.service import bearer
 
 
 async def begin(visitor: Visitor, wallet: BrowserWallet, bundle: int = 10) -> None:
-    """Open the page of *bundle* with *wallet* in the browser, and select the wallet."""
+    """Open the page of *bundle* with *wallet* in the browser, and select this wallet."""
     await wallet.enter(visitor.page)
     await visitor.open(f"/buy/{bundle}")
     await choose(visitor)
@@ -52,7 +52,7 @@ async def lose_before(route: Route) -> None:
 
 
 def forgive(visitor: Visitor, *statuses: int) -> None:
-    """Check that the page received answers with *statuses*, and remove these mishaps."""
+    """Check that the page received answers with *statuses*, and remove them from mishaps."""
     for status in statuses:
         reported = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
         assert reported, f"expected an answer of {status}; there were {visitor.mishaps}"

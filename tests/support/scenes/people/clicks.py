@@ -1,4 +1,4 @@
-"""A stopwatch for tasks in the browser: counts their clicks and seconds."""
+"""Counts the clicks and seconds of tasks in the browser."""
 
 import time
 from typing import Final
@@ -18,7 +18,7 @@ class Clicks:
     def __init__(self, visitor: Visitor) -> None:
         self.visitor = visitor
         self.count = 0
-        self.token = ""  # the path of the page of the top mover
+        self.token = ""  # the path of the page of the token that moved most
         self._began_s = 0.0
 
     @property

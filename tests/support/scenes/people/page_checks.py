@@ -35,7 +35,7 @@ OF_PLACES: Final = [
     "target-size",
 ]
 
-# All places at which Tab must stop, in document order: one for each group of radio buttons.
+# Marks the elements at which Tab must stop, in document order: one per group of radio buttons.
 MARK_STOPS: Final = """() => {
   const seen = new Set();
   let count = 0;
@@ -53,8 +53,8 @@ MARK_STOPS: Final = """() => {
   }
   return count;
 }"""
-# Starts at the top, and records the look of a focused element only when the next key is pressed,
-# because the page has then scrolled to the element.
+# Starts at the top, and records the style of a focused element only when the next key is pressed,
+# because by then the page has scrolled to the element.
 WATCH_FOCUS: Final = """() => {
   document.body.tabIndex = -1;
   document.body.focus();
@@ -94,8 +94,8 @@ BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
   .map((row) => row.outerHTML.slice(0, 120))
 """
 
-# Compares the look of each element (visibility, colours, and whether it is large) with its look in
-# the first view. Stores visible elements that look different; returns whether there are none.
+# Compares the style of each element (visibility, colours, and whether it is large) with its style
+# in the first view. Stores visible elements whose style differs; returns whether all are equal.
 LOOKS: Final = """() => {
   const before = window.looks ?? [];
   const elements = [...document.querySelectorAll("body *")];
@@ -120,7 +120,7 @@ LOAD_AXE: Final = """(path) => new Promise((done, failed) => {
   document.head.append(script);
 })"""
 
-# The page filters the violations, because the transfer of all findings takes longer than axe.
+# The page selects the violations: the transfer of all findings would take longer than axe.
 VIOLATIONS: Final = """async ([rules, changedAlone]) => {
   const where = changedAlone ? { include: window.changed } : document;
   if (changedAlone && !window.changed.length) return [];
@@ -203,9 +203,9 @@ async def _broken_rows(page: Page, where: str) -> list[Fault]:
 
 
 async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
-    """Open *path* in a narrow and a wide window; return faults if the page moves while it loads.
+    """Open *path* in a narrow and a wide window; return faults if it moves while loading.
 
-    The page must have MOVED as a script.
+    The script MOVED must be installed in the page.
     """
     faults = []
     for width in ("narrow", "wide"):
@@ -254,7 +254,7 @@ async def _resize(page: Page, size: tuple[int, int]) -> None:
 
 
 async def _keyboard(page: Page) -> list[str]:
-    """Press Tab through the page; return stops that are not in order, unique and visible."""
+    """Press Tab through the page; return faults of the order and visibility of stops."""
     stops: int = await page.evaluate(MARK_STOPS)
     assert stops < TABS_MAX
     await page.evaluate(WATCH_FOCUS)
@@ -276,7 +276,7 @@ async def _keyboard(page: Page) -> list[str]:
 async def _tab(page: Page, count: int) -> None:
     """Press Tab *count* times, without waiting for the answer to each press."""
     session = SESSIONS.get(page)
-    # The session stays open: when it ends, Chromium removes the authenticators of the page
+    # The session stays open, because Chromium removes the page's authenticators when it ends
     if session is None:
         session = SESSIONS[page] = await page.context.new_cdp_session(page)
     await asyncio.gather(

@@ -34,7 +34,7 @@ RULE: Final = AlertRule(
 
 @dataclass(frozen=True)
 class AccountContents:
-    """The key, its id, an alert whose webhook must stay, and one whose webhook can change."""
+    """The key, its id, an alert whose webhook must not change, and one whose webhook may change."""
 
     key: str
     key_id: KeyId
@@ -61,7 +61,7 @@ async def move_in(site: Website, email: str) -> AccountContents:
 
 
 async def break_in(site: Website, session: Session, found: AccountContents) -> str:
-    """Create and change all that a thief with *session* can; return the API key of the thief."""
+    """Create and change everything that a thief with *session* can; return the thief's API key."""
     assert await site.accounts.keys.cap(session, found.key_id, None)
     user_id = session.user.user_id
     await site.accounts.credits.set_spend_level(user_id, None)

@@ -14,7 +14,7 @@ from support.scenes.website import Website, website
 
 @pytest.fixture
 async def shown_site(tmp_path: Path) -> AsyncIterator[Website]:
-    """Yield a service where each address can view one token a day for free, besides SOL."""
+    """Yield a service where each IP address can view SOL and one other token a day for free."""
     web = WebConfig(free_views_per_day=1)
     async with website(tmp_path, origin=ORIGIN, web=web, has_token_market=True) as site:
         yield site

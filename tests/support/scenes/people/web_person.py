@@ -27,7 +27,7 @@ BROWSER: Final = {
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    """Yield the whole service, as people see it behind TLS."""
+    """Yield the whole service, as visitors see it behind TLS."""
     async with website(tmp_path, origin=ORIGIN) as site:
         yield site
 
@@ -41,9 +41,9 @@ async def alice(site: Website) -> AsyncIterator["Person"]:
 
 
 class Person:
-    """One browser, at *address*; it does not follow redirects.
+    """One browser, at the IP address *address*; it does not follow redirects.
 
-    app   the application of another listener than the public one
+    app   the application of a listener other than the public one
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Person:
 
     @property
     def cookie(self) -> str | None:
-        """Return the session cookie, as the browser stores it."""
+        """Return the session cookie, as the browser has stored it."""
         return self.client.cookies.get(COOKIE)
 
     async def open(self, path: str, **headers: str) -> httpx.Response:
