@@ -107,7 +107,7 @@ async def take_back(site: Website, undo: str) -> list[str]:
 
 def ended_by(answer: httpx.Response) -> list[str]:
     """Return the things that a page names as ended."""
-    reported = answer.text.partition("These were ended:")[2].partition("</ul>")[0]
+    reported = answer.text.partition("Ended or removed:")[2].partition("</ul>")[0]
     return re.findall(r"<li>([^<]*)</li>", reported)
 
 
@@ -253,7 +253,7 @@ async def test_a_key_whose_networks_a_thief_changed_is_revoked(
         assert await site.accounts.keys.set_networks(thief, found.key_id, networks)
     assert site.accounts.mailbox is not None
     announced = [each.email.subject for each in await site.accounts.mailbox.recent(limit=100)]
-    assert announced.count("Wider networks of an API key") == 1, "narrower ones are not"
+    assert announced.count("An API key accepts more networks") == 1, "fewer are not"
 
     ended = await take_back(site, await undo_in(site, ALICE, "more networks"))
 

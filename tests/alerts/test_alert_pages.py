@@ -246,7 +246,7 @@ async def test_an_alert_that_fires_too_often_says_so_and_until_when(
     await alice.sign_in()
 
     assert "Limit of 30 firings an hour reached. 4,970 more were not sent" in limited
-    assert "the first 270 of these are listed. It sends again from" in limited
+    assert "the first 270 of these are listed. The alert sends again from" in limited
     assert "firings an hour reached" not in words(await alice.open(path))
 
 

@@ -30,20 +30,20 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "operating" / "limits.md"
 HEADING: Final = "# Limits on clients"
 BOUNDS: Final = Bounds()
 ROWS: Final[Mapping[str, tuple[float, ...]]] = {
-    "connections in all": (BOUNDS.connections_max, ApiConfig().connections_max),
+    "all connections together": (BOUNDS.connections_max, ApiConfig().connections_max),
     "connections of an address": (
         BOUNDS.connections_per_client_max,
         ApiConfig().connections_per_client_max,
     ),
     "refused connections that are still open": (BOUNDS.lingering_max,),
     "requests that wait on a connection": (BOUNDS.waiting_max,),
-    "after a 429 on a connection": (BOUNDS.pause_s,),
+    "pause after a 429, until the connection is read again": (BOUNDS.pause_s,),
     "a request line and headers": (BOUNDS.head_bytes_max, ApiConfig().header_bytes_max),
     "the address in a request line": (BOUNDS.url_bytes_max,),
     "headers of a request": (BOUNDS.headers_max,),
     "incomplete bodies and unparsed bytes, of all connections together": (BOUNDS.unread_bytes_max,),
     "chunks, or packets, of a body": (BOUNDS.body_pieces_max,),
-    "an answer that is not read, however short": (BOUNDS.unread_s_max,),
+    "time for which a client does not read an answer, even a short one": (BOUNDS.unread_s_max,),
     "a body": (BOUNDS.body_bytes_max, ApiConfig().body_bytes_max, request.BODY_BYTES_MAX),
     "requests for pages, files and unknown paths, of an address": (
         OTHER.count,
@@ -51,7 +51,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     ),
     "`/healthz` and `/readyz`, of an address": (PROBES.count,),
     "forms of an address": (FORMS.count,),
-    "addresses or accounts that a limit remembers": (KEYS_MAX,),
+    "addresses or accounts that a limit counts": (KEYS_MAX,),
     "addresses whose network is remembered": (network_key.cache_info().maxsize or 0,),
     "credit tokens that are remembered": (credit_ledger.KNOWN_MAX,),
     "people whose account of credits is remembered": (account_credits.KNOWN_MAX,),
@@ -74,13 +74,17 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "firings of an alert in an hour": (SignalsConfig().firings_per_hour_max,),
     "days of usage by key and endpoint": (AccountsConfig().usage_kept_days,),
     "firings stored for an alert": (SignalsConfig().firings_kept_max,),
-    "webhooks to a host, or an address, in a minute": (SignalsConfig().webhooks_per_minute_max,),
-    "changes to an account in 24 hours that move no money": (AccountsConfig().writes_per_day_max,),
+    "webhooks to a host, or to an IP address, in a minute": (
+        SignalsConfig().webhooks_per_minute_max,
+    ),
+    "changes to an account in 24 hours, except changes that move money": (
+        AccountsConfig().writes_per_day_max,
+    ),
     "such changes to all accounts together in a minute": (AccountsConfig().writes_per_minute_max,),
     "payments that fail before they are sent, in a minute": (
         PaymentsConfig().failed_trials_per_minute_max,
     ),
-    "links to set a new password that an address requests in an hour": (OF_SITE.count,),
+    "links to set a new password that a client address requests in an hour": (OF_SITE.count,),
     "e-mails about one alert in 24 hours": (
         SignalsConfig().emails_per_alert_max,
         SignalsConfig().email_pause_s / 60,
@@ -111,6 +115,8 @@ def test_every_bound_is_as_listed() -> None:
 
 def test_ipv6_counts_by_64_and_48_whatever_is_configured() -> None:
     assert (IPV6_PREFIX, IPV6_SITE_PREFIX, SITE_SHARES) == (64, 48, 4)
-    assert "IPv6 addresses count by /64, which no setting changes" in " ".join(section().split())
+    assert "addresses of a /64 count as one address; no setting changes this" in " ".join(
+        section().split()
+    )
     settings: list[Any] = [*ApiConfig.model_fields]
     assert not [name for name in settings if "ipv6" in name or "prefix" in name]

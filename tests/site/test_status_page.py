@@ -101,7 +101,7 @@ async def test_the_parsed_condition_is_shown_in_plain_words(tmp_path: Path) -> N
     page = await shown(tmp_path, coverage=some)
     assert (
         "Coverage of trades 99.99 % of the volume Since 15 Jan 2027, 08:00 UTC 98 % of the"
-        " trades. 2 were not understood, mostly from programs that changed. They are missing from"
+        " trades. 2 were not read, mostly because programs changed. They are missing from"
         " candles and volume. a 2 of 100 : 2 no movement Slots of that time: 2 missing, 7 without"
         " a block." in page
     )
@@ -110,7 +110,7 @@ async def test_the_parsed_condition_is_shown_in_plain_words(tmp_path: Path) -> N
 async def test_what_was_read_where_all_was_or_nothing(tmp_path: Path) -> None:
     whole = await shown(tmp_path, coverage=covered(("read", Tally(9))))
     assert "100 % of the trades Since" in whole
-    assert "All of them were understood." in whole
+    assert "All of them were read." in whole
     assert "No tokens were exchanged. Since" in await shown(tmp_path, coverage=covered())
     assert "Coverage of trades Not counted yet." in await shown(tmp_path)
 

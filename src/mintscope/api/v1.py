@@ -497,8 +497,8 @@ class TrialRoute:
         """The same report for free, $per_day a day and client address.
 
         Returns the report of GET /v1/token/{tokenAddress}, whole and current, without credential or
-        payment: $per_day reports a day and client address, including views of token pages on the
-        web site. Errors are not counted.
+        payment: $per_day reports a day and client address. They also count as views of token pages
+        on the web site. Errors are not counted.
         """
         await self._requests.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])

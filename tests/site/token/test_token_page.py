@@ -108,7 +108,7 @@ async def test_a_scaled_amount_is_shown_beside_the_price(stranger: Person) -> No
     """And what is announced, with its time."""
     reported = words(await stranger.open(f"/token/{RISKY}"))
 
-    assert "For one unscaled token: wallets show 2.5 for each." in reported
+    assert "The price is for one unscaled token: wallets show 2.5 tokens for each." in reported
     assert "Wallets show 2.5 for each token" in reported
     assert "From 2100-01-01T00:00:00Z on they show 5." in reported
     assert "unscaled" not in words(await stranger.open(f"/token/{BONE}"))

@@ -365,7 +365,7 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.APPLICATION_REJECTED: ("Your application was not approved", APPLICATION_REJECTED),
     EmailKind.APPLICATION_REOPENED: ("Your application is reviewed again", APPLICATION_REOPENED),
     EmailKind.NEW_KEY: ("A new API key for your account", NEW_KEY),
-    EmailKind.KEY_NETWORKS: ("Wider networks of an API key", KEY_NETWORKS),
+    EmailKind.KEY_NETWORKS: ("An API key accepts more networks", KEY_NETWORKS),
     EmailKind.VERIFY_EMAIL: ("Verify your e-mail address", VERIFY_EMAIL),
     EmailKind.RESET_PASSWORD: ("Choose a new password", NEW_LOGIN),
     EmailKind.PASSWORD_CHANGED: ("Your password was changed", LOGIN_CHANGED),
