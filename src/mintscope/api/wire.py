@@ -1,7 +1,7 @@
 """All request and response bodies, field for field as in the specification.
 
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
-reports are stored; its bytes are put into the envelope unchanged.
+reports are stored; its bytes are put into the envelope unchanged.  Also the cursors of pagination.
 
 Each field has its description and its range (`Annotated[int, msgspec.Meta(...)]`).  A list is one
 field with values separated by commas, or several fields of the same name, because clients

@@ -1,4 +1,7 @@
-"""Decodes and prices slots in order, with the rate of SOL and the pegs of dollars."""
+"""Decodes and prices slots in order, with the rate of SOL and the pegs of dollars.
+
+Slots that a reorg has abandoned are retracted.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

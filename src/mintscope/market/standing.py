@@ -1,4 +1,4 @@
-"""Choice of the swaps that set the price of a mint: those in pools that are costly to imitate.
+"""The price pools of a mint: their swaps set its price, because they are costly to imitate.
 
 Anyone may open a pool and trade there alone, at any price and of any volume.  It is costly to leave
 money in a pool where others can trade against it.

@@ -1,4 +1,4 @@
-"""The command `serve`: child processes, their restarts, and responses while no api runs."""
+"""The command `serve`: supervision and restarts of child processes; responses without an api."""
 
 import os
 import select

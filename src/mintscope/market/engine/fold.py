@@ -1,7 +1,8 @@
 """Fold of the log into state and candles.
 
-A source may drop, repeat, reorder and fork blocks.  `Tail` decides what happens to each block from
-slot headers only, so after a restart, which reads them back, it decides the same.
+A source may drop, repeat and reorder blocks, and a reorg may abandon some.  `Tail` decides what
+happens to each block from slot headers only, so after a restart, which reads them back, it decides
+the same.
 
 The finalized fold has a MintFold for each changed mint, applies the swaps of each final slot to it
 in order, and writes `changed()` and `state()` in the transaction that moves its checkpoint.  A fold

@@ -1,4 +1,4 @@
-"""The newest blocks of a gRPC stream, and a check that the stream delivers blocks."""
+"""The block buffer of a gRPC stream, and a check that the stream delivers blocks."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
