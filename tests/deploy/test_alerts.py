@@ -25,7 +25,9 @@ KEYS = {"alert", "expr", "for", "labels", "annotations"}
 def conditions() -> Iterator[str]:
     """Yield each expression of the page's list of alerts."""
     (paragraph,) = re.findall(
-        r"^Alert on .*?\n\n", (OPERATING / "watch.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^Configure an alert for each of these conditions:\s+(.*?)\n\n",
+        (OPERATING / "watch.md").read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     yield from re.findall(r"`([^`]*mintscope_[^`]+)`", re.sub(r"\s+", " ", paragraph))
 
