@@ -65,6 +65,26 @@ async def test_a_node_that_lags_kills_nothing() -> None:
     assert await finality.advance() == (at(node, 11), None)
 
 
+@pytest.mark.parametrize("unanswered", range(4))
+async def test_a_block_of_unknown_fate_is_not_dead(unanswered: int) -> None:
+    """The newest block has died; the node refuses a header while the first dead one is sought."""
+    node = node_of(12)
+    finality = await following(node)
+    first_dead = at(node, 6)
+    node.fork(depth=6, count=20, skip=1)
+    node.finalize()
+    begun = len(node.requests)
+    node.faults = [*[None] * (begun + 2 + unanswered), code(-32004)]
+
+    final, dead = await finality.advance()
+    assert len(node.requests) == begun + 3 + unanswered
+    assert dead is None
+    assert final in {None, *(at(node, n) for n in range(6))}
+    later, dead = await finality.advance()
+    assert dead == first_dead
+    assert at(node, 5) in {final, later}
+
+
 def test_it_is_asked_after_a_while_or_many_blocks() -> None:
     node = node_of(1)
     rpc = Rpc(Endpoint(url="http://node"), clock=node.clock, transport=node.transport())

@@ -225,11 +225,13 @@ class Finality:
         newest = Fate.FINAL if is_named else await self.fate(run[-1])
         if newest is Fate.UNKNOWN:
             return None, None
-        count = len(run) if newest is Fate.FINAL else await self._count_final(run[:-1])
+        count, is_next_dead = len(run), False
+        if newest is Fate.DEAD:
+            count, is_next_dead = await self._count_final(run[:-1])
         final = run[count - 1] if count and self._lineage.holds(run[count - 1]) else None
         if final is not None:
             self._lineage.finalize(final)
-        return final, run[count] if count < len(run) else None
+        return final, run[count] if is_next_dead else None
 
     async def fate(self, position: Position) -> Fate:
         """Return the fate of the block at *position*, which must not be above the final head."""
@@ -245,14 +247,21 @@ class Finality:
             FINALITY_SLOTS.set(behind.slots)
             FINALITY_SECONDS.set(behind.seconds)
 
-    async def _count_final(self, run: Sequence[Position]) -> int:
-        """Return the number of final positions at the start of *run*, found by bisection."""
+    async def _count_final(self, run: Sequence[Position]) -> tuple[int, bool]:
+        """Return the number of final positions at the start of *run*, and whether the next is dead.
+
+        The number is found by bisection.  If the node does not know the fate of a position, the
+        bisection ends there: the number is then too low, and the next position need not be dead.
+        """
         low = 0
         high = len(run)
         while low < high:
             middle = (low + high) // 2
-            if await self.fate(run[middle]) is Fate.FINAL:
+            fate = await self.fate(run[middle])
+            if fate is Fate.UNKNOWN:
+                return low, False
+            if fate is Fate.FINAL:
                 low = middle + 1
             else:
                 high = middle
-        return low
+        return low, True
