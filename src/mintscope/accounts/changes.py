@@ -185,7 +185,7 @@ def _undo(
 
 
 def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
-    """Raise EmailTaken if another account has *email*, or can still restore it by an undo link."""
+    """Raise EmailTaken if a person has *email*, or another account can restore it by undo link."""
     if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
 
@@ -253,7 +253,8 @@ def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     """Return the id of this person's application, even if its key was already issued.
 
     Return None if there is none, or if its key belongs to the account of an agent: the application
-    then stays with the agent's account.
+    then stays with the agent's account.  Also return None if no key was issued and the person has
+    not verified the address.
     """
     kept = rows.applications.find(user.email)
     if kept is None or kept.owner not in {None, user.user_id}:

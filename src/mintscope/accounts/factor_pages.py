@@ -84,7 +84,7 @@ class FactorPages:
         return await self._app_page(request)
 
     async def confirm_app(self, request: PageRequest) -> PageResponse:
-        """Add the app as a factor, and show the recovery codes once."""
+        """Add the app as a factor; if it is the first factor, show the recovery codes once."""
         try:
             codes = await self._factors.confirm_app(request.signed_in, request.form.line("code"))
         except WrongCode:
@@ -117,7 +117,7 @@ class FactorPages:
         return await self._passkey_page(request)
 
     async def add_passkey(self, request: PageRequest) -> PageResponse:
-        """Store the passkey that the browser sends, and show the recovery codes once."""
+        """Store the browser's passkey; if it is the first factor, show the recovery codes once."""
         name = request.form.line("name")
         answer = request.form.text("answer")
         if not (name.isprintable() and 1 <= len(name) <= NAME_LENGTH_MAX):
@@ -187,7 +187,9 @@ OVER: Final = "That took too long, or was done already. Sign in once more."
 
 
 class SecondStepPages:
-    """Pages of the second step of a sign-in; only the form has the sign-in's ticket.
+    """Pages of the second step of a sign-in, and of sign-ins and proofs by passkey alone.
+
+    Only the form of the second step has the sign-in's ticket.
 
     asks_passkeys   whether people can sign in, or prove who they are, by a passkey alone; False on
                     the separate listener for administrators

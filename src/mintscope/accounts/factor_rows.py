@@ -100,7 +100,10 @@ def expect_username(text: str) -> str:
 
 
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
-    """Return a user name: the part of *email* before + or @ in ASCII, and a random suffix."""
+    """Return a user name: the part of *email* before + or @, and a random suffix.
+
+    The part is in ASCII and has at most 24 characters; if none are left, it is `agent`.
+    """
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
     return f"{plain.strip('-')[:24] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"
@@ -120,7 +123,7 @@ class App:
     """An authenticator app of a user; its secret derives from *nonce*.
 
     confirmed_at   the time when the first valid code was entered; None: the app is not a factor yet
-    last_step      the number of the 30-second step of the last accepted code
+    last_step      the number of the 30-second step of the last accepted code; -1: none
     """
 
     app_id: AppId
@@ -190,12 +193,12 @@ NAME_LENGTH_MAX: Final = 64
 
 
 class PasskeyRefused(Exception):
-    """The browser sent no usable passkey; the message is safe to show to the user."""
+    """The passkey or the browser's answer is not accepted; the message is safe to show."""
 
 
 @dataclass(frozen=True, slots=True)
 class PasskeyOwner:
-    """The owner of a new passkey; the device stores *handle* instead of a name."""
+    """The owner of a new passkey: *handle* identifies the owner, and the device shows *name*."""
 
     handle: bytes
     name: str
@@ -228,7 +231,11 @@ NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 class WebAuthn:
     """Creates WebAuthn requests for browsers, and checks the responses; both are JSON texts.
 
-    *challenge* is a random text that the device must sign.
+    *challenge* is the bytes that the device must sign.
+
+    host      the host name to which the passkeys belong
+    origins   the origins of the pages that may use them
+    name      the name of this service, which the device shows
     """
 
     def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:

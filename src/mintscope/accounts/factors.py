@@ -88,7 +88,7 @@ def app_address(secret: bytes, *, issuer: str, name: str) -> str:
 CODES: Final = 10
 GROUPS: Final = 2
 GROUP_LENGTH: Final = 5
-# Without characters that look alike: 0 and o; 1, l and i; u and v.
+# The characters of recovery codes, without those that look alike: 0 and o; 1, l and i; u and v.
 SIGNS: Final = "23456789abcdefghjkmnpqrstwxyz"
 BYTES_PER_SIGN: Final = 4  # enough that all characters are almost equally likely
 
@@ -123,7 +123,10 @@ GUESSES: Final = (
 
 
 class WrongCode(Exception):
-    """The code is wrong, too old, or already used; the error does not say which."""
+    """The code is wrong, too old, or already used; the error does not say which.
+
+    It is also raised if the person has no app to confirm.
+    """
 
 
 class CodeLimit:
@@ -226,7 +229,10 @@ class Factors(AccountService):
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
-        """Create a secret for an app; the app becomes a factor when a valid code is entered."""
+        """Create a secret for an app, unless the person already has an app.
+
+        The app becomes a factor when a valid code is entered.
+        """
 
         def begin(change: _Change) -> None:
             if change.state().app is None:
@@ -243,7 +249,10 @@ class Factors(AccountService):
         return self.secrets.app_secret(user_id, app.nonce)
 
     async def confirm_app(self, session: Session, code: str) -> Sequence[str]:
-        """Add the app as a factor; return new recovery codes if it is the first factor."""
+        """Add the app as a factor; return new recovery codes if it is the first factor, else none.
+
+        Raises WrongCode, TooManyAttempts.
+        """
         user_id = session.user.user_id
         await self._code_limit.begin(user_id)
 
@@ -263,7 +272,7 @@ class Factors(AccountService):
         return codes
 
     async def remove_app(self, session: Session) -> None:
-        """Remove the app."""
+        """Remove the app; do nothing if the person has none."""
 
         def remove(change: _Change) -> None:
             if change.state().app is not None:
@@ -293,7 +302,10 @@ class Factors(AccountService):
         return self.verifier.registration(owner, self._challenge(session, known), known)
 
     async def add_passkey(self, session: Session, answer: str, name: str) -> Sequence[str]:
-        """Store the passkey in *answer*; return new recovery codes if it is the first factor."""
+        """Store the passkey in *answer*; return new recovery codes if it is the first factor.
+
+        Raises PasskeyRefused.
+        """
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             raise PasskeyRefused("this account cannot have another passkey")

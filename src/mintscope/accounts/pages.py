@@ -565,7 +565,8 @@ class AccountDeletionPages:
     async def _draw(self, request: PageRequest) -> Withdrawn | None:
         """Withdraw all credits to a credit token if the form requests this; return the token.
 
-        A form that is sent twice gets the same token.
+        A form that is sent twice gets the same token.  Return None if the form does not request a
+        token, or if no credits are left.
         """
         if request.form.text("keep") != "yes":
             return None

@@ -38,7 +38,8 @@ ARGON2: Final = PasswordHasher(
 class Argon2Hasher:
     """Hashes passwords.
 
-    Methods raise ServiceUnavailable if *waiting_max* passwords are already waiting or being hashed.
+    `hash` and `matches` raise ServiceUnavailable if *waiting_max* passwords are already waiting or
+    being hashed.
     """
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:

@@ -40,8 +40,8 @@ class People(AccountService):
     """The actions of a person on an account, except on its keys.
 
     Cookies are 43 random base64url characters, stored as hashes.  If the session has ended
-    meanwhile, every method that changes the account does nothing and raises SessionEnded: the owner
-    may have taken the account back from a thief.
+    meanwhile, a method that takes it and changes more than sessions does nothing and raises
+    SessionEnded: the owner may have taken the account back from a thief.
     """
 
     hasher: Hasher
@@ -94,7 +94,7 @@ class People(AccountService):
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
-        """Return the session of *cookie*; None if it has ended.
+        """Return the session of *cookie*; None if there is none, or if it has ended.
 
         The time of the use is stored at most once a minute.
         """
@@ -137,7 +137,10 @@ class People(AccountService):
     async def events(
         self, session: Session, before: int | None, limit: int
     ) -> Sequence[tuple[int, Event]]:
-        """Return the audit-log events of the account and its keys, numbered, newest first."""
+        """Return up to *limit* audit-log events of the account and its keys, newest first.
+
+        before   only events with a smaller number; None: all
+        """
         user_id = session.user.user_id
         wanted = EventFilter(who=f"user:{user_id}", owner=user_id)
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))

@@ -72,7 +72,7 @@ class AccountStore(Protocol):
     """The store of accounts.
 
     Lease times and due times are stored as times of one shared clock; methods take and return
-    times of the process's clock.  Every method raises ServiceUnavailable if it fails.
+    times of the process's clock.  Every method raises ServiceUnavailable if the database fails.
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
@@ -84,7 +84,10 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Run *work* in parallel to other transactions; it may change only rows it has locked."""
+        """Do `transact`, but in parallel to other transactions.
+
+        *work* may change only rows that it has locked.
+        """
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which only reads, from one consistent snapshot."""
@@ -100,9 +103,9 @@ class AccountService:
     entropy: Callable[[int], bytes]
 
     async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
-        """Return the application of *email*; None if *secret* is wrong.
+        """Return the application of *email*; None if there is none, or if *secret* is wrong.
 
-        Both cases take the same time.
+        All cases take the same time.
         """
         digest = self.secrets.hash(secret)
         kept = await self.store.read(lambda rows: rows.applications.find(email))
@@ -110,7 +113,10 @@ class AccountService:
         return kept.application if kept is not None and is_right else None
 
     async def find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
-        """Return the proof of the link that ends with *text*, if it is valid for *purpose* now."""
+        """Return the proof of the link that ends with *text*.
+
+        Return None if the link is invalid, was used, has expired, or is not for *purpose*.
+        """
         parsed = parse_link(text)
         if parsed is None:
             return None

@@ -94,8 +94,8 @@ class SecondStep(AccountService):
 
     A passkey alone suffices if its device verifies the user: the device is one factor, and the PIN,
     fingerprint or face is the other.  A *visit* is a random text in a cookie of the browser.  The
-    challenge for a passkey is derived from the visit and the time, so the challenge is not stored,
-    and no other browser can answer it.
+    challenge for a passkey alone is derived from the visit and the time, so the challenge is not
+    stored, and no other browser can answer it.
 
     Methods raise ServiceUnavailable.
     """
@@ -128,7 +128,8 @@ class SecondStep(AccountService):
     ) -> str | None:
         """Return the cookie of a new session if *answer* has a valid signature of a challenge.
 
-        Return None if the challenge is too old or was already signed.
+        Return None if there is no visit, if the challenge is too old or was already signed, or if
+        the passkey was removed meanwhile.
         Raises    PasskeyRefused, TooManyAttempts
         """
         if self.verifier is None:
@@ -176,7 +177,8 @@ class SecondStep(AccountService):
         """Record a proof by passkey in *session*; it counts like entering the password.
 
         address    the client's address, by which wrong answers are counted
-        Return False if the challenge is too old or was already signed.
+        Return False if the challenge is too old or was already signed, or if the passkey was
+        removed meanwhile.
         Raises    PasskeyRefused, TooManyAttempts, SessionEnded
         """
         if self.verifier is None:
@@ -240,7 +242,8 @@ class SecondStep(AccountService):
     async def by_passkey(self, ticket: str, answer: str, browser: Browser) -> str | None:
         """Return the cookie of a new session if *answer* has a passkey's valid signature.
 
-        Return None if the sign-in has ended.  Raises PasskeyRefused.
+        Return None if the sign-in has ended, or if the passkey was removed meanwhile.
+        Raises PasskeyRefused.
         """
         half = await self._find(ticket)
         if half is None:
@@ -277,7 +280,7 @@ class SecondStep(AccountService):
         return self.secrets.challenge("prove", f"{session.session_id} {begun_at}")
 
     def _expect_recent(self, begun: str) -> UnixMs | None:
-        """Return *begun*, the time of a challenge; None if the challenge has expired."""
+        """Return *begun*, the time of a challenge; None if it is no time, or too long ago."""
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
@@ -428,7 +431,7 @@ def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
 
 
 def _use(rows: AccountRows, half: HalfSignIn) -> bool:
-    """Use up the ticket; return False if it was already used, or if the password has changed."""
+    """Use up the ticket; return False if it was used or ended, or if the user was removed."""
     return rows.users.get(half.user_id) is not None and rows.sign_ins.delete(half.sign_in_id)
 
 

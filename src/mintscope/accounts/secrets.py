@@ -40,8 +40,8 @@ class AccountSecrets:
     redeem       hashes redelivery keys (values of Idempotency-Key)
     mail         derives the links and codes in e-mails, and Telegram link codes
     form         derives the CSRF texts of forms
-    factor       derives the secrets of authenticator apps and the challenges of passkeys, and
-                 hashes recovery codes
+    factor       derives the secrets of authenticator apps, and the challenges and user handles of
+                 passkeys; hashes recovery codes
     credit       derives the credit tokens to which users withdraw credits
     wallet       derives the service's proof in texts that wallets sign
     webhook      derives the secrets that sign webhooks

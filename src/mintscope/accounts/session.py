@@ -26,7 +26,7 @@ COOKIE_LENGTH: Final = 43
 
 
 class SessionEnded(Exception):
-    """The session ended while one of its actions ran; the action was not carried out."""
+    """The session has ended, or its user may not do the action; the action was not carried out."""
 
 
 class SecondFactorDue(Exception):
@@ -43,7 +43,7 @@ class Session:
 
     proved_at   the time of the last proof by password or passkey in this session
     agent       the User-Agent header of the browser, at most 200 characters; untrusted
-    csrf        the CSRF text in every form of this session
+    csrf        the CSRF text in every form of this session; "" if the cookie is not known
     """
 
     session_id: SessionId
@@ -152,7 +152,7 @@ class Purpose(StrEnum):
 class EmailProof:
     """A proof that was sent by e-mail: a link, and for an application also a code.
 
-    subject   the number of the application or user that the proof is about
+    subject   the number of the application or user that the proof is about; 0: no user has *email*
     since     for an undo, the beginning of the session whose changes are undone; None: *made_at*
     """
 

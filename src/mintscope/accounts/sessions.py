@@ -43,7 +43,7 @@ def expect_session(rows: AccountRows, session: Session) -> User:
 
 
 def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
-    """End waiting sign-ins and all sessions except *but*; return the number of ended sessions."""
+    """End the user's sessions except *but*, and waiting sign-ins; return the number of sessions."""
     kept = None if but is None else but.session_id
     ended = [
         session.session_id
@@ -56,14 +56,14 @@ def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = No
 
 
 def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) -> None:
-    """Remove the second factors and recovery codes that were added at *since* or later."""
+    """Remove the user's second factors and recovery codes that were added at *since* or later."""
     rows.apps.delete(user_id, since)
     rows.passkeys.delete(user_id, since)
     rows.recovery_codes.delete(user_id, since)
 
 
 def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
-    """End every session, factor, proof and key of the user; return the number of keys ended."""
+    """End every session, factor, proof and key of the user; return the number of revoked keys."""
     end_sessions(rows, user_id)
     drop_factors(rows, user_id)
     for purpose in OF_USERS:
@@ -79,7 +79,12 @@ def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs
 
 
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
-    """Mark the account of *user* as removed, delete its alerts, and end all access to it."""
+    """Mark the account of *user* as removed, and end all access to it.
+
+    Also delete its alerts and its spend alert, and unlink its Telegram chat.
+
+    detail   further facts for the audit log
+    """
     revoked = end_access(rows, user.user_id, at)
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
@@ -145,7 +150,10 @@ def expect_removable(rows: AccountRows, user: User) -> None:
 
 
 def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove an account, if `expect_removable` allows it.  Raises NotPossible, SessionEnded."""
+    """Remove an account, if it exists and `expect_removable` allows it.
+
+    Raises NotPossible, SessionEnded.
+    """
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None:
@@ -155,7 +163,10 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 
 def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove a person's second factors, and e-mail the person.  Raises NotPossible."""
+    """Remove a person's second factors, end the sessions, and write an e-mail to the person.
+
+    Raises    NotPossible if the person has no second factor; SessionEnded
+    """
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
@@ -236,7 +247,10 @@ class Ended:
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
-    """End every session, and undo the user's changes made at *since* or later."""
+    """End every session, and undo the user's changes made at *since* or later.
+
+    Return the numbers of ended and undone items.
+    """
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
     factors = int(app is not None and app.made_at >= since)
@@ -268,7 +282,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Undo the changes of keys from *since* on; return how many caps and keys were changed.
+    """Undo the changes of keys from *since* on; return the numbers of changed caps and keys.
 
     Changed caps are restored.  Keys created at *since* or later are revoked.  So are keys whose
     networks the owner changed at *since* or later, because the earlier networks are not stored.
@@ -289,7 +303,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Return whether the owner, not the key itself, changed the networks of *key* after *since*."""
+    """Return whether the owner, not a key, changed the networks of *key* at *since* or later."""
     owner = user_actor(key.user_id)
     changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
@@ -329,7 +343,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alerts created, and stop webhooks set, from *since* on; return how many of each."""
+    """Delete alerts created, and stop webhooks set, from *since* on; return the numbers of both."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:
@@ -356,7 +370,9 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     """Write an e-mail with an undo link to the owner, about a change in the account.
 
     E-mails to agents and to unverified addresses, which may be a stranger's, have no such link.
+    If the owner has already got the most e-mails of *kind* in a day, write nothing.
 
+    nonce   random bytes from which the undo link is derived
     since   the beginning of the session of the change: the undo link undoes changes after it
     """
     if owner.verified_at is None:

@@ -160,7 +160,7 @@ class SqlAppRows(Table[AppId, App]):
         self._update(app_id, changes)
 
     def of_user(self, user_id: UserId) -> App | None:
-        """Return the app of a user, confirmed or not."""
+        """Return the app of a user, confirmed or not; None if there is none."""
         return self._first('"user" = ?', user_id)
 
     def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
@@ -347,7 +347,11 @@ class SqlSessionRows(Table[SessionId, Session]):
         self._db.executemany(statement, [(session_id,) for session_id in session_ids])
 
     def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
-        """Delete sessions unused since *idle_since* or begun before *begun_before*."""
+        """Delete old sessions.
+
+        idle_since     sessions last used at this time or earlier are deleted
+        begun_before   sessions begun at this time or earlier are deleted
+        """
         statement = "DELETE FROM session WHERE seen_at <= ? OR created_at <= ?"
         self._db.execute(statement, (idle_since, begun_before))
 
@@ -361,8 +365,8 @@ UNAVAILABLE: Final = "The accounts are not available right now."
 class AccountConnections:
     """Runs work on the database of accounts; used in one event loop.
 
-    Writes run in a thread, each in a transaction that holds the write lock from its start.  Reads
-    never wait for a writer; a read that tries to write fails.
+    Writes run in a thread, each in a transaction that holds the write lock from its start, unless
+    `write` gets *beside*.  Reads never wait for a writer; a read that tries to write fails.
     """
 
     def __init__(
@@ -395,7 +399,7 @@ class AccountConnections:
     async def read(self, work: Work[T]) -> T:
         """Return the result of *work*, which reads from one consistent snapshot.
 
-        Raises ServiceUnavailable.
+        Raises ServiceUnavailable if the database fails.
         """
 
         def looked(database: Database) -> T:
@@ -449,6 +453,7 @@ class SqlEventRows(Table[int, Event]):
         """Return up to *limit* events and their numbers, newest first.
 
         before   only events with a smaller number; None: all
+        wanted   only events that it selects
         """
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
@@ -493,7 +498,7 @@ class SqlIdempotencyRows:
         self._db = db
 
     def find(self, key_hash: CredentialHash) -> IdempotencyRecord | None:
-        """Return the record of an earlier request by the hash of its Idempotency-Key."""
+        """Return the record of a request by its Idempotency-Key's hash; None if there is none."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else IdempotencyRecord(bytes(row[0]), row[1])
 

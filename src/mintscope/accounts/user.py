@@ -139,7 +139,10 @@ def _is_common(text: str) -> bool:
 
 
 class TooManyAttempts(Exception):
-    """Too many recent wrong passwords or new accounts; retry after *retry_after_s* seconds."""
+    """Too many recent guesses, or new accounts; retry after *retry_after_s* seconds.
+
+    A guess is a wrong password, code or passkey.
+    """
 
     def __init__(self, retry_after_s: int) -> None:
         seconds = "second" if retry_after_s == 1 else "seconds"
@@ -152,7 +155,7 @@ class LoginLimits:
     """The limits of sign-ins.
 
     one      the most wrong passwords for one e-mail address from one client address, in 15 minutes
-    all      the most wrong passwords from one client address, in 15 minutes
+    all      the most wrong passwords and passkeys from one client address, in 15 minutes
     signups  the most accounts created from one client address in an hour; from an IPv6 /48, four
              times as many
     """
@@ -210,7 +213,7 @@ NO_USER: Final = 0
 
 
 class EmailTaken(Exception):
-    """Another account has this address, or can still restore it by an undo link."""
+    """A person's account has this address, or an account can still restore it by an undo link."""
 
 
 def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
@@ -401,7 +404,7 @@ def request_claim(
 def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> User | None:
     """Move the agent's contents to the person, and remove and return the agent's account.
 
-    Return None if the proof is invalid.
+    Return None if the proof is invalid, or if the person may not claim the agent.
     """
     owner = expect_session(rows, session)
     proof = rows.proofs.get(proof_id)

@@ -47,7 +47,7 @@ UNTIL_KEY: Final = """
 SELECT max(api_key) FROM (
     SELECT api_key FROM audit_key_month WHERE api_key > ? ORDER BY api_key LIMIT ?) AS next
 """
-# Deletes the rows of a close that was interrupted.
+# Deletes rows that a close of the same month stored before it was interrupted.
 CLEAR_BALANCES: Final = """
 DELETE FROM closed_balance WHERE month = :month AND account > :after AND account <= :until
 """
@@ -176,7 +176,11 @@ def last_close(db: Database) -> Close:
 
 
 def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes:
-    """Return the hash of the last of *rows*; each hash includes the one before."""
+    """Return the hash of the last of *rows*; each hash includes the one before it.
+
+    before   the hash before the first of *rows*; the result if there are no rows
+    kind     what the rows describe: balance, key or month
+    """
     for row in rows:
         before = sha256(before + f"{kind}:{','.join(map(str, row))}".encode()).digest()
     return before
@@ -195,10 +199,13 @@ class ClosedMonths:
         self._rows = rows_a_part
 
     def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Store the next accounts of a month that is being closed; then begin stage *then*.
+        """Store the next accounts of a month that is being closed; if none is left, begin *then*.
 
         Return the violations, and whether the walk can continue: a month is not closed
         if an account in it does not add up.
+
+        then     the stage after the last account
+        last     the newest closed month
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
@@ -221,9 +228,9 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: Place) -> bytes | None:
-        """Store the next API keys of a month that is being closed; return the last hash.
+        """Store the next API keys of a month that is being closed.
 
-        Return None if more keys may remain.
+        If no key was left, return the hash of the month's last row; else None.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()

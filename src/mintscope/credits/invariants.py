@@ -70,7 +70,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The violations that a check of the books found, and the last entry that was checked."""
+    """The violations that a check of the books found, and the newest entry at its beginning."""
 
     violations: Sequence[Violation]
     entry_mark: int

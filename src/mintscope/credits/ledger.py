@@ -60,7 +60,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class DayUse(msgspec.Struct, frozen=True, gc=False):
-    """The credits that requests took on one day, less the credits given back.
+    """The credits that requests took on one day, less those given back on that day.
 
     day    the number of UTC days since 1970-01-01
     """
@@ -73,10 +73,10 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
     """The credits that an account received and spent, all read at one moment.
 
     balance    the credits that are left
-    spent      all credits spent on requests, including credits that were given back; these are
-               also in *entries*
+    spent      all credits spent on requests, including credits that were given back; the latter
+               are also in *entries*, as reversals
     entries    the newest STATEMENT_LINES entries other than spends, newest first
-    days       the newest STATEMENT_DAYS days with spends, newest first
+    days       the newest STATEMENT_DAYS days with spends or reversals, newest first
     """
 
     balance: int
@@ -88,8 +88,8 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 class CreditLedger(Protocol):
     """The methods of the ledger that the API uses; each is atomic.
 
-    Every method raises ServiceUnavailable if the store does not answer.  In this case no credits
-    were taken, or a reversal gives them back.
+    Every method raises ServiceUnavailable if the store does not answer, or if too many
+    requests wait.  In this case no credits were taken, or a reversal gives them back.
     """
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
@@ -120,7 +120,9 @@ class CreditLedger(Protocol):
 class AccountLine(msgspec.Struct, frozen=True):
     """A credit account, as operators see it.
 
-    credit_count   all credits that it received; None until most of the journal is added up
+    hint           the last eight characters of the credit token
+    credit_count   the sum of its entries other than spends; None while too many entries of the
+                   journal are not yet added up
     """
 
     account: CreditAccount
@@ -132,7 +134,10 @@ class AccountLine(msgspec.Struct, frozen=True):
 
 
 class KindLine(msgspec.Struct, frozen=True):
-    """The entries of one kind in one account: their sum, and the first and the last time."""
+    """The entries of one kind in one account: their sum, and the times of the first and last one.
+
+    For spends, the times may be the starts of the UTC days.
+    """
 
     kind: str
     delta: int
@@ -140,7 +145,8 @@ class KindLine(msgspec.Struct, frozen=True):
     last_at: UnixMs
 
 
-KEPT_MS: Final = 10 * 60_000  # how long a paid answer can be sent again free of charge
+# The time for which a paid answer can be requested again free of charge.
+KEPT_MS: Final = 10 * 60_000
 
 
 class Debit(msgspec.Struct, frozen=True, gc=False):
@@ -164,10 +170,11 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
     key       the id of the API key that spent the credits; None: no key was used
     month     the month in which the spending of *key* is reduced; None if *key* is None
-    minute    the number of the stream minute that the credits paid for in advance, if any; they are
-              given back only while the minute is stored, so at most once
-    once      the name of the answer that the credits bought, if any; the name is deleted;
-              nothing is given back if another request has got the answer
+    minute    the number of the stream minute that the credits paid for in advance; None: they paid
+              for an answer.  They are given back only while the minute is stored, so at most once
+    once      the name of the answer that the credits bought; None: it had no name.  The name is
+              deleted; nothing is given back if it is no longer stored, or if another request has
+              got the answer
     endpoint  the number of the endpoint of the debit; None: it has none
     """
 
@@ -228,20 +235,21 @@ DebitOutcome = Debited | TooFew | CapReached
 class DebitLedger(Protocol):
     """The ledger for callers that take several credits at once, or pay with an API key.
 
-    Every method raises ServiceUnavailable if the store does not answer.
+    Every coroutine raises ServiceUnavailable if the store does not answer, or if too many requests
+    wait.
     """
 
     async def debit(self, debit: Debit) -> DebitOutcome:
         """Take all credits of *debit* or none; return when the debit is durable.
 
-        If the caller is cancelled before that, its credits are given back, even if this process
-        dies.
+        If the caller is cancelled before that, its credits are given back; with PostgreSQL,
+        even if this process dies.
         """
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
         """Return CapReached if *credit_count* more credits exceed the cap of *key*; else None.
 
-        The cap limits the credits that *key* spends in a month.
+        The cap limits the credits that *key* and the other keys of its rotations spend in a month.
         """
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
@@ -252,7 +260,7 @@ class DebitLedger(Protocol):
         """
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that part of the minute *debited* was sent, or that the minute has ended.
+        """Record that a part of the minute *debited* was sent, or that the minute has ended.
 
         A later commit stores this.  If this process dies before that commit, the credits are given
         back.
@@ -293,7 +301,7 @@ class DebitWaiter(Protocol):
 
 @runtime_checkable
 class InstantLedger(Protocol):
-    """The methods of a ledger that answer from memory, for accounts that were used before."""
+    """The methods of a ledger that are not coroutines: `recall` reads only memory."""
 
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the cached results of `find` and `root` for *bearer*.
@@ -306,5 +314,6 @@ class InstantLedger(Protocol):
         """Take one credit if there is one; *waiter* gets the outcome when the debit is durable.
 
         If the waiter is cancelled before that, its credit is given back.  Raises
-        ServiceUnavailable.
+        ServiceUnavailable if too many requests wait; *waiter* gets this error if the store does not
+        answer.
         """

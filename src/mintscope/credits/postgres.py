@@ -117,7 +117,7 @@ TAKE_BACK: Final = """
 DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
 """
 
-# Times are by the clock of the database.  After a gap, `since` is reset.
+# Times are by the clock of the database.  `since` is reset if the replica was not seen for GAP_MS.
 BE_SEEN: Final = f"""
 INSERT INTO credit_writer AS known (id, since, seen_at)
 SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
@@ -135,12 +135,14 @@ DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
    AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
 """  # noqa: S608 - a constant
 
-LOOK_UP_S: Final = 30.0  # longer than clients wait; afterwards their credits are given back
+# The time for which the outcome of a batch is looked up if its response was lost: longer than
+# clients wait.  Afterwards the credits are given back.
+LOOK_UP_S: Final = 30.0
 PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
 FORGETS_MAX: Final = 10  # maximum number of parts deleted per round, because debits wait
-GAP_MS: Final = 30_000  # several times SEEN_EVERY_S
-DEAD_MS: Final = 60_000  # longer than LOOK_UP_S
+GAP_MS: Final = 30_000  # the pause after which `since` is reset: several times SEEN_EVERY_S
+DEAD_MS: Final = 60_000  # a replica that was not seen for this time is dead; above LOOK_UP_S
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 # The columns: account, delta, balance, key, month, name, is_repeat, endpoint.
 Taken = tuple[int, int, int, int | None, Month, str | None, bool, int | None]
@@ -160,14 +162,16 @@ class CreditBatches:
         self._committed: deque[int] = deque()  # ids of stored batches, oldest first
         self._gone_count = 0  # the number of deleted batches
         self._answered_count = 0
-        self._doubted: list[tuple[int, Sequence[int]]] = []  # batches of unknown outcome
+        # Batches of unknown outcome: their ids, and the numbers of their stream minutes.
+        self._doubted: list[tuple[int, Sequence[int]]] = []
         self.sent = statements.SentMinutes()
         self._seen_at_s: float | None = None
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
-        """Take one credit for each of *accounts* in one commit.
+        """Take one credit for each of *accounts*, as far as the balances allow, in one commit.
 
-        Return for each account its id, the change of its balance, and the balance afterwards.
+        Return the id, the change of the balance, and the balance afterwards, once for each account
+        that paid.
         """
         return decode_spent(self._take(SPEND, list(accounts), at))
 
@@ -199,7 +203,9 @@ class CreditBatches:
     ) -> str:
         """Run *statement*, and return the debits that it took, even if its response was lost.
 
+        more       the values of the statement from ?6 on
         minutes    the numbers of stream minutes that the statement stores
+        Raises     DatabaseAway if it took none, or if the database is away for LOOK_UP_S
         """
         self._tend(at)
         batch = randbits(63)
@@ -219,7 +225,7 @@ class CreditBatches:
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
-        """Delete answered batches; give back debits of unknown outcome and of dead replicas."""
+        """Delete answered batches and sent minutes; then do the other work of `_tend`."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
@@ -241,7 +247,10 @@ class CreditBatches:
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
-        """Give back debits of unknown outcome and, every SEEN_EVERY_S, debits of dead replicas."""
+        """Give back debits of unknown outcome, and delete sent minutes if that is due.
+
+        Every SEEN_EVERY_S, also record that this replica is alive, and clear up after dead ones.
+        """
         while self._doubted:
             batch, minutes = self._doubted[-1]
             self.look_up(batch, at)
@@ -270,7 +279,11 @@ class CreditBatches:
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
-        """Return the debits that *batch* took, after its response was lost."""
+        """Return the debits that *batch* took, after its response was lost.
+
+        Raises DatabaseAway if it took none, or if the database does not respond for LOOK_UP_S; in
+        the latter case, its debits and *minutes* are given back later.
+        """
         until_s = time.monotonic() + LOOK_UP_S
         while True:
             try:
@@ -326,14 +339,14 @@ def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOu
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
     """Return the reversal of one debit of a batch."""
-    # Batches of single credits, and batches stored by older versions, have fewer columns.
+    # Debits of single credits, and debits stored by older versions, have fewer columns.
     account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
     counted_in = None if key is None else month
     return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
 
 
 class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
-    """The credit tables over one connection, for one thread."""
+    """The credit tables over one PostgreSQL connection, for one thread."""
 
     def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
         db = PostgresDatabase(dsn, now_ms=now_ms)
@@ -375,7 +388,11 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def rest(self, at: UnixMs) -> None:
-        """Delete answered batches; give back debits of unknown outcome and of dead replicas."""
+        """Do deferred work while no request waits.
+
+        Delete answered batches, sent minutes and expired names, and give back debits of unknown
+        outcome and of dead replicas.
+        """
         self._batches.rest(at)
 
 

@@ -25,12 +25,12 @@ SETTLED_MS: Final = 600_000  # a younger purchase with used credits is not rotat
 class RotationDenied(Enum):
     """A reason to refuse a rotation."""
 
-    FORGED = auto()  # the service did not write the text, or wrote it for another purchase
+    FORGED = auto()  # the service did not write the text, or wrote it for another `Claim`
     EXPIRED = auto()
     SIGNATURE = auto()  # the wallet that paid has not signed the text
-    TOO_SOON = auto()  # rotated within EVERY_MS, or used and bought within SETTLED_MS
+    TOO_SOON = auto()  # rotated less than EVERY_MS ago, or bought less than SETTLED_MS ago and used
     ROTATED = auto()  # the credits were already moved to another token
-    EMPTY = auto()  # no credits are left, or the wallet bought none of them
+    EMPTY = auto()  # no credits are left, or the wallet cannot move those that are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,8 @@ class RotationStore(Protocol):
 
         Only the hash and the hint of the new token are stored.
 
-        The rotation is denied if *holder* has no credits, or was rotated before.
+        The rotation is denied if *holder* has no credits, or was rotated to another token before.
+        If the credits were already moved to the same token, return their number again.
         """
 
     async def claim(
@@ -78,7 +79,9 @@ class RotationStore(Protocol):
         """Move the credits of the payer of *purchase* to a new token; return their number.
 
         Credits of the payer's other purchases are also moved, if the same account holds them.
-        `decide` is called in the transaction that moves the credits.
+        `decide` is called in the transaction that moves the credits.  If it denies the rotation, or
+        if there are no credits that the payer may move, return the reason.  If the credits were
+        already moved to the same token, return their number again.
         """
 
 

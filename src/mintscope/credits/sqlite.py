@@ -4,7 +4,7 @@ All decisions are made in SQL, so any number of processes can spend, issue and r
 time.
 
 Each process that has stored stream minutes shares a file lock until it ends.  If a process gets
-the exclusive lock, all other processes whose minutes are in the file have died.
+the exclusive lock, all other processes whose minutes are stored have ended.
 """
 
 import fcntl
@@ -52,7 +52,9 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND a
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
 EVER: Final = 2**62
-LEFT_AFTER_MS: Final = 180_000  # a minute, and the longest pauses of reader and store
+# The age at which a minute counts as left even if its process may live: longer than a minute and
+# the longest pauses of reader and store.
+LEFT_AFTER_MS: Final = 180_000
 LOOK_EVERY_MS: Final = 10_000
 
 
@@ -99,7 +101,11 @@ class MinutesUnderWay:
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[Reversal]:
-        """Return the reversals of dead processes' minutes; the caller must hold the write lock."""
+        """Return the reversals of up to LEFT_MAX minutes that dead processes left.
+
+        Minutes of other processes count as left, too, if they are older than LEFT_AFTER_MS.  The
+        caller must hold the write lock.
+        """
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
 
@@ -170,8 +176,8 @@ SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
             WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
 """
 
-# Returns a row if the name of the answer was not stored, or has expired; no row if the name is
-# valid.
+# Returns a row if the name of the answer was not stored, or had expired; no row if the name is
+# stored and has not expired.
 KEEP: Final = """
 INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
     ON CONFLICT (name) DO UPDATE SET at = excluded.at, repeats = 0 WHERE kept.at < ?4
@@ -237,7 +243,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return outcomes
 
     def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take credits like `debit`, but nothing for an answer whose name is already stored."""
+        """Do `debit` for answers that have a name: take nothing if the name is already stored."""
         self._clear_minutes_if_due(at)
         month = month_of(at)
         outcomes = list[DebitOutcome]()
@@ -273,7 +279,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take the credits of each debit, in order, in the current transaction."""
+        """Take all credits of each debit or none, in order, in the current transaction."""
         month = month_of(at)
         outcomes = dict[int, DebitOutcome]()
         for places in _rounds(debits):
@@ -314,7 +320,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         """Do deferred work while no request waits.
 
         Delete sent minutes and expired names, give back the minutes of dead processes, and
-        checkpoint the write-ahead log.
+        checkpoint the write-ahead log if there were many debits.
         """
         if self._minutes.sent.numbers:
             self._clear_minutes(at)
@@ -366,7 +372,7 @@ def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
     return rounds.values()
 
 
-READ_PATIENCE_MS: Final = 100  # a reader waits only while SQLite recovers the log
+READ_PATIENCE_MS: Final = 100  # the longest wait of a read, while SQLite recovers the log
 
 
 class SqliteCreditLedger(GroupCreditLedger):

@@ -103,7 +103,8 @@ SELECT CASE WHEN kind = 'rotate' THEN coalesce(
  ORDER BY id DESC LIMIT {STATEMENT_LINES}
 """  # noqa: S608  a constant
 
-# All credits that an account received: the sum up to a mark, and the journal's entries after it.
+# The credits that an account received, less those that were moved away or frozen: the sum of its
+# entries other than spends up to a mark, and the journal's entries after it.
 RECEIVED_BY: Final = """
 coalesce((SELECT credits FROM credit_received WHERE account = {account}), 0)
      + coalesce((SELECT sum(e.delta) FROM credit_entry AS e
@@ -130,7 +131,7 @@ SELECT a.id, a.hint, a.note, a.issued_at,
 PAGE: Final = ACCOUNTS.format(which="")
 ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
-# The few entries of the journal after the mark are read one by one.
+# The use of an account by day.  The few entries of the journal after the mark are read one by one.
 DAYS: Final = f"""
 SELECT day, sum(credits) FROM (
     SELECT day, credits FROM credit_day WHERE account = ?1
@@ -168,8 +169,8 @@ SELECT account, sum(delta) FROM credit_entry
 """
 RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
 
-# Adds up spends of users by day, API key and endpoint.  A batch of page views is one entry, with
-# one credit for each view; any other request has its own entry.
+# Adds up spends and reversals of users by day, API key and endpoint.  A batch of page views is one
+# entry, with one credit for each view; any other request has its own entry.
 REQUESTS: Final = """
 CASE WHEN e.kind = 'reversal' THEN 0
      WHEN e.api_key IS NULL AND e.endpoint IS NULL THEN -e.delta ELSE 1 END
@@ -226,7 +227,8 @@ SELECT account FROM entry
  WHERE later IS NULL
    AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
 """  # noqa: S608 - a constant
-# The same for all accounts; before the first entry, the balance is that of the last close.
+# Selects the accounts with a contradiction among all accounts, including those without entries
+# after :after.  The balance before the first entry is that of the last close.
 ALL_ADD_UP: Final = f"""
 WITH {CHAINED}
 SELECT account FROM entry
@@ -246,8 +248,8 @@ def one_by_one(
 ) -> list[Spent | Empty]:
     """Return the outcome of a request for one credit, for each of *accounts*.
 
-    spent   for each account its id, the change of its balance (less than 0), and its balance
-            afterwards
+    spent   the id, the change of the balance (less than 0), and the balance afterwards, once for
+            each account that paid
     """
     left = {
         account: iter(range(balance - delta - 1, balance - 1, -1))
@@ -277,7 +279,7 @@ REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
 # Names are deleted in parts, because debits wait meanwhile; an expired name has no effect.
 OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
-FORGOTTEN_AT_ONCE: Final = 2_000  # names deleted at once, in about 10 ms
+FORGOTTEN_AT_ONCE: Final = 2_000  # maximum number of names deleted at once, in about 10 ms
 
 PEPPER: Final = "SELECT check_hash FROM pepper"
 KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
@@ -309,9 +311,9 @@ class SentMinutes:
         self._cleared_at = UnixMs(0)
 
     def is_due(self, at: UnixMs) -> bool:
-        """Return whether queued minutes must be deleted in a commit of their own.
+        """Return whether the sent minutes must be deleted in a commit of their own.
 
-        This is necessary if no minute was deleted for CLEAR_EVERY_MS.
+        This is necessary if there are any, and none was deleted for CLEAR_EVERY_MS.
         """
         return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
 
@@ -361,7 +363,7 @@ def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
 
 
 def contradictions(db: Executes) -> list[CreditAccount]:
-    """Return the accounts whose balance differs from the last close plus the later entries."""
+    """Return the accounts whose last close, later entries and balance contradict each other."""
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
@@ -379,6 +381,7 @@ Block = Callable[[], AbstractContextManager[object]]
 class CreditTables(ABC, Generic[Db]):
     """The credit tables over one connection, for one thread; raises the errors of the engine.
 
+    pepper        the secret in the hashes of credentials
     transaction   begins a transaction on *db*
     snapshot      begins a snapshot on *db*, for consistent reads
     name          the name of the store in error messages
@@ -406,7 +409,7 @@ class CreditTables(ABC, Generic[Db]):
         return CreditAccount(account)
 
     def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; None if there is none."""
+        """Return the account of the credit token *bearer*; None if it is unknown or rotated."""
         digest = hash_credential(bearer, pepper=self._pepper)
         account = self._db.execute(FIND, (digest,)).get
         return None if account is None else CreditAccount(account)
@@ -420,13 +423,19 @@ class CreditTables(ABC, Generic[Db]):
         return int(self._db.execute(BALANCE, (account,)).get)
 
     def cap_left(self, key: int, month: Month) -> int | None:
-        """Return the credits that the cap of *key* leaves in *month*; None: no cap."""
+        """Return the credits that the cap of *key* leaves in *month*; None: no cap.
+
+        The result is negative if the cap was lowered below the spent credits.
+        """
         left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
         return left
 
     @abstractmethod
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, in their order, in one commit."""
+        """Take one credit for each of *accounts*, as far as the balances allow, in one commit.
+
+        Return the outcomes in the order of *accounts*.
+        """
 
     @abstractmethod
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
@@ -486,7 +495,7 @@ class CreditTables(ABC, Generic[Db]):
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance differs from the last close plus the later entries."""
+        """Return the accounts whose last close, later entries and balance contradict each other."""
         return contradictions(self._db)
 
     def close(self) -> None:

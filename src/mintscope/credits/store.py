@@ -48,11 +48,13 @@ class GroupCreditLedger:
 
     It implements CreditLedger, InstantLedger and DebitLedger.
 
-    Spends are committed in batches, in a thread.  Lookups whose results do not change are cached.
+    Spends are committed in batches, in a thread.  `recall` answers from the results of `find` and
+    `root`, which are cached.
 
-    writing   the tables that the commits write to
-    reading   runs reads on tables of another connection
-    errors    the exceptions of the engine, which are raised as ServiceUnavailable
+    writing      the tables that the commits write to
+    reading      runs reads on tables of other connections
+    errors       the exceptions of the engine; methods raise ServiceUnavailable instead
+    patience_s   the time after which waiting requests are refused, if no batch has ended in it
     """
 
     def __init__(
@@ -68,9 +70,9 @@ class GroupCreditLedger:
         self._known: dict[bytes, CreditAccount] = {}
         self._roots: dict[CreditAccount, CreditAccount] = {}
         self._remembered: dict[bytes, Remembered] = {}
-        self._drained: set[CreditAccount] = set()  # accounts that were empty at their last spend
+        self._drained: set[CreditAccount] = set()  # accounts that were empty after their last spend
         self._owed: deque[Reversal] = deque()
-        self._sent: deque[int] = deque()  # sent minutes
+        self._sent: deque[int] = deque()  # numbers of minutes that were sent or have ended
         self._answered_count = 0  # number of answered batches
         self._writing = writing
         self._reading = reading
@@ -93,8 +95,9 @@ class GroupCreditLedger:
         return await self._group.run(lambda: self._issue(token, credit_count, note))
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*, and cache it for `recall`.
+        """Return the account of the credit token *bearer*; None if it is unknown or rotated.
 
+        The account is cached for `recall`.
         The store is always read, because another process may have rotated the token.
         """
         with self._unavailable():
@@ -134,7 +137,7 @@ class GroupCreditLedger:
         return outcome
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Take all credits of *debit* or none, for a stream minute that starts now."""
+        """Take all credits of *debit* or none, for a new minute of a stream."""
         outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
         return outcome
 
@@ -188,7 +191,7 @@ class GroupCreditLedger:
         await self._group.run(self._expect_writable)
 
     async def close(self) -> None:
-        """Finish the queued work, then close the engine."""
+        """Finish the queued work, then close the connections."""
         await self._group.close()
         self._rest()
         self._writing.close()
@@ -262,7 +265,7 @@ class GroupCreditLedger:
             self._writing.expect_writable()
 
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Queue the credits of debits that were committed after their requests had ended."""
+        """Queue the credits of each debit whose outcome did not reach its waiter."""
         for account, outcome in unheard:
             if isinstance(outcome, Spent):
                 self._owed.append(Reversal(account, 1))
@@ -278,8 +281,12 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Give back the owed credits; if this fails, they remain owed."""
-        answered_count = self._answered_count  # read first: later batches may add owed credits
+        """Give back the owed credits; if this fails, they remain owed.
+
+        Also record which minutes were sent, and which batches were answered.
+        """
+        # Read first: a batch that is answered later may add owed credits.
+        answered_count = self._answered_count
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
@@ -314,7 +321,8 @@ T = TypeVar("T")
 class CreditAccounts:
     """Reads the credit accounts for operators; reads run in threads.
 
-    errors   the exceptions of the engine, which are raised as ServiceUnavailable
+    listing   the tables, over a connection of their own
+    errors    the exceptions of the engine; methods raise ServiceUnavailable instead
     """
 
     def __init__(self, listing: CreditTables[Any], *, errors: type[Exception]) -> None:
@@ -338,7 +346,7 @@ class CreditAccounts:
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance differs from the last close plus the later entries."""
+        """Return the accounts whose last close, later entries and balance contradict each other."""
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

@@ -33,7 +33,8 @@ class Arguments(msgspec.Struct, frozen=True):
     bundle            bundle to buy, as sent by the caller; None for other tools
     max_credits       maximum cost of the call in credits; None: no maximum
     max_usd           maximum cost of the call in USD; None: no maximum
-    idempotency_key   secret of the caller that identifies a payment; None if it sent none
+    idempotency_key   secret of the caller by which a repetition of the call is recognised; None if
+                      it sent none
     """
 
     target: str
@@ -94,12 +95,12 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _chooses(tool: Tool) -> bool:
-    """Return whether this module, and not the API, selects the fields of the rows."""
+    """Return whether *tool* has no rows, or rows whose fields this module selects, not the API."""
     return tool.page is None or bool(tool.page.fields)
 
 
 def _text(name: str, value: Any) -> str:
-    """Return *value* as text for a query."""
+    """Return *value* as text for a path or a query.  Raises BadArguments if this is impossible."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list) and len(value) <= VALUES_MAX:
@@ -146,7 +147,10 @@ def _usd(value: Any) -> Decimal | None:
 
 
 def _key(value: Any) -> str | None:
-    """Return *value* if a header can contain it.  The API checks the format."""
+    """Return *value*, which may be None.  The API checks the format.
+
+    Raises BadArguments if *value* is too long, or if a header cannot contain it.
+    """
     if value is None:
         return None
     if not (
@@ -201,7 +205,8 @@ class ApiExchange:
         """Return the response to a request.
 
         target    percent-encoded path and query
-        client    ASGI scope of the client's request
+        client    ASGI scope of the client's request, whose headers in PASSED_ON are sent, too
+        headers   further headers
         body      JSON body; b"" for none
         Raises    ClientDisconnected if the client has left; nothing was charged
         """

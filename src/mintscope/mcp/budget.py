@@ -2,9 +2,9 @@
 
     Mintscope-Budget: credits=20, usd=0.05, session=research-7
 
-All calls with the same header and credential share a budget: in any 24 hours they cost at most
-20 credits, and payments of at most 0.05 USD.  A call that would exceed the budget is refused in
-advance, and costs nothing.
+All calls with the same header and credential (or address, if they have no credential) share a
+budget: in any 24 hours they cost at most 20 credits, and payments of at most 0.05 USD.  A call that
+would exceed the budget is refused in advance, and costs nothing.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ class UnreadableBudget(Exception):
 class OverBudget(Exception):
     """The call would exceed one of the caller's budgets.
 
-    retry_after_s   seconds until the budget of many calls allows the call; None if unknown
+    retry_after_s   seconds until the budget of many calls may allow the call; None if waiting does
+                    not help
     """
 
     def __init__(self, message: str, retry_after_s: int | None = None) -> None:
@@ -62,7 +63,7 @@ class StatedBudget(msgspec.Struct, frozen=True):
 def read_budget(values: Iterable[str]) -> StatedBudget | None:
     """Return the budget in the *values* of the header, or None if there are no values.
 
-    Raises UnreadableBudget.
+    Raises UnreadableBudget if they are not a valid budget.
     """
     parts = [part.strip() for value in values for part in value.split(",")]
     fields = dict(part.partition("=")[::2] for part in parts)
@@ -99,7 +100,7 @@ class CallPrice(msgspec.Struct, frozen=True):
 
     @property
     def usd(self) -> Decimal:
-        """The amount paid."""
+        """The amount of the payment; 0 if there is none."""
         return self.shares * REQUEST_USD
 
 
@@ -139,10 +140,11 @@ class StatedBudgets:
     async def reserve(
         self, budget: StatedBudget, price: CallPrice, *, caller: str, payment: str
     ) -> "Reservation":
-        """Count *price* against *budget*.
+        """Count *price* against *budget*, and return what was counted.
 
         caller    credential, which may be invalid, or address
-        payment   text of the presented payment; "" for none
+        payment   text of the presented payment; "" for none: then no USD are counted.  A payment
+                  that was charged before is not counted again
         Raises    OverBudget; then nothing is counted
         """
         key = _digest(caller, budget.session)
@@ -170,7 +172,12 @@ class StatedBudgets:
 
 @dataclass(eq=False, repr=False)
 class Reservation:
-    """The amount counted for one call; the amount is given back if the call is not charged."""
+    """The amount counted for one call; the amount is given back if the call is not charged.
+
+    key       the digest of the caller and the session
+    payment   the digest of *key* and the presented payment; "" for none
+    parts     the limits against which the call counts, with the amount for each
+    """
 
     budgets: StatedBudgets
     key: str

@@ -5,7 +5,7 @@ The `mcp` package is imported when the first client connects, because the import
 
 The schemas are derived from the OpenAPI document, so that both agree.  They use only keywords that
 every host supports: Gemini refuses `additionalProperties`, unknown formats and enums of integers
-(python-genai#2393, gemini-cli#2237), so this module refuses unknown arguments.
+(python-genai#2393, gemini-cli#2237), so `read_arguments` refuses unknown arguments.
 
 Source    specs/transports-v2/mcp.md of x402, for `_meta` and for paid calls
 """
@@ -44,7 +44,7 @@ from mintscope.mcp.tools import Page, Tool, ToolCost, table_of
 
 PAYMENT: Final = "x402/payment"
 PAYMENT_RESPONSE: Final = "x402/payment-response"
-NEWER_PAYMENT: Final = "org.x402/payment"  # the key for terms and payments in the newer binding
+NEWER_PAYMENT: Final = "org.x402/payment"  # for terms and payments in the newer specification
 NEWER_PAYMENT_RESPONSE: Final = "org.x402/payment-response"
 PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
@@ -66,9 +66,9 @@ POINTLESS: Final = " Paying would be pointless now: the token is {status}."
 class CallResult(msgspec.Struct, frozen=True):
     """The outcome of a call.
 
-    structured   conforms to the tool's output schema, also for errors; None for a page of rows
-    text         the same content for clients that read only text
-    meta         content of `_meta`
+    structured   conforms to the tool's output schema, also for errors; None for rows without an app
+    text         the content for models; for rows with an app, only the newest row
+    meta         content of `_meta`; None for none
     """
 
     structured: Mapping[str, Any] | None
@@ -78,7 +78,10 @@ class CallResult(msgspec.Struct, frozen=True):
 
 
 def failed(code: str, message: str, **more: Any) -> CallResult:
-    """Return the result of a call that is refused free of charge."""
+    """Return the result of a call that is refused free of charge.
+
+    more   further fields of the error
+    """
     error = {"code": code, "message": message, **more}
     return CallResult({"error": error, "charged": False}, f"{code}: {message}", is_error=True)
 
@@ -144,7 +147,7 @@ def _for_app(result: CallResult, page: Page) -> CallResult:
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
-    """Return an error of the API, with its payment terms if there are any."""
+    """Return *answer*, an error, as a result, with its payment terms if there are any."""
     headers = answer.headers
     error = answer.content()["error"]
     required = _decoded(headers.get("payment-required"))
@@ -197,9 +200,10 @@ KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions
 # so it must accept successes (`data`, `meta`) and errors (`error`, `charged`).
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
-# The descriptions of all tools together must fit in 15 kB.
+# The parameters of the API that tools omit.  The descriptions of all tools must fit in 15 kB.
 LEFT_OUT: Final = frozenset({"at", "format"})
-OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # omitted for charts
+# The parameters that tools with an app omit, too.
+OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})
 # Shorter descriptions, by argument; empty if the name or the instructions of the server are
 # sufficient.
 SHORTER: Final = {
@@ -225,9 +229,10 @@ SHORTER: Final = {
 def input_schema(
     tool: Tool, operation: Mapping[str, Any], shapes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the input schema of *tool*: the parameters of its operation, and budgets.
+    """Return the schema of the arguments of *tool*.
 
-    shapes   component schemas of the OpenAPI document
+    operation   the operation that *tool* calls, in the OpenAPI document
+    shapes      component schemas of the OpenAPI document
     """
     names = {field: name for name, field in tool.arguments.items()}
     properties: dict[str, Any] = {}
@@ -266,12 +271,12 @@ def input_schema(
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """Return the schema of results and errors of *tool*, or None if results are only text."""
+    """Return the schema of results and errors of *tool*, or None if its results are rows."""
     return dict(OUTPUT) if tool.page is None else None
 
 
 def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* reduced to the keywords that every host supports."""
+    """Return *schema* reduced to keywords that every host supports and that clients need."""
     kept = {name: value for name, value in schema.items() if name in KEPT}
     if kept.get("maximum", 0) > INT32_MAX:
         kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
@@ -291,7 +296,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* with its reference resolved, and without the alternative null."""
+    """Return *schema* with its reference resolved, and without its `null` alternative."""
     kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     found = {**schema, **kinds[0]} if kinds else dict(schema)
     found |= shapes.get(schema.get("$ref", "").rpartition("/")[-1], {})
@@ -332,6 +337,7 @@ class ToolCalls:
         known    names of the tool's arguments
         meta     `_meta` of the request
         client   ASGI scope of the HTTP request
+        Raises   ClientDisconnected if the client has left; nothing was charged
         """
         try:
             arguments = read_arguments(tool, given, known)
@@ -424,6 +430,8 @@ ITSELF: Final[Scope] = {"type": "http", "scheme": "http", "client": None, "heade
 class McpEndpoint:
     """Answers MCP requests while `run` is running.
 
+    calls       answers the calls of tools
+    exchange    sends a request for the OpenAPI document
     on_loaded   called after the package is loaded
     """
 
@@ -496,7 +504,11 @@ def create_mcp(
 def create_endpoint(
     api: ASGIApp, limits: AddressLimits, on_loaded: Callable[[], None]
 ) -> McpEndpoint:
-    """Return the MCP endpoint, whose tools send requests to *api*."""
+    """Return the MCP endpoint, whose tools send requests to *api*.
+
+    limits      the store in which the budgets of callers are counted, and their addresses
+    on_loaded   see `McpEndpoint`
+    """
     exchange = ApiExchange(api)
     calls = ToolCalls(exchange, limits.limits, limits.addresses)
     return McpEndpoint(calls, exchange, on_loaded)

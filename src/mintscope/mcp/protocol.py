@@ -1,7 +1,7 @@
-"""The tools as an MCP server.  The `mcp` package is slow, so this module is imported on demand.
+"""The tools as an MCP server.  This module is imported on demand: importing `mcp` takes a second.
 
-No request depends on an earlier one, so any replica answers any request.  The bridge gets the
-tools from a remote service, which also applies the budgets.
+No request depends on an earlier one, so any replica answers any request.  `bridge` gets the tools
+from a remote service, which also applies the budgets.
 """
 
 import logging
@@ -75,7 +75,7 @@ def _source(content: str) -> str:
     return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
-ANSWER_S_MAX: Final = 90.0  # the service waits up to 60 s for the chain
+ANSWER_S_MAX: Final = 90.0  # longer than the service waits for the chain: up to 60 s
 
 
 class NoService(Exception):
@@ -103,7 +103,7 @@ async def bridge(url: str, headers: Mapping[str, str]) -> None:
 
 
 def _server_like(service: Client) -> Server[Any]:
-    """Return a server with the tools of *service*."""
+    """Return a server with the tools and resources of *service*."""
 
     async def list_tools(
         _: Any, params: types.PaginatedRequestParams | None
@@ -216,7 +216,7 @@ def create_manager(
         on_list_resources=_list_resources,
         on_read_resource=_read_resource,
     )
-    # Requests use no cookies, so pages from any origin may send them, as to /v1.
+    # Requests use no cookies, so pages from any origin may send them, as they may to /v1.
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, security_settings=open_to_all
@@ -257,7 +257,10 @@ async def _call(
 
 
 async def _reported_as_an_error(call: Awaitable[CallResult]) -> CallResult:
-    """Return the result of *call*; bugs are logged, and the client gets only the request ID."""
+    """Return the result of *call*, and raise its errors as MCPError.
+
+    A bug is logged, and the client gets only the request ID.
+    """
     try:
         return await call
     except ClientDisconnected as cause:

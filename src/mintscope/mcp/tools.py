@@ -1,6 +1,6 @@
 """MCP tools and their descriptions.
 
-Models read nothing else, so the descriptions state units, order, cost and freshness.
+Models know a tool only by its description, so this states units, order, cost and freshness.
 
 Lists are returned as tables, because many hosts limit a result to 25,000 model tokens: 595 candles
 as objects are 154 KB.
@@ -41,11 +41,11 @@ class Tool(NamedTuple):
 
     path       path of the operation, with the variable segment in braces
     arguments  for renamed arguments, the name in the operation by the name in the tool
-    page       the list that is returned as a table; None if the data is one object
+    page       the list that is returned as a table; None: the data is returned unchanged
     body       the request body; None if it has none
-    chosen     constant query fields, by their names in the API
-    app        resource in which hosts show the rows to a person, while the model gets only the
-               newest row; "" if the tool has no app
+    chosen     values of constant query fields, by the names of the fields in the API
+    app        URI of the resource in which hosts show the rows to a person, while the model gets
+               only the newest row; "" if the tool has no app
     """
 
     name: str

@@ -60,7 +60,7 @@ class WatchlistPages:
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Create a watchlist, and redirect to its page."""
+        """Create a watchlist, and redirect to its page; or show all watchlists with an error."""
         name = request.form.line("name")
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
@@ -142,7 +142,8 @@ class WatchlistPages:
     ) -> Page:
         """Return the page of a watchlist.
 
-        tokens   the tokens that a search has found; None: there was no search
+        errors, values   the errors and the entered values of the form that was sent before, if any
+        tokens           the tokens that a search has found; None: there was no search
         """
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
@@ -156,7 +157,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
-        """Return the lines of a watchlist's tracked tokens; none while the token list loads."""
+        """Return the lines of a watchlist's tracked tokens; none without a loaded token list."""
         if self.lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=rows.WATCHED_MAX)

@@ -40,7 +40,7 @@ class SqlWatchlistRows:
         return next(iter(self._lines(FIND, user_id, watchlist_id)), None)
 
     def insert(self, user_id: UserId, name: str, at: UnixMs) -> WatchlistId:
-        """Add a watchlist without mints."""
+        """Add a watchlist without mints, and return its id."""
         return WatchlistId(self._db.execute(INSERT, (user_id, name, at)).get)
 
     def rename(self, watchlist_id: WatchlistId, name: str) -> None:

@@ -41,9 +41,10 @@ class Watchlists:
     async def make(
         self, user_id: UserId, name: str, key: str | None = None
     ) -> Watchlist | WatchDenied:
-        """Create a watchlist without mints, unless the user has reached the limit.
+        """Create a watchlist without mints; return it, or the reason why it was not created.
 
-        key   the Idempotency-Key; a repetition with the same key returns the same watchlist
+        key   the Idempotency-Key, if any; a repetition with the same key and name returns the
+              watchlist that was created, unless it was deleted
         """
         now = self.clock.now()
         key_hash = self.secrets.request_hash(key, user_id)
@@ -64,12 +65,18 @@ class Watchlists:
     async def add(
         self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
     ) -> Watchlist | WatchDenied:
-        """Add a mint to a watchlist of a user, unless it is already there; return the watchlist."""
+        """Add a mint to a watchlist of a user, unless it is already there; return the watchlist.
+
+        Return WatchDenied if the user has no such watchlist, or if it is full.
+        """
         now = self.clock.now()
         return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
 
     async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
-        """Add a mint to the oldest watchlist of a user; if there is none, create it with *name*."""
+        """Add a mint to the oldest watchlist of a user; if there is none, create it with *name*.
+
+        Return the watchlist, or WatchDenied if it is full.
+        """
         now = self.clock.now()
         return await self.store.transact(
             lambda rows: _add(rows, user_id, _first(rows, user_id, name, now), mint, now)

@@ -42,7 +42,7 @@ from mintscope.kit.time import DAY_MS
 
 
 class TooManyKeys(Exception):
-    """The user has too many active keys, or created too many keys today."""
+    """The user has too many active keys, or has created too many keys in the last 24 hours."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -126,12 +126,13 @@ class ApiKeys(AccountService):
         month_credits_max: int | None = None,
         networks: str = ANYWHERE,
     ) -> IssuedKey:
-        """Create a key with *scopes* and their read scopes; send an e-mail to the person.
+        """Create a key with *scopes* and their read scopes; write an e-mail to the person.
 
-        The key may spend *month_credits_max* credits in a calendar month; None: no cap.  It is
-        accepted only from *networks*, a text from `parse_networks`.
-
-        Raises    TooManyKeys; SessionEnded; ServiceUnavailable
+        lifetime_ms         the milliseconds until the key expires; None: it does not expire
+        month_credits_max   the most credits that the key may spend in a calendar month; None: no
+                            cap
+        networks            the networks from which the key is accepted, from `parse_networks`
+        Raises              TooManyKeys, SessionEnded, ServiceUnavailable
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -223,7 +224,7 @@ class ApiKeys(AccountService):
 
         The new key has the same name, scopes, cap and networks, and the same lifetime from now on.
         Return None if the user has no active key with that id, or if it was rotated before.
-        Raises    TooManyKeys, if the user has too many active keys or created too many today
+        Raises    TooManyKeys, SessionEnded, ServiceUnavailable
         """
         now = self.clock.now()
         user_id = session.user.user_id
@@ -296,7 +297,10 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     ends_at: UnixMs,
     at: UnixMs,
 ) -> KeyLine | None:
-    """Store *new* as the replacement of a key that is active and was not yet replaced."""
+    """Replace a key of the user with *new*, and return the new key.
+
+    Return None if the key is not active or was replaced before.
+    """
     owner = expect_session(rows, session)
     old = _find_active(rows, owner.user_id, key_id, at)
     if old is None or old.replaced_by is not None:
@@ -309,7 +313,9 @@ def _replace(  # noqa: PLR0913 - one argument for each part
 def replace_key(
     rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
-    """Store *new* with the cap of *old*; *old* ends at *ends_at*, or at its expiry if earlier.
+    """Store *new* with the cap of *old*, and return it.
+
+    *old* ends at *ends_at*, or at its expiry if earlier.
 
     Raises    TooManyKeys
     """
@@ -323,7 +329,7 @@ def replace_key(
 
 
 def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
-    """Raise TooManyKeys if the user has too many active keys, or created too many today."""
+    """Raise TooManyKeys if the user has the most active keys, or has created the most in a day."""
     active_count = rows.api_keys.count_active(user_id, at)
     made_count = rows.api_keys.count_made(user_id, UnixMs(at - DAY_MS))
     if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
@@ -365,7 +371,8 @@ class KeyDenied(Enum):
 
     ENDED = auto()  # the key expired or was revoked since the request began
     ROTATED = auto()  # the key was already rotated
-    OF_A_PERSON = auto()  # the key's user is a person, who can create keys with any scopes
+    # The user has no application: usually a person, who can create keys with any scopes.
+    OF_A_PERSON = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,8 +394,8 @@ class OwnKeys:
     ) -> RotatedKey | KeyDenied:
         """Replace *bearer*, the key of *holder*; the old key ends after *overlap_ms*.
 
-        A repetition with the same *redelivery_key* returns the same new key, while the old key is
-        valid.
+        A repetition with the same *redelivery_key* returns the same new key, while both keys are
+        valid.  Return KeyDenied if the key has ended, or was rotated by another request.
         Raises    TooManyKeys, ServiceUnavailable
         """
         keys = self.keys
@@ -415,7 +422,12 @@ class OwnKeys:
     async def ask(
         self, holder: Holder, scopes: frozenset[Scope], why: str
     ) -> frozenset[Scope] | KeyDenied:
-        """Ask the administrators for *scopes*; return those of *scopes* that the key lacks."""
+        """Ask the administrators for *scopes*; return those of *scopes* that the key lacks.
+
+        Return KeyDenied if the key does not belong to an agent with an application.
+
+        why   the reason, for the administrators
+        """
         now = self.keys.clock.now()
         return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
 
@@ -439,7 +451,7 @@ def _rotate(  # noqa: PLR0913 - one argument for each part
 ) -> tuple[KeyLine, KeyLine] | KeyDenied:
     """Replace the key *key_id* with *new*, unless *new* has already replaced this key.
 
-    Return the new key and the old key.
+    Return the new key and the old key, or the reason why the key cannot be replaced.
     """
     old = rows.api_keys.get(key_id)
     if old is None or old.status(at) is not KeyStatus.ACTIVE:
@@ -482,7 +494,7 @@ def _ask(
 
 
 def _application(rows: AccountRows, user_id: UserId) -> KeptApplication | None:
-    """Return the application of an agent; None for a person's account."""
+    """Return an agent's application; None for a person, or if the application was deleted."""
     owner = rows.users.get(user_id)
     if owner is None or owner.user.kind is not UserKind.AGENT:
         return None

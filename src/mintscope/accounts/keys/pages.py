@@ -455,7 +455,7 @@ def _may_rotate(key: KeyLine, now: UnixMs) -> bool:
 
 
 def _ended_at(key: KeyLine) -> UnixMs | None:
-    """Return the time at which the key ended, or will end."""
+    """Return the time at which the key ended, or will end; None if it does not expire."""
     ends = [at for at in (key.revoked_at, key.expires_at) if at is not None]
     return min(ends, default=None)
 

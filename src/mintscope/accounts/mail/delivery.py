@@ -191,7 +191,7 @@ COUNT_S: Final = 60.0  # seconds between two counts of waiting e-mails while non
 TROUBLE_S: Final = 5.0
 NO_DELIVERY: Final = "mail.delivery is none"
 PER_HOUR_MAX: Final = 3_000
-AT_ONCE: Final = 4  # e-mails that are leased and sent at once, so that all end within the lease
+AT_ONCE: Final = 4  # the most e-mails leased and sent at once, so that all end within the lease
 
 log = structlog.get_logger()
 
@@ -241,7 +241,7 @@ class Delivery:
                     await asyncio.sleep(POLL_S)
 
     async def round(self) -> int:
-        """Deliver some due e-mails; return how many were leased.  Raises ServiceUnavailable."""
+        """Try to deliver some due e-mails; return their number.  Raises ServiceUnavailable."""
         now = self.clock.now()
         now_s = self.clock.monotonic_s()
         room = 0 if self.transport is None else self._room(now_s)

@@ -20,11 +20,13 @@ ADMITTED: Final = (
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
-# A request adds a row even if the address has no account, and anyone can invent addresses.
+# The limit of a site (`site_key`): a request adds a row even if the address has no account, and
+# anyone can invent addresses.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of one kind in a day to an unverified address
 RESETS_MAX: Final = 20  # reset e-mails in a day to an address that has a valid link
-GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # least remaining time of that link
+# A link counts as valid for RESETS_MAX if at least this time remains until it expires.
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2
 
 
 class EmailKind(StrEnum):
@@ -159,7 +161,7 @@ class EmailLimit:
 def tell_owner(
     emails: WrittenEmails, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
 ) -> None:
-    """Write an e-mail to a person about a change in the account, if `may_write` allows it."""
+    """Write an e-mail to *owner* about a change in the account, if `may_write` allows it."""
     if may_write(emails, owner, kind, at):
         emails.insert(kind, owner.email, facts, None, at)
 
@@ -177,8 +179,8 @@ def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -
 def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
     """Return whether the limit allows another link for a new password to *recipient*.
 
-    The limit applies only while an earlier link is valid, so that strangers cannot lock out the
-    owner.
+    The limit applies only if an earlier link stays valid for GOOD_MS or longer, so that strangers
+    cannot lock out the owner.
     """
     written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
     has_good_link = any(

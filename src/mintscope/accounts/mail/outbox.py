@@ -13,7 +13,7 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 
 LEASE_MS: Final = MINUTE_MS
 GIVE_UP_MS: Final = 3 * DAY_MS
-GIVE_UP_MAX: Final = 500  # e-mails given up in one transaction
+GIVE_UP_MAX: Final = 500  # the most e-mails given up in one transaction
 RETRY_MS_MIN: Final = MINUTE_MS
 RETRY_MS_MAX: Final = 6 * HOUR_MS
 LINK_EXPIRED: Final = "its link is not good any more"
@@ -29,7 +29,10 @@ class Outbox:
         self._store = store
 
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
-        """Lease due e-mails for a minute, oldest first; give up e-mails whose link has expired."""
+        """Lease up to *limit* due e-mails for a minute, and return them, oldest first.
+
+        Due e-mails whose link has expired are given up instead.
+        """
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
             return []  # without the write lock, because this is called twice a second
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
@@ -82,7 +85,7 @@ class Outbox:
         return await self._store.transact(give_up)
 
     async def recent(self, *, limit: int) -> Sequence[Draft]:
-        """Return the newest e-mails, sent or not, for the outbox page of a demo."""
+        """Return the newest *limit* e-mails, sent or not, for the outbox page of a demo."""
         return await self._store.read(lambda rows: rows.outbox.newest(limit))
 
     async def count_waiting(self) -> int:
@@ -91,7 +94,7 @@ class Outbox:
 
 
 def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
-    """Return the time of the next attempt after a failure at *now*; None after three days.
+    """Return the time of the next attempt after a failure at *now*; None if there is none.
 
     The pause after the first attempt is a minute.  Each further pause is twice as long, but at most
     six hours.  The last attempt is three days after the e-mail was written.

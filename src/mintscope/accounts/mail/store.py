@@ -47,7 +47,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof for *purpose* about *subject*, valid or not."""
+        """Return the newest proof for *purpose* about *subject*, valid or not; None if none."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 

@@ -40,7 +40,7 @@ PAUSABLE: Final = {
     EmailKind.SIGNAL_HOUR_LIMIT,
 }
 
-# The path of the link in all other e-mails that have a proof.
+# The purpose and the path of the link in all e-mails that have a proof but are not in LINK_OF.
 UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
 
 

@@ -38,7 +38,7 @@ EXAMPLE_SECRET: Final = "svc_app_" + "0123456789abcdef" * 4
 EXAMPLE_KEY: Final = "svc_live_" + "0123456789abcdef" * 5
 
 # LINE matches a printable or empty line, PROSE a text that is not blank and has no control
-# characters.
+# characters except tabs and line breaks.
 LINE: Final = r"^\s*(?:[^\p{C}\p{Z}]| )*\s*$"
 PROSE: Final = (
     r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f]"
@@ -239,10 +239,11 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts attempts with the correct secret by e-mail address, all others by address and client.
+    """Counts attempts to exchange a secret by e-mail address, if the secret is correct.
 
-    A client without the secret cannot use up the attempts of the owner of the address.  The two
-    counters are separate, so strangers cannot displace the counts of owners from memory either.
+    Other attempts are counted by e-mail address and client, so a client without the secret cannot
+    use up the attempts of the owner of the address.  The two counters are separate, so strangers
+    cannot displace the counts of owners from memory either.
     """
 
     def __init__(self, limit: Limit, limits: Limits) -> None:
@@ -299,6 +300,7 @@ class AccountRoutes:
 
     everything   the limit of all requests from a client address
     signups      the limit of applications from a client address
+    exchanges    the limit of attempts to exchange a secret
     """
 
     signup: Signups
@@ -490,7 +492,7 @@ def _seconds(at: UnixMs | None) -> int | None:
 
 
 def _what_it_lacks(scopes: Collection[Scope]) -> str:
-    """Return the rights that a key with *scopes* lacks, and how to request them."""
+    """Return the rights that a key with *scopes* lacks, and how to request them; "" for none."""
     missing = [(f"{area.name}:write", area.write.rstrip(".")) for area in AREAS]
     lacking = [f"{scope} ({does})" for scope, does in missing if Scope(scope) not in scopes]
     if not lacking:

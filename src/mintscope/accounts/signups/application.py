@@ -223,7 +223,7 @@ class FieldReader:
         self._messages: list[FieldMessage] = []
 
     def expect_sound(self) -> None:
-        """Raise InvalidFields if one of the fields that were read was refused."""
+        """Raise InvalidFields if any field read so far was refused."""
         if self._messages:
             raise InvalidFields(self._messages)
 

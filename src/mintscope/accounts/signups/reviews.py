@@ -44,8 +44,8 @@ DECLINED: Final = "declined token"
 MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
 HISTORY_MAX: Final = 20
-EVENTS_READ_MAX: Final = 100  # events of each action that an undo reads
-FORMER: Final = 2  # an undo needs the undone decision and the decision before it
+EVENTS_READ_MAX: Final = 100  # the most events of each action that an undo reads
+FORMER: Final = 2  # the decisions that an undo needs: the undone one and the one before it
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 REOPENED: Final = "reopened"
@@ -111,8 +111,9 @@ class Reviews:
     ) -> Sequence[Application]:
         """Return up to *limit* applications that follow the application *after*.
 
+        after  the last application of the page before; None: begin with the first
         state  only applications in this state, oldest first; None: all, newest first
-        text   only applications with this text in the address, a name or the motivation
+        text   only applications with this text in address, names or motivation; case is ignored
         """
         return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
 
@@ -148,9 +149,12 @@ class Reviews:
     async def reject(
         self, signup_id: SignupId, *, note: str, actor: Reviewer, reason: str = ""
     ) -> Application:
-        """Reject an undecided application; e-mail only a confirmed address.  Raises NotPossible.
+        """Reject an undecided application, or refuse the scopes that an issued key requested.
+
+        An e-mail is written only about a rejected application, and only to a confirmed address.
 
         reason   the text for the applicant; *note* is for administrators alone
+        Raises   NotPossible if nothing awaits a decision, SessionEnded
         """
         rejected = ApplicationState.REJECTED
         return await self._decide(
@@ -211,7 +215,7 @@ class Reviews:
         await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
 
     async def drop_second_factor(self, user_id: UserId, *, actor: Reviewer) -> None:
-        """Remove a person's second factors, so that the password suffices.
+        """Remove a person's second factors, so that the password suffices; end the sessions.
 
         Raises    NotPossible if the person has none, SessionEnded
         """

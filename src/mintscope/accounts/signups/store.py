@@ -67,7 +67,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         self._update(signup_id, changes)
 
     def find(self, email: EmailAddress) -> KeptApplication | None:
-        """Return the application of *email*, read with one query."""
+        """Return the application of *email*; None if there is none."""
         return self._first("email = ?", email)
 
     def insert(self, new: NewApplication) -> SignupId:
@@ -95,6 +95,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     ) -> Sequence[Application]:
         """Return up to *limit* applications that follow the application *after*.
 
+        after  the last application of the page before; None: begin with the first
         state  only applications in this state, oldest first; None: all, newest first
         text   only applications with this text in address, names or motivation; case is ignored
         """

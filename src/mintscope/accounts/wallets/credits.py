@@ -70,7 +70,7 @@ class Withdrawn:
 class CreditSummary:
     """The credits of a user, the active keys, and the credits that each key has spent in *month*.
 
-    spend_level   how many credits spent in a day cause an e-mail; None: no e-mail
+    spend_level   the credits spent in a day that cause an e-mail; None: no e-mail
     """
 
     balance: int
@@ -133,7 +133,7 @@ class AccountCredits(AccountService):
         return await self.store.read(lambda rows: _usage(rows, user_id, since))
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
-        """Set how many credits spent in a day cause an e-mail to the user; None: no e-mail."""
+        """Set the credits spent in a day that cause an e-mail to the user; None: no e-mail."""
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
@@ -149,8 +149,10 @@ class AccountCredits(AccountService):
     ) -> Deposited | MoveDenied:
         """Move *credit_count* credits of a credit token into the account of a user.
 
+        Return MoveDenied if the token has too few credits, or if another request used *key*.
+
         credit_count    None: all credits of the credit token
-        key             the Idempotency-Key; a repetition with the same key moves nothing again
+        key             the Idempotency-Key, or None; a repetition with it moves nothing again
         """
         key_hash = self.secrets.request_hash(key, user_id)
         now = self.clock.now()
@@ -169,7 +171,10 @@ class AccountCredits(AccountService):
         """Move *credit_count* credits of the account to a new credit token; None: all of them.
 
         A repetition with the same *key* moves nothing again, and returns the same credit token.
+        Return MoveDenied if the account has too few credits, if another request used *key*, or if
+        *asked_by* has a cap.
 
+        key         the Idempotency-Key, or None
         asked_by    the API key of the request; None: the user, for whom no cap applies
         """
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
@@ -194,6 +199,8 @@ class AccountCredits(AccountService):
         self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
     ) -> KeyLine | CapDenied:
         """Tighten the limits of an active key of the holder's user; None does not change a limit.
+
+        Return the changed key, or CapDenied if there is no such key or a limit would be looser.
 
         networks    a text from `parse_networks`; each network must be in one of the key's networks
         """
@@ -329,7 +336,10 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     key_hash: CredentialHash | None,
     at: UnixMs,
 ) -> tuple[int, int] | MoveDenied:
-    """Withdraw credits; return the number of moved credits, and the balance afterwards."""
+    """Withdraw credits; return the number of moved credits, and the balance afterwards.
+
+    Return MoveDenied in the cases of `AccountCredits.withdraw`.
+    """
     account = rows.credits.open(user_id, at)
     before = None if key_hash is None else rows.moves.find(key_hash)
     if before is None:
@@ -408,7 +418,10 @@ class Wallets(AccountService):
     async def link(
         self, user_id: UserId, by: Actor, wallet: Wallet
     ) -> Sequence[LinkedWallet] | LinkDenied:
-        """Link a wallet that the user has proven to own; return all linked wallets."""
+        """Link a wallet that the user has proven to own; return all linked wallets.
+
+        Return LinkDenied if the user has reached the limit of wallets.
+        """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(

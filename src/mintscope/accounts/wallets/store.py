@@ -124,6 +124,7 @@ class SqlCreditRows:
         """Return the credits spent in *month* by each key of the user.
 
         The spending of a key includes that of all keys that are connected with it by rotations.
+        Keys without spending are omitted.
         """
         asked = {"user": user_id, "month": month}
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, asked)}
@@ -179,7 +180,7 @@ class SqlCreditRows:
         return None if row is None else int(row[0])
 
     def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
-        """Set how many credits spent in a day cause an e-mail to the user; None: no e-mail.
+        """Set the credits spent in a day that cause an e-mail to the user; None: no e-mail.
 
         told_day   only later days are reported; ignored if the user already has a level
         """
@@ -241,7 +242,8 @@ class SqlMoveRows:
     def move(self, move: CreditMove) -> None:
         """Move the credits.
 
-        If none are left in the account *off*, its purchases are moved too, except in a withdrawal.
+        If no credits are left in *off*, its purchases are moved to *onto*, too, except in a
+        withdrawal.
         """
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
@@ -304,7 +306,10 @@ class SqlWalletRows:
     def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of linked wallets older than *before*, newest first."""
+        """Return up to *limit* payments of linked wallets, newest first.
+
+        before   only payments older than the one with this time and signature; None: all
+        """
         begun_at, signature = (None, None) if before is None else before
         found = self._db.execute(PAYMENTS, (user_id, begun_at, signature, limit))
         return [WalletPayment(*row) for row in found]

@@ -54,7 +54,10 @@ class WalletPayment:
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet must sign to be linked, without the service's proof."""
+    """Return the text that a wallet signs to be linked, without the last line.
+
+    `write_text` adds the last line, by which the service recognises its own text.
+    """
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -101,7 +104,7 @@ class UsedLine(NamedTuple):
 
     day        UTC days since 1970-01-01
     key_id     the API key; None: no key was used, such as for views of pages and tests of alerts
-    endpoint   the number of the endpoint in `credits.ledger.NUMBERS`; 0: unknown
+    endpoint   the number of the endpoint in `credits.ledger.NUMBERS`; 0: none, or unknown
     requests   the number of requests that cost credits
     credits    the cost of these requests, less refunds
     """

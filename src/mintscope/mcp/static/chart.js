@@ -1,8 +1,8 @@
-// The chart of a token in a host of MCP Apps (version 2026-01-26). It speaks to its host alone.
+// The chart of a token in a host of MCP Apps (version 2026-01-26). It talks only to its host.
 "use strict";
 
 const WIDTH = 720;
-const AXIS = 64; // for numbers, right of the candles
+const AXIS = 64; // width of the column of numbers, right of the candles
 const PRICES = { top: 8, bottom: 250 };
 const RSI = { top: 276, bottom: 356 };
 const STYLES = ["--color-background-primary", "--color-text-primary", "--color-text-secondary",
@@ -13,10 +13,11 @@ const buying = at("buy");
 const credits = Number(buying.dataset.credits);
 const usd = Number(buying.dataset.usd);
 
-// One purchase, however often the button is pressed: the service takes a payment of a key once.
+// The idempotency key of the next purchase. If the button is pressed again before the purchase
+// succeeds, the same key is sent, and the service takes only one payment.
 let key = newKey();
 let asked = {};
-let hasCredential = false; // the host sends one, to which bought credits are added
+let hasCredential = false; // whether the host sends a credential, to which credits are added
 
 function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -75,7 +76,7 @@ function dress({ theme, styles }) {
   }
 }
 
-// Buying, within what the caller of the chart stated as `max_usd`.
+// The purchase, within the `max_usd` that the caller of the chart gave.
 
 function budget() {
   return Number(asked.max_usd ?? usd);
@@ -108,7 +109,7 @@ async function bought({ isError, structuredContent: told }, given) {
     keepSecret(told?.data?.token);
   } else if (told?.x402Version === undefined) {
     say(told?.error?.message ?? "The purchase was refused.");
-  } else { // the terms: the host pays nothing by itself, so its agent is asked
+  } else { // payment terms: a host does not pay by itself, so its agent is asked
     const text = `Buy credits of mintscope: call buy_credits with ${JSON.stringify(given)}, and pay`
       + " its terms.";
     await request("ui/message", { role: "user", content: [{ type: "text", text }] });
@@ -116,7 +117,7 @@ async function bought({ isError, structuredContent: told }, given) {
   }
 }
 
-// The answer of a purchase without a credential comes here alone: unless it is shown, it is lost.
+// Only this app gets the token of a purchase without a credential: unless it is shown, it is lost.
 function keepSecret(token) {
   if (hasCredential || typeof token !== "string") return;
   at("secret").hidden = false;
