@@ -30,7 +30,7 @@ class AlertDenied(Enum):
     TOO_MANY_OF_ALL = auto()  # all users together have too many evaluated alerts
     TOO_MANY_MINTS = auto()  # the evaluated alerts of all users have too many different mints
     UNVERIFIED = auto()  # the user's e-mail address is not verified
-    UNLINKED = auto()  # the user has linked no Telegram chat
+    UNLINKED = auto()  # the user has no Telegram chat that accepts messages, or there is no bot
     EXPIRED = auto()  # the expiry of the alert has passed
     KEY_USED = auto()  # the Idempotency-Key was used by another request
 
@@ -58,10 +58,10 @@ class AlertRule:
                  False: at each report
     least_confidence   reports whose price has a lower confidence are skipped
     fires        how often the alert fires
-    compared     for crosses_field, the name of the value that *field* is compared with; None: the
-                 alert has a level
+    compared     for crosses_field, the name of the value that *field* is compared with; None for
+                 other kinds
     direction    for crosses_field, the direction of the crossing; None: both directions
-    message      the user's text in every notification; "": no text
+    message      the user's text in every message about a firing; "": no text
     expires_at   the time when the alert ends; None: it does not expire
     """
 
@@ -125,7 +125,7 @@ class Alert:
     webhook_at   the time when the URL of the webhook last changed; None: it never changed
     hour_since   the start of the hour in which the alert fired *hour_count* times; None: never
     ended_at     the time when the alert ended by firing once or by expiring; None: it has not ended
-    emailed_at   the time when the last e-mail was written; None: none was written
+    emailed_at   the time when the last e-mail, except tests, was written; None: none was written
     email_due_at the time when the e-mail about waiting firings is due; None: no firings wait
     telegram_at  the time when the last Telegram message was sent; None: none was sent
     telegram_due_at   the time when the message about waiting firings is due; None: none wait
@@ -182,7 +182,8 @@ class FiredHour(NamedTuple):
 
     fired_at   the time of the last firing
     since      the start of the hour
-    firings    the number of firings in this hour, up to *fired_at*
+    firings    the number of firings in this hour, up to *fired_at*; firings of an alert that fires
+               only once are not counted
     """
 
     fired_at: UnixMs
@@ -283,7 +284,7 @@ class Firing:
     attempts      the number of attempts to send the webhook
     delivered_at  the time when the webhook was accepted; None: it was not
     given_up_at   the time when the webhook was given up; None: it was not
-    reason        the reason why the last attempt failed; None: it did not fail
+    reason        the reason why the last attempt failed or the webhook was given up; None: neither
     email         the delivery by e-mail; None: the firing is not sent by e-mail
     telegram      the delivery to a Telegram chat; None: the firing is not sent to Telegram
     """
@@ -350,7 +351,8 @@ class AlertStanding:
 
     seq        the position in the swap log up to which all alerts are evaluated
     version    a number that rises each time an alert is created, changed or deleted
-    holder     the name of the process that has the lease of the evaluation
+    holder     the name of the process that has the lease of the evaluation, or had it last; b"":
+               none has had it
     held_until the time when the lease ends, by this process's clock
     """
 

@@ -76,12 +76,12 @@ class AlertBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
-    """The alerts of all users; each operation is one transaction.
+    """The alerts of all users; each operation changes *store* in one transaction.
 
     entropy    returns the given number of cryptographically random bytes
     queue      the queue of webhooks; None: no webhooks are sent
     symbols    returns the symbols of tokens, for e-mails that test an alert
-    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
+    Every coroutine raises ServiceUnavailable if a database fails; nothing was then changed.
     """
 
     store: AccountStore
@@ -121,9 +121,10 @@ class Alerts:
     async def make(
         self, user_id: UserId, asked: AlertRule, key: str | None = None
     ) -> Alert | AlertDenied:
-        """Create an alert from *asked*, which must be valid.
+        """Create an alert from *asked*, which must be valid; return it, or the reason to refuse it.
 
-        key   the Idempotency-Key; a repetition with the same key returns the same alert
+        key   the Idempotency-Key; a repetition with the same key and settings returns the same
+              alert; None: there is no key
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -137,9 +138,10 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, which must return valid settings.
 
-        If the rule changes, its evaluation starts over, and its first evaluation cannot fire.  A
-        disabled webhook is enabled again if *edit* changes its URL or activates the alert.  If the
-        URL changes, waiting webhooks are sent at once.
+        If *edit* activates the alert or changes a setting in `_evaluated`, the evaluation starts
+        over: the first evaluation cannot fire.  If *edit* activates the alert or changes the URL, a
+        disabled webhook is enabled again.  If the URL changes, waiting webhooks are sent at once.
+        Return the alert, or the reason why it was not changed.
         """
         now = self.clock.now()
         changed = await self.store.transact(
@@ -150,7 +152,7 @@ class Alerts:
         return changed
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
-        """Delete an alert and its firings; return the remaining alerts, or None if not found."""
+        """Delete an alert and its firings; return the user's other alerts, None if not found."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
@@ -163,7 +165,7 @@ class Alerts:
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
-        """Send a test notification of an alert to its owner; None if there is no such alert."""
+        """Send a test of an alert to its owner; return the firing, None if there is no alert."""
         signal = await self.find(user_id, signal_id)
         if signal is None:
             return None
@@ -181,7 +183,7 @@ class Alerts:
         """Stop the e-mails and Telegram messages of an alert; these messages contain *link*.
 
         An alert without a webhook is paused; its owner can resume it.  Return the alert; None if
-        the link is invalid.
+        the link is invalid or the alert was deleted.
         """
         signal = await self.of_link(link)
         if signal is None:
@@ -233,7 +235,7 @@ class Alerts:
         ]
 
     async def _try_now(self, signal_id: SignalId, now: UnixMs) -> None:
-        """End the pause after failed webhooks of an alert, so that its owner sees the result."""
+        """End the pause after failed webhooks of an alert: its waiting webhooks are sent now."""
         if self.queue is not None:
             with suppress(ServiceUnavailable):  # the webhooks are then sent after the pause
                 await self.queue.transact(lambda rows: rows.schedule(signal_id, 0, now))
@@ -463,7 +465,7 @@ class AlertWriter:
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
         """Return the first alerts of *wanted*, and the numbers that must still be read.
 
-        Alerts that are no longer evaluated are left out.
+        Alerts that are no longer evaluated are left out.  *wanted* is sorted, and not empty.
         """
         found = await self.store.read(lambda rows: rows.signals.since(wanted[0], READ_AT_ONCE))
         place = bisect_right(wanted, found[-1].signal_id) if found else len(wanted)
@@ -536,7 +538,11 @@ class AlertWriter:
     def _tell(
         self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: emails.Symbols
     ) -> None:
-        """Store the firings to be sent; leave out firings of alerts that changed meanwhile."""
+        """Store the firings, and write or schedule the messages about them.
+
+        Firings of alerts that were paused or deleted, or whose evaluation has started over since,
+        are left out.
+        """
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
             signal.signal_id: signal

@@ -129,9 +129,9 @@ class Tracks:
             self._free.append(track.row)
 
     def apply(self, event: Event) -> list[Mint]:
-        """Apply the next *event*; return the mints that traded.  Run `reach` next.
+        """Apply the next *event*; return the tracked mints that traded.  Run `reach` next.
 
-        Raises LogTrimmed if an earlier event is missing.
+        Raises LogTrimmed if the position of *event* is not the one after `seq`.
         """
         if event.seq != self.seq + 1:
             raise LogTrimmed(f"expected event {self.seq + 1}, was {event.seq}")
@@ -152,7 +152,7 @@ class Tracks:
         return traded
 
     def ends_minute(self, event: Event) -> bool:
-        """Return whether *event*, the next one, is the first slot of another minute.
+        """Return whether *event*, the next one, is the first slot of a later minute.
 
         If so, reports are from now on computed for the time of *event*: closed candles include the
         minute that has ended, and nothing of the new minute.
@@ -169,7 +169,7 @@ class Tracks:
     def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
         """Return the report of *mint*, which is tracked; None if it has too little data.
 
-        is_closed   leave the open candles out of the indicators
+        is_closed   whether to leave the open candles out of the indicators
         """
         if self.time is None:
             return None
@@ -209,7 +209,7 @@ class Tracks:
                 track.base = msgspec.structs.replace(track.base, seq=seq)
 
     def reach(self) -> Iterator[Mint]:
-        """Track the mints that were loaded at this event or before it; yield those that are new."""
+        """Track the mints whose loaded state is not newer than `seq`; yield the new mints."""
         for mint, loaded in list(self._ahead.items()):
             if loaded.seq > self.seq:
                 continue
@@ -262,7 +262,7 @@ class Tracks:
 
 
 def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
-    """Return *loaded* without the swaps of *slot*, which is not final."""
+    """Return *loaded* without the swaps and the pools of *slot*, which is not final."""
     tail = [kept for kept in loaded.tail if kept.folded or kept.slot != slot]
     standings = [kept for kept in loaded.standings if kept[0] != slot]
     return msgspec.structs.replace(loaded, tail=tail, standings=standings)
@@ -276,7 +276,7 @@ def pack(loaded: LoadedMint) -> bytes:
 def unpack(packed: bytes) -> LoadedMint:
     """Return the mint that `pack` encoded as *packed*.
 
-    Raises ValueError if an earlier version encoded it.
+    Raises ValueError if *packed* does not have the form of this version.
     """
     try:
         return msgspec.msgpack.decode(zlib.decompress(packed), type=LoadedMint)
@@ -284,7 +284,7 @@ def unpack(packed: bytes) -> LoadedMint:
         raise ValueError("expected a mint as this version packs it") from cause
 
 
-MARKS_MAX: Final = 60  # parts of a window; each Mark is about one part
+MARKS_MAX: Final = 60  # the number of parts of a window; each Mark is about one part
 
 
 class SignalKind(StrEnum):
@@ -329,7 +329,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Lowest and highest value in one part of a window; *part*: Unix time / length of a part."""
+    """Lowest and highest value in one part of a window; *part*: Unix time // length of a part."""
 
     part: int
     low: float
@@ -381,7 +381,7 @@ def look(
 
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
-    """Return the side of *value*; if it is within the margin, return the side *before*."""
+    """Return the side of *value*, or the side *before* if *rule* puts *value* on neither side."""
     level = rule.level
     margin = 0.0 if before is None else rule.margin
     match rule.kind:
@@ -526,7 +526,7 @@ class Watched(NamedTuple):
 def watched_by(condition: grammar.Condition) -> Watched:
     """Return the crossing at which *condition*, a condition of screens, becomes true.
 
-    Raises UnwatchableCondition unless it is one comparison, or one crossing, of known fields.
+    Raises UnwatchableCondition unless it is one comparison or crossing, of fields in OF_SCREENS.
     """
     if isinstance(condition, grammar.Junction):
         condition = _newest_crossing(condition)

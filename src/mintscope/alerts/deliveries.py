@@ -96,7 +96,7 @@ def secret_text(secret: bytes) -> str:
 def signed(
     firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
 ) -> dict[str, str]:
-    """Return the headers: the time *at*, and a signature of *body* and *at* by each secret."""
+    """Return the headers of a webhook: its id, the time *at*, and its signature by each secret."""
     name = message_id(firing_id)
     at_s = at // 1000
     text = f"{name}.{at_s}.".encode() + body
@@ -152,11 +152,11 @@ def is_loopback(host: str) -> bool:
 
 
 LEASE_MS: Final = MINUTE_MS
-AT_ONCE: Final = 128  # webhooks that one process sends at a time
+AT_ONCE: Final = 128  # the most webhooks that one process sends at a time
 FAILING_AT_ONCE: Final = 32  # the most of these from alerts whose last webhook failed
-OF_EACH_AT_ONCE: Final = 4  # webhooks of one alert in a batch; the next batch follows
+OF_EACH_AT_ONCE: Final = 4  # the most webhooks of one alert in a batch
 TAKEN_IN_AT_ONCE: Final = 250  # firings read on the event loop, in a few milliseconds
-PARTS_MAX: Final = 20  # the most parts of TAKEN_IN_AT_ONCE firings in one call
+PARTS_MAX: Final = 20  # the most parts of TAKEN_IN_AT_ONCE firings in one call of `take_in`
 WAITING_MAX: Final = 1_000
 KEPT_MAX: Final = 1_000
 KEEP_MS: Final = 30 * DAY_MS
@@ -180,7 +180,7 @@ class DueWebhook(NamedTuple):
 class DeliveryBatch(NamedTuple):
     """A batch of webhooks of one alert.
 
-    failures   the number of batches of the alert that failed in a row; 0: the newest did not fail
+    failures   as in DueAlert
     """
 
     signal_id: SignalId
@@ -190,7 +190,7 @@ class DeliveryBatch(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """The outcome of a webhook.
+    """The outcome of an attempt to send a webhook.
 
     reason         the reason why the webhook was not accepted; None: it was accepted or not sent
     is_gone        whether the receiver answered that it wants no further webhooks (410)
@@ -219,9 +219,9 @@ class Ended(NamedTuple):
 class Deliveries:
     """Leases webhooks to senders, and records their outcomes.
 
-    retry_ms_max   the time from a firing to the last attempt to send its webhook; if this attempt
-                   fails, the alert's webhooks are disabled
-    lease_ms       the time after which another process may send a leased webhook
+    retry_ms_max   the milliseconds from a firing to the last attempt to send its webhook; if this
+                   attempt fails, the alert's webhooks are disabled
+    lease_ms       the milliseconds after which another process may send a leased webhook
     waiting_max    the most waiting webhooks of an alert
     kept_max       the most webhooks of an alert that are stored after they have ended
     Every method raises ServiceUnavailable if a database fails.
@@ -237,7 +237,7 @@ class Deliveries:
     kept_max: int = KEPT_MAX
 
     async def take_in(self) -> int:
-        """Queue the firings since the last call; return the number of webhooks that are dropped.
+        """Queue new firings, at most PARTS_MAX parts; return the number of dropped webhooks.
 
         If more than *waiting_max* webhooks of an alert wait, older ones are dropped.  Firings older
         than *retry_ms_max* are not sent.
@@ -257,9 +257,10 @@ class Deliveries:
         return dropped
 
     async def lease(self, sending: Collection[DeliveryBatch]) -> Sequence[DeliveryBatch]:
-        """Lease some webhooks of each due alert: up to AT_ONCE, less the webhooks in *sending*.
+        """Lease some webhooks of due alerts that have no batch in *sending*.
 
-        At most FAILING_AT_ONCE of them are of alerts whose last webhook failed.
+        Together with the webhooks in *sending*, these are at most AT_ONCE, and at most
+        FAILING_AT_ONCE of them are of alerts whose last webhook failed.
         """
         now = self.clock.now()
         room = AT_ONCE - _count(sending)
@@ -337,6 +338,7 @@ class Deliveries:
     ) -> DeliveryBatch | None:
         """Return the batch of a due alert; None if the alert was deleted or has no webhook.
 
+        signed_at   the time that the signatures confirm
         over   receives the outcomes of webhooks that must not be sent: their firing was deleted, or
                their firing's own row has an outcome, because the owner took the account back or a
                process of an earlier version sent the webhook
@@ -410,7 +412,7 @@ class Deliveries:
         """Return the number of failures in a row, and the time of the next attempt.
 
         Each failure doubles the pause, up to RETRY_MS_MAX.  The last attempt is *retry_ms_max*
-        after the oldest firing in the batch that failed.
+        after the oldest firing of the batch whose webhook failed.
         """
         failed = [each.firing for each in attempts if each.has_failed]
         rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]

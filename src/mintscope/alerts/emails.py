@@ -93,7 +93,10 @@ def bounds_of(field: Field) -> tuple[float, float]:
 
 
 def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
-    """Return the name of *field* as people read it, such as RSI, 1 hour."""
+    """Return the name of *field* as people read it, such as RSI, 1 hour.
+
+    spans   the names of timeframes
+    """
     *parts, last = field.split(".")
     if parts == ["price"]:
         return NAMES[last]
@@ -104,7 +107,10 @@ def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
 
 
 def _fibonacci(last: str) -> str:
-    """Return the name of a Fibonacci level: level236 is 23.6 % of the swing, ext1272 127.2 %."""
+    """Return the name of a Fibonacci level, or of an end of the swing, such as swingHigh.
+
+    level236 is 23.6 % of the swing, and ext1272 is 127.2 % of it.
+    """
     if not last[-1].isdigit():
         return f"Fibonacci {last.removeprefix('swing').lower()}"
     beyond = " extension" if last.startswith("ext") else ""
@@ -134,9 +140,10 @@ def value_words(field: Field, value: float) -> str:
 
 
 def symbol_words(symbol: str | None, mint: str) -> str:
-    """Return the name of a token: its symbol without unsafe characters, or its address.
+    """Return the name of a token: its symbol without unsafe characters, or its short address.
 
-    Issuers choose symbols freely: dots are removed, so that no symbol looks like a web address.
+    Issuers choose symbols freely: dots and slashes are removed, so that no symbol looks like a web
+    address.
     """
     shown = (cleaned(symbol or "") or "").replace(".", "").replace("/", "").strip()
     return shown[:SYMBOL_LENGTH_MAX] or f"{mint[:4]}...{mint[-4:]}"
@@ -273,8 +280,8 @@ def _reached(
 ) -> Reached | None:
     """Return the limit that allows no further e-mail of *signal*; None if another is allowed.
 
-    The account's limit reserves one e-mail for each alert that sent none in 24 hours, so that no
-    alert uses up the e-mails of the others.
+    The account's limit reserves one e-mail for each other alert that sent none in 24 hours, so that
+    no alert uses up the e-mails of the others.  The first e-mail of an alert may be a reserved one.
     """
     written = sorted(
         rows.emails.written_to(email, EmailKind.SIGNAL_FIRED, UnixMs(at - DAY_MS)),
@@ -312,7 +319,7 @@ def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
 def _tell_limit(
     rows: AccountRows, signal: Alert, email: EmailAddress, reached: Reached, at: UnixMs
 ) -> None:
-    """Write an e-mail about *reached*, a reached limit, at most once in 24 hours."""
+    """Write an e-mail about *reached*, unless one about the same limit is less than a day old."""
     of = str(signal.signal_id) if reached.scope == OF_ALERT else ""
     before = rows.emails.written_to(email, EmailKind.SIGNAL_LIMIT, UnixMs(at - DAY_MS))
     if any(each.facts.get("of") == of for each in before):
@@ -330,7 +337,11 @@ def _tell_limit(
 def tell_hour_limit(
     rows: AccountRows, signal: Alert, reached: Reached, at: UnixMs, bounds: EmailBounds
 ) -> None:
-    """Write an e-mail that *signal* has reached its hourly limit, at most once in 24 hours."""
+    """Write an e-mail that *signal* has reached its hourly limit, at most once in 24 hours.
+
+    None is written if the firings of *signal* are only listed, if the address is not verified, or
+    if `bounds.day_max` such e-mails were written in 24 hours.
+    """
     kept = rows.users.get(signal.user_id)
     asked = signal.rule
     is_sent = asked.by_email or asked.by_telegram or signal.sends_webhooks

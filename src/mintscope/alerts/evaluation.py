@@ -1,7 +1,7 @@
-"""Evaluation of alerts in the order of the swap log, and the port of the webhook queue.
+"""Evaluation of alerts in the order of the swap log, and the types of the webhook queue.
 
-A method that takes long is a generator that yields after each LOOKS_AT_ONCE rules, so that its
-caller can let other tasks run.  Call no other method before the generator has ended.
+A method that takes long is a generator: it yields after each LOOKS_AT_ONCE rules and while it loads
+mints, so that its caller can let other tasks run.  Call no other method before it has ended.
 
 Webhooks are retried by alert, not by firing: after a failure all webhooks of the alert wait until
 the end of a pause, and then one of them is sent.
@@ -66,7 +66,10 @@ class _Watched(msgspec.Struct, gc=False):
     has_ended: bool = False
 
     def number_in_hour(self, now: UnixMs) -> int:
-        """Count a firing, and return its number in the hour; 0 if the alert must not fire now."""
+        """Count a firing, and return its number in the hour; 0 if the alert must not fire now.
+
+        For an alert that fires only once, return 1, and do not count the firing in the hour.
+        """
         if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
             return 0
         self.has_ended = self.fires is Fires.ONCE
@@ -88,7 +91,7 @@ class _OfMint:
 
     open     the alerts that are evaluated at each report
     closed   the alerts that are evaluated at the end of each minute, without the open candles
-    frames   how many fields of these alerts need each `AskedFrame`
+    frames   the number of fields of these alerts that need each `AskedFrame`
     """
 
     open: dict[SignalId, _Watched] = field(default_factory=dict)
@@ -112,14 +115,14 @@ class Outcome:
 
     since_seq, seq   the reports after *since_seq*, up to *seq*, were evaluated
     changed          the alerts with a changed state, by number
-    fired            the firings, in order of time
+    fired            the firings to store, in order of time
     held             the indexes in *fired* of firings beyond *hour_max*, which are not sent
     hour_max         the most firings of an alert that are sent in an hour
-    hours            the last firing of each alert that fired, and its number of firings in an hour
+    hours            for each alert that fired, its last firing and its number of firings in an hour
     ended            the alerts that fire only once, and have fired
     mints            the mints of the alerts that fired
-    bases            the new bases of mints
-    idle             the mints whose stored bases are also valid as of *seq*
+    bases            the bases of mints that are not stored yet
+    idle             the mints whose bases are also valid as of *seq*; empty if not requested
     dropped          the mints whose stored bases are no longer needed
     """
 
@@ -167,7 +170,7 @@ class Evaluation:
 
     firings_hour_max  the most firings of an alert that are sent in an hour; further firings are
                       only listed, and firings beyond LISTED_FACTOR times this limit are not
-    held_back         the number of firings beyond this limit; the caller resets it to 0
+    held_back         the number of firings beyond *firings_hour_max*; the caller resets it to 0
     looked_until      the position in the swap log up to which reports were already evaluated
     """
 
@@ -194,7 +197,7 @@ class Evaluation:
 
     @property
     def numbers(self) -> Collection[SignalId]:
-        """The alerts that are evaluated."""
+        """The numbers of the alerts that are evaluated."""
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
@@ -276,6 +279,7 @@ class Evaluation:
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
         """Apply the next event of the log, and evaluate the reports that it changes.
 
+        Reports up to `looked_until` were evaluated before, and are not evaluated again.
         The first slot of a minute ends the minute before it: rules of closed candles are then
         evaluated, before the trades of this slot are applied.
         """
@@ -307,9 +311,11 @@ class Evaluation:
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Start from the stored *bases*, which are older than the reports to evaluate.
+        """Start from the stored *bases* that belong to a position up to `looked_until`.
 
-        Drop bases that are too new, and bases of mints without an alert that has a state.
+        Drop the other bases, and bases of mints without an alert that has a state.
+
+        tip   the newest position of the log
         """
         seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
@@ -342,7 +348,10 @@ class Evaluation:
             yield from self._look(mint, now)
 
     def look_at_new(self, now: UnixMs) -> Iterator[None]:
-        """Evaluate new alerts on the current reports of their mints."""
+        """Evaluate new alerts on the current reports, except alerts that leave out open candles.
+
+        Do nothing if events up to `looked_until` are still to be applied.
+        """
         if self.tracks.seq < self.looked_until:
             return
         new: dict[Mint, list[_Watched]] = {}
@@ -486,7 +495,7 @@ def _frames_of(watched: _Watched) -> Iterator[str]:
 
 
 def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:
-    """Return the value of *field* in *report*; *values* has the fields that were read before."""
+    """Return the value of *field* in *report*, None if it has none; *values* is a cache."""
     if field not in values:
         values[field] = read_field(report, field)
     return values[field]
@@ -530,7 +539,8 @@ class Waiting(NamedTuple):
 class DueAlert(NamedTuple):
     """An alert with due webhooks.
 
-    failures   the number of batches of the alert that failed in a row; 0: the newest did not fail
+    failures   the number of batches of the alert that failed in a row, without batches that were
+               not sent; its owner resets it to 0 by a test or another URL
     """
 
     signal_id: SignalId

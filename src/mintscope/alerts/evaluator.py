@@ -32,8 +32,8 @@ from mintscope.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 
 WRITE_S: Final = 10.0  # the longest time in seconds between two writes of changed states
 LATE_S: Final = 60.0  # the check of alerts fails after this time without a round
-TIDY_S: Final = 2.0  # seconds between two searches for due e-mails
-RENEW_S: Final = 240.0  # between two bases of a mint; the log covers 15 minutes or more
+TIDY_S: Final = 2.0  # seconds between two searches for due e-mails and expired alerts
+RENEW_S: Final = 240.0  # seconds between two renewals of bases; the log covers at least 15 minutes
 RENEWING_S: Final = 0.05  # the most time for renewals in a round: events wait meanwhile
 LOADING_S: Final = 0.5  # the most time for first loads in a round, enough for 25 tokens
 
@@ -96,7 +96,10 @@ class AlertEvaluator:
             )
 
     async def round(self) -> None:
-        """Evaluate all new events of the log, if this process has or gets the lease."""
+        """Evaluate all new events of the log, if this process has or gets the lease.
+
+        Every TIDY_S, also write due e-mails, and end expired alerts.
+        """
         self._is_loading = False
         standing = await self.writer.take()
         if standing is None:
@@ -119,7 +122,7 @@ class AlertEvaluator:
             self._seq = None
 
     async def _begin(self) -> None:
-        """Continue from the position that the previous evaluating process stored."""
+        """Continue from the stored position; begin at the tip of the log if that is impossible."""
         self._seq = None
         evaluation, tip = self.evaluation, await self.reader.tip()
         evaluation.clear(0)
@@ -170,7 +173,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     async def _bases(self) -> list[LoadedMint]:
-        """Return the stored bases of mints that this version can read."""
+        """Return those stored bases of mints that this version can read."""
         return await asyncio.to_thread(_unpacked, await self.writer.bases())
 
     async def _follow(self) -> None:
@@ -197,7 +200,10 @@ class AlertEvaluator:
             await self._write(with_idle=is_renewing)
 
     async def _advance(self, seq: int) -> None:
-        """Apply events up to *seq*.  Raises LogTrimmed."""
+        """Apply events at least up to *seq*.
+
+        Raises LogTrimmed, and ServiceUnavailable if another process has taken the lease.
+        """
         tracks = self.evaluation.tracks
         now = self.clock.now()
         while tracks.seq < seq:
@@ -226,7 +232,10 @@ class AlertEvaluator:
         return bool(self.evaluation.timeframes(mint))
 
     async def _load_wanted(self, until_s: float) -> None:
-        """Load queued mints until *until_s*, so that alerts on loaded mints do not wait long."""
+        """Load queued mints until the monotonic time *until_s*.
+
+        The rest waits for the next round, so that alerts on loaded mints do not wait long.
+        """
         for mint in list(self._wanted):
             if self.clock.monotonic_s() >= until_s:
                 self._is_loading = True
@@ -245,6 +254,7 @@ class AlertEvaluator:
     async def _renew(self) -> None:
         """Reload mints that have traded, so that a restart has few events to apply.
 
+        Stop after RENEWING_S; later rounds reload the rest.
         Loading a mint with each `AskedFrame` takes 20 ms, so all mints at once would delay alerts.
         """
         began_s = self.clock.monotonic_s()

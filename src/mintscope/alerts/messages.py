@@ -1,4 +1,4 @@
-"""Texts about alerts for pages, and remarks on a new alert."""
+"""Texts about alerts for pages, and remarks on settings of alerts."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -115,7 +115,7 @@ def standing(signal: Alert) -> tuple[str, str]:
 
 
 class HourLimit(NamedTuple):
-    """The limit of firings in an hour that an alert has reached.
+    """The limit of firings in an hour that an alert has exceeded.
 
     most     the number of firings in the hour that were sent
     more     the number of firings in the hour that were not sent
@@ -130,7 +130,7 @@ class HourLimit(NamedTuple):
 
 
 def hour_limit(signal: Alert, most: int, now: UnixMs) -> HourLimit | None:
-    """Return the limit of *most* firings in an hour if *signal* has reached it, else None."""
+    """Return the limit of *most* firings in an hour if *signal* exceeds it at *now*, else None."""
     more = signal.hour_count - most
     if signal.hour_since is None or signal.rule.fires is not Fires.EACH or more <= 0:
         return None
@@ -209,7 +209,7 @@ class Present(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A remark on a new alert; the form sends *name* when the person confirms the remark."""
+    """A remark on settings of an alert; the form sends *name* when the person confirms it."""
 
     name: str
     text: str
@@ -220,7 +220,7 @@ async def read_present(
 ) -> Present | None:
     """Return the current numbers of *mint*; None if they cannot be read.
 
-    looked_at   the fields that the report must contain
+    looked_at   the fields to request; names that are not in FIELDS are ignored
     is_closed   whether the open candles are left out
     """
     if reports is None or mint is None:
@@ -240,7 +240,10 @@ async def read_present(
 
 
 def impossible(asked: AlertRule) -> str | None:
-    """Return the reason why *asked* can never fire, or never again; None if it can."""
+    """Return the reason why *asked* can never fire, or never again; None if it can.
+
+    Only alerts with a level are checked.
+    """
     if asked.kind not in VERBS:
         return None
     low, high = bounds_of(asked.field)
@@ -275,7 +278,10 @@ def is_level_possible(asked: AlertRule) -> bool:
 
 
 def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
-    """Return the remarks that a person must confirm before *asked* is created."""
+    """Return the remarks that a person must confirm before *asked* is stored.
+
+    present   the current numbers of the token; None: they are unknown
+    """
     found = []
     if asked.webhook_url is None and not asked.by_email and not asked.by_telegram:
         text = "Nothing notifies you: no e-mail, Telegram or webhook. It is only listed here."
@@ -319,7 +325,7 @@ def _is_true(asked: AlertRule, present: Present) -> bool:
 
 
 def _number(report: object, field: Field) -> float | None:
-    """Return the number of *field* in a report in JSON."""
+    """Return the number of *field* in *report*, decoded JSON; None if it has none."""
     found = report
     for name in field.split("."):
         found = found.get(name) if isinstance(found, dict) else None

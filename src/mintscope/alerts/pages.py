@@ -79,7 +79,7 @@ def filled(form: FormData) -> dict[str, str]:
 def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
     """Return the values in *query*, by field, of a form whose sender had to sign in first.
 
-    If another user than *user_id* sent the form, as in a shared link, return only the token's mint.
+    Unless *query* names *user_id* as the sender, return at most the mint: anyone can make a link.
     """
     names = REFILLED if query.line(OWNER) == str(user_id) else ("mint",)
     return {name: query.line(name) for name in names if query.texts(name)}
@@ -145,7 +145,7 @@ def parse_alert(values: Mapping[str, str]) -> AlertRule:
 
 
 def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]) -> dict[str, Any]:
-    """Return the numbers that *kind* needs; add messages about invalid numbers to *errors*."""
+    """Return the settings that *kind* needs, by name; add messages about flaws to *errors*."""
     if kind is SignalKind.CHANGES_BY:
         window = values["window"]
         if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
@@ -190,7 +190,7 @@ MADE_BEFORE: Final = "This form has made an alert already. Send it again to make
 ONCE_BYTES: Final = 16
 ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
 STAYS: Final = ("mint", "field", "kind", "compared", "direction")
-PLACES: Final[Mapping[str, str]] = {  # the form field of a flaw, by the flaw's first word
+PLACES: Final[Mapping[str, str]] = {  # the form field of a flaw, by the beginning of its message
     "webhookUrl: ": "webhook",
     "expected comparedWith": "compared",
     "expected message": "message",
@@ -247,7 +247,7 @@ class AlertPages:
         yield PageRoute(method="POST", path=PAUSED, handler=self.pause, is_from_anywhere=True)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show all alerts."""
+        """Show all alerts of the person."""
         own = await self._signals.of_user(_user_id(request))
         named = await self._search.named([each.rule.mint for each in own])
         most = self._signals.bounds.per_user_max
@@ -393,7 +393,7 @@ class AlertPages:
         return _back(page) if len(given) > 1 else page
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change an alert's settings, but not its token, values and kind.  Raises NotFound."""
+        """Change an alert's settings, except those in STAYS.  Raises NotFound."""
         alert = await self._own(request)
         kept = values_of(alert.rule)
         values = filled(request.form) | {name: kept[name] for name in STAYS}
@@ -445,6 +445,8 @@ class AlertPages:
     ) -> Page:
         """Return the form of an alert.
 
+        values    the values of the form's fields
+        errors    the error messages by field; "": of the whole form
         alert     the alert to change; None: a new alert
         found     the tokens to choose from; None: no token was searched
         remarks   the remarks that the person must confirm before the alert is created or changed
@@ -466,14 +468,14 @@ class AlertPages:
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
 
     async def _now_words(self, mint: Mint | None, looked_at: Iterable[str]) -> Mapping[Field, str]:
-        """Return the current numbers of a token as text by field, to be shown next to the level."""
+        """Return the current numbers of a token as text, by field; empty if they are unknown."""
         present = await read_present(self._reports, mint, looked_at)
         if present is None:
             return {}
         return {field: value_words(field, value) for field, value in present.values.items()}
 
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
-        """Return the remarks on *asked* that the form does not confirm.
+        """Return all remarks on *asked*, or none if the form confirms every one of them.
 
         A form of an earlier version cannot confirm remarks; for such a form, return none.
         """
@@ -513,7 +515,7 @@ class AlertPages:
         return asked
 
     def _text_flaws(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Return the flaws of the text fields, each checked separately."""
+        """Return the error messages of the text fields, by field; each is checked separately."""
         sound = AlertRule(
             name="a name", mint=Mint(WSOL), field=Field("price.usd"), kind=SignalKind.ABOVE
         )
@@ -535,7 +537,7 @@ def _back(page: Page) -> Page:
 
 
 def _placed(flaw: str) -> tuple[str, str]:
-    """Return the form field that *flaw* is about, and the message to show there."""
+    """Return the form field that *flaw* is about, "" for none, and the message to show there."""
     name = next((each for each in PLACES if flaw.startswith(each)), "")
     return PLACES.get(name, ""), sentence(flaw.removeprefix("webhookUrl: "))
 

@@ -53,8 +53,8 @@ UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
 REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
 LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
 SIGNALS: Final = "SELECT signal FROM webhook_signal"
-# The most webhooks that one purge deletes, for each alert and in total.  Purges run hourly, so a
-# lower limit takes several hours to apply.
+# The most webhooks that one purge deletes: beyond the newest of each alert, and old ones of all
+# alerts.  Purges run hourly, so it can take several hours until a lowered limit is applied.
 TRIMMED_MAX: Final = 2_000
 PURGED_MAX: Final = 50_000
 TRIM: Final = f"""
@@ -109,7 +109,7 @@ class SqlWebhookQueue:
 
 
 class SqlQueueRows:
-    """The queue inside one transaction, which excludes other writers."""
+    """The queue inside one transaction; a transaction that writes excludes other writers."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -212,11 +212,11 @@ class SqlQueueRows:
         )
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Set the next attempt of an alert to *due_at*, if it has a waiting webhook."""
+        """Set the failures of an alert, and its next attempt: at *due_at* if a webhook waits."""
         self._db.execute(SCHEDULE, (failures, self.time(due_at), signal_id))
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of an alert."""
+        """Give up every waiting webhook of an alert, and set its failures to 0."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
         self._db.execute(REST, (signal_id,))
 
@@ -224,6 +224,7 @@ class SqlQueueRows:
         """Delete webhooks whose firing is older than *before*, and webhooks of *deleted* alerts.
 
         Of each other alert, also delete ended webhooks that are not among its newest *kept_max*.
+        TRIMMED_MAX and PURGED_MAX limit one call.
         """
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:

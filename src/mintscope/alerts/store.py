@@ -91,8 +91,8 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 """
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-# The most firings of an alert that one purge deletes.  Purges run hourly, so a lower limit takes
-# several hours to apply.
+# The most firings of an alert that one call of `trim` deletes.  Calls are hourly, so it can take
+# several hours until a lowered limit is applied.
 TRIMMED_MAX: Final = 2_000
 TRIM: Final = f"""
 DELETE FROM signal_firing WHERE id IN (
@@ -135,9 +135,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email: EmailState | None = None,
         telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing.
+        """Add a firing; return its number.
 
-        due_at, email, telegram   the states of its deliveries; None: it is not sent in this way
+        due_at            the time when its webhook is due; None: it is not sent by webhook
+        email, telegram   the states of its deliveries; None: it is not sent in this way
         """
         columns = asdict(firing)
         how = {"due_at": self._due(due_at), "email": email, "telegram": telegram}
@@ -152,8 +153,8 @@ class SqlFiringRows(Table[FiringId, Firing]):
     ) -> None:
         """Add firings in order, each with the time when its webhook is due; None: no webhook.
 
-        by_email      the alerts whose firings wait for an e-mail
-        by_telegram   the alerts whose firings wait for a Telegram message
+        by_email      the alerts whose firings are sent by e-mail
+        by_telegram   the alerts whose firings are sent to Telegram
         held          the firings that are not sent in any way
         """
         new_rows = []
@@ -268,6 +269,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         """Delete firings beyond the newest *kept_max* of each of up to *signals_max* alerts.
 
         The alerts are those that follow *after*.  Return the last of them; None if there are none.
+        At most TRIMMED_MAX firings of each are deleted.
         """
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
         self._db.executemany(TRIM, [(number, kept_max) for number in found])
@@ -317,7 +319,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add an alert with revision 1 and without a state."""
+        """Add an alert with revision 1 and without a state; return its number."""
         return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
 
     def delete(self, signal_id: SignalId) -> None:

@@ -110,7 +110,8 @@ class TelegramChats:
     async def link(self, code: str, chat_id: int, name: str) -> User | None:
         """Link a chat to the account of the *code* that the chat sent; return the account's user.
 
-        Return None if the code is wrong, expired or used, or if its session has ended.
+        Return None if the session of the code has ended, or if the code is wrong, expired or used.
+        For a chat that is already linked to the account, only the session is checked.
         """
         number, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")

@@ -53,7 +53,7 @@ RELAYS: Final = IPv4Network("192.88.99.0/24")  # addresses of the nearest 6to4 r
 
 
 class NotPublic(Exception):
-    """An address is not allowed, such as a private one; the message has the reason."""
+    """A host has no address, or one that is not allowed; the message has the reason."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -77,7 +77,12 @@ def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
 
 
 def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Address]:
-    """Return the addresses of a host, if all of them are allowed.  Raises NotPublic."""
+    """Return the addresses *texts*, parsed.
+
+    Raises NotPublic if there is none, or if one of them is not allowed.
+
+    allows_loopback   whether addresses of this machine are allowed
+    """
     if not texts:
         raise NotPublic("expected an address; the name has none")
     addresses = []
@@ -126,7 +131,11 @@ PORTS: Final = {"https": 443, "http": 80}
 
 
 class NotAccepted(Exception):
-    """The receiver did not accept the webhook; the message has the reason."""
+    """The webhook was not accepted, or could not be sent; the message has the reason.
+
+    is_gone     whether the receiver wants no further webhooks
+    is_silent   whether no answer was received
+    """
 
     def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
         super().__init__(why)
@@ -268,7 +277,10 @@ class Receivers:
         self._silent: OrderedDict[str, _Silence] = OrderedDict()
 
     async def admit(self, host: str, user_id: UserId) -> int | None:
-        """Count an attempt to reach *host*; return the seconds to wait; None: no wait."""
+        """Count an attempt of *user_id* to reach *host*; return None.
+
+        If the attempt is not allowed yet, do not count it, and return the seconds to wait.
+        """
         silence = self._silent.get(host)
         now_s = self._clock.monotonic_s()
         if silence is not None and silence.failures < SILENT_MAX:
@@ -283,7 +295,7 @@ class Receivers:
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*; return the seconds to wait; None: no wait."""
+        """Count an attempt to reach *address*; return None, or the seconds to wait if refused."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
@@ -353,7 +365,10 @@ class WebhookSender:
         return sum(len(batch.webhooks) for batch in batches)
 
     async def settle(self) -> None:
-        """Wait until all webhooks in progress have ended; store the outcomes.  Raises any error."""
+        """Wait until all batches in progress have ended, then store their outcomes.
+
+        If a batch raised an error, raise it, and store nothing.
+        """
         outcomes = await asyncio.gather(*self._sending, return_exceptions=True)
         self._sending.clear()
         for outcome in outcomes:

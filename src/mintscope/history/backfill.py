@@ -68,7 +68,10 @@ class BackfillSlot(NamedTuple):
 
 
 class BackfillSwaps(NamedTuple):
-    """The priced swaps of the mint in one slot, as the log stores them."""
+    """The priced swaps of the mint in one slot, as the log stores them.
+
+    standing   the pools of the mint after the slot; None if the slot did not change them
+    """
 
     slot: Slot
     time: UnixS
@@ -79,13 +82,15 @@ class BackfillSwaps(NamedTuple):
 class FoldedBackfill(NamedTuple):
     """The result of a backfill; fields that may be None are None if the mint never traded in it.
 
+    *standing* is also None if no swap of the mint has changed its pools.
+
     since_slot  the slot before the oldest slot
     time        effective time of the newest slot
     state       the state of the fold
     in_sol      the prices in SOL that belong to the state
     last_swap   time of the newest swap
     standing    the pools after the newest slot
-    recent      swaps of the last KEPT_S seconds, oldest first
+    recent      swaps of the KEPT_S seconds up to the newest swap, oldest first
     """
 
     since_slot: Slot
@@ -135,7 +140,7 @@ class Line(NamedTuple):
 class ListPage(NamedTuple):
     """A part of the list of an address, newest first.
 
-    lines    the successful transactions of the page that are wanted
+    lines    the successful transactions of the page that belong to the round and the backfill
     before   the oldest signature of the page, even if that transaction failed or is too new; None
              if the page is empty
     top      the newest signature of the round so far; None if there is none
@@ -152,8 +157,8 @@ class ListPage(NamedTuple):
 class UnreadTransaction(NamedTuple):
     """A transaction to read.
 
-    is_mixed   whether several lists have transactions of its slot, so that only the block shows
-             their order
+    is_mixed   whether several lists have transactions of its slot, and only the block shows their
+             order
     """
 
     slot: Slot
@@ -200,16 +205,17 @@ class BackfillMerge(Protocol):
     """Merges backfills into the log, in the process of ingest: each in one transaction."""
 
     async def join(self) -> Mint | None:
-        """Join a finished backfill, and return its mint; None if no backfill can be joined now.
+        """Join a finished backfill, or else imported candles, and return the mint.
 
+        Return None if nothing can be joined now.
         The candles, the state, the price pool and the swaps still in the log become those of a mint
         that was tracked from the start of the backfill.  If the log does not have all swaps after
         a backfill, the backfill returns to READING.
         """
 
 
-# The log keeps the swaps of the 15 minutes before its checkpoint, and the checkpoint may be later
-# than the end of a backfill.
+# Swaps of this number of seconds are kept for the log.  The log keeps the swaps of the 15 minutes
+# before its checkpoint, and the checkpoint may be later than the end of a backfill.
 KEPT_S: Final = 1_800
 
 
@@ -306,10 +312,11 @@ def decide_again(
 ) -> tuple[list[PricedSwap], Standing | None]:
     """Decide again which logged *swaps* of one mint and slot set its price or count as its volume.
 
-    The prices of the swaps do not change.  Return the swaps, and the price pools after the slot.
+    The prices that the swaps offer do not change.  Return the swaps, and the pools after them.
 
-    decided   the pools of the mint before these swaps
-    sol_usd   the rate of SOL in the slot, in USD; used only for swaps of SOL itself
+    decided   the pools of the mint before these swaps; None: it has none
+    time      the time of the slot
+    sol_usd   the rate of SOL in the slot, in USD, None if there is none; used only for swaps of SOL
     """
     again = []
     pools: set[str | None] = set() if decided is None else {one.pool for one in decided.pools}
@@ -352,7 +359,10 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*, in micro-USD; unchanged if the log has no evidence."""
+    """Return the volume of a logged *swap*, in micro-USD; unchanged if the log has no evidence.
+
+    sets   whether the swap sets the price; if it does not, its volume is 0
+    """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
         return swap.volume
@@ -367,7 +377,7 @@ def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS)
 
 
 OPEN_MAX: Final = 20  # maximum number of backfills that have not ended
-ENDED_MAX: Final = 100  # ended backfills that the admin page lists
+ENDED_MAX: Final = 100  # maximum number of ended backfills that are stored and listed
 
 
 class IncompleteBackfill(SourceError):
@@ -430,7 +440,7 @@ class BackfillJob(NamedTuple):
     cost        None before the estimate
     listed      number of listed transactions
     read        number of listed transactions that were read
-    words       why the backfill failed, or why it waits; "" otherwise
+    words       why the backfill failed, waits, or could not be cancelled; "" otherwise
     ended_at    None before the backfill has ended
     """
 
@@ -463,7 +473,10 @@ class ImportedCandle(NamedTuple):
 
 
 class CannotImport(ValueError):
-    """The candles cannot be put before the candles of the mint; the message is for the operator."""
+    """The candles are invalid, or cannot be put before those of the mint.
+
+    The message is for the operator.
+    """
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -510,7 +523,7 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
 
 
 def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
-    """Return *state* with the accumulators of *timeframe*, computed from one series of candles.
+    """Return *state* with the accumulators and the count of *timeframe*, computed from *closes*.
 
     closes   the closes of all candles, imported or not, oldest first; the newest candle is open
     """
@@ -545,7 +558,7 @@ class MendPlan(NamedTuple):
     calls_per_day: int
 
     def pause_ms(self, attempts: int) -> int:
-        """Return the pause after *attempts* failed attempts; for a new gap *attempts* is 0."""
+        """Return the pause after *attempts* failed attempts, in milliseconds; a new gap has 0."""
         return round(self.after_s * SECOND_MS) << attempts
 
 
@@ -566,7 +579,7 @@ class GapMend(NamedTuple):
 
 
 class GapCounts(NamedTuple):
-    """The number of open gaps, and how many of them are given up."""
+    """The number of open gaps, and the number of those that are given up."""
 
     open: int
     given_up: int

@@ -414,13 +414,13 @@ class SqlBackfillJobs(SqlStore):
         return None if row is None else _ask(row)
 
     async def estimated(self, ask_id: int, from_time: UnixS, cost: backfill.Cost) -> None:
-        """Store the estimated cost, unless the backfill was cancelled."""
+        """Store the estimated cost and the start, unless the backfill was cancelled."""
         values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
         values["seconds"] = int(cost.seconds)
         await self._write(lambda db: db.execute(ESTIMATED, values))
 
     async def began(self, ask_id: int, from_time: UnixS) -> bool:
-        """Record that ingest began to read the backfill; return False if it was cancelled."""
+        """Record that ingest begins to read the backfill; return False if it was cancelled."""
         values = {"id": ask_id, "from_time": from_time}
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
@@ -432,7 +432,7 @@ class SqlBackfillJobs(SqlStore):
     async def end(
         self, ask_id: int, state: backfill.BackfillState, words: str, now: UnixMs
     ) -> None:
-        """End the backfill in *state*, unless it has ended, and delete the oldest ended ones."""
+        """End the backfill in *state*, unless it has ended; delete ended ones beyond ENDED_MAX."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})

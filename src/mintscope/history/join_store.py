@@ -260,7 +260,10 @@ class SqlBackfillMerge:
         self._retention = retention
 
     async def join(self) -> Mint | None:
-        """Join a finished backfill, and return its mint; None if no backfill can be joined now."""
+        """Join a finished backfill, or else imported candles, and return the mint.
+
+        Return None if nothing can be joined now.
+        """
         return await self._access.run(self._join_one)
 
     async def close(self) -> None:
@@ -423,7 +426,7 @@ class SqlGapMends(SqlStore):
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> backfill.GapCounts:
-        """Return the number of open gaps, and how many of them are given up."""
+        """Return the number of open gaps, and the number of those that are given up."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
         return backfill.GapCounts(count, given_up)
 

@@ -86,9 +86,9 @@ class _Moment(NamedTuple):
 
 
 async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
-    """Return the first slot whose SOL rate no longer depends on swaps of *slot*.
+    """Return the first slot whose rate of SOL depends on no swap of *slot*, estimated by the pace.
 
-    None if the log has too few blocks to measure the pace of the chain.
+    Return None if the log has too few blocks to measure the pace of the chain.
     """
     pace = await _pace(reader)
     return None if pace is None else _settled(slot, pace)
@@ -137,14 +137,14 @@ class GapMending:
                 await self.pause(LOOK_S)
 
     async def count(self) -> bool:
-        """Export the number of open gaps; return False, because no work is left."""
+        """Export the numbers of open and given-up gaps; return False, because no work is left."""
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)
         return False
 
     async def mend_one(self) -> bool:
-        """Make the next attempt if one is due; return False if no attempt is due."""
+        """Make the next attempt; return False if none is due, or if no gap is to be mended."""
         if not self.plan.calls_per_day:
             return False
         now = self.clock.now()
@@ -194,7 +194,7 @@ class GapMending:
         await self.mends.put_off(due.gap, UnixMs(next_at), words)
 
     async def _failed(self, due: backfill.GapMend, words: str, *, is_last: bool) -> None:
-        """Record that an attempt failed, and set the time of the next attempt."""
+        """Record that an attempt failed; set the time of the next attempt, or give the gap up."""
         gap = due.gap
         now = self.clock.now()
         attempts = due.attempts + 1
@@ -208,7 +208,7 @@ class GapMending:
         tell.warning("gap_not_mended", again_in_s=pause_ms / SECOND_MS)
 
     async def _moment(self, gap: Gap) -> _Moment:
-        """Return the time of *gap*.  Raises _Waits if *gap* is too new to be mended."""
+        """Return the time of *gap*.  Raises _Waits if it is too new, or the pace is unknown."""
         overview, pace = await self.reader.overview(), await _pace(self.reader)
         folded = overview.folded_slot
         slot = overview.slot
@@ -222,7 +222,7 @@ class GapMending:
         return _Moment(UnixS(time - round(ago_s)), settled_slot)
 
     async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
-        """Backfill every token that traded in *gap*; return the errors of the failed tokens."""
+        """Backfill every token but SOL that traded in *gap*; return the errors of failed tokens."""
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
             raise backfill.NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []
@@ -269,7 +269,10 @@ class GapMending:
         await self.reading.begin(mint, found.from_time, found.addresses)
 
     async def _wait_while_ready(self, mint: Mint) -> None:
-        """Wait until ingest has joined the backfill.  Raises _Waits if that takes too long."""
+        """Wait until ingest has joined the backfill, or has returned it to READING.
+
+        Raises _Waits if that takes too long.
+        """
         for _ in range(JOIN_LOOKS_MAX):
             job = await self.jobs.one(mint)
             if job is None or job.stage is not backfill.Stage.READY:

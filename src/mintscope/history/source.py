@@ -33,7 +33,7 @@ Allow = Callable[[], Awaitable[None]]
 
 
 class UnknownSignature(rpc.RpcFailure):
-    """The node does not know the transaction at which a list should start."""
+    """The node does not know the transaction at which a list should start or end."""
 
 
 class LineWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,7 +60,7 @@ SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 class PacedNode(rpc.Rpc):
     """Sends requests, at a limited rate, to a JSON-RPC node that has past blocks.
 
-    Every method raises RpcFailure if the node does not answer.
+    Every method raises RpcFailure if the node gives no usable answer.
 
     calls       number of requests so far, including repeated ones
     in_flight   maximum number of requests at the same time
@@ -101,7 +101,8 @@ class PacedNode(rpc.Rpc):
     ) -> Sequence[LineWire]:
         """Return up to 1,000 transactions that name *address*, newest first, including failed ones.
 
-        Raises UnknownSignature if the node does not know *before* or *until*.
+        They are older than *before* and newer than *until*; None: there is no such bound.  Raises
+        UnknownSignature if the node does not know *before* or *until*.
         """
         bounds = {"before": before, "until": until}
         options = {"commitment": rpc.Commitment.FINALIZED, "limit": LINES_MAX}
@@ -116,7 +117,10 @@ class PacedNode(rpc.Rpc):
         return _result(answer, "getSignaturesForAddress") or []
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
-        """Return the successful transaction *signature*; None if the node does not have it."""
+        """Return the transaction *signature*; None if the node does not have it, or if it failed.
+
+        A transaction that cannot be parsed is returned as UnreadableTransaction.
+        """
         while True:
             asked = self._version.newest
             options = {
@@ -131,7 +135,7 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in the block at *slot*; empty if there is none."""
+        """Return the place of each transaction in the block at *slot*; empty without a block."""
         options = {
             "transactionDetails": "signatures",
             "rewards": False,
@@ -164,7 +168,7 @@ def _result(answer: Answer[rpc.T], method: str) -> rpc.T | None:
     return answer.result
 
 
-BATCH_MAX: Final = 50  # transactions stored in one commit
+BATCH_MAX: Final = 50  # maximum number of transactions that are stored in one commit
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -189,9 +193,10 @@ class HistoryReader:
         self._unknown: set[Signature] = set()
 
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
-        """Read all final transactions for *mint* since *from_time*; return the last slot read.
+        """Read the transactions for *mint* from *from_time* to the last slot of the round.
 
-        Raises RpcFailure, ServiceUnavailable; the next call resumes the round.
+        Return this slot.  Transactions that the node does not return in three attempts are left
+        out.  Raises RpcFailure, ServiceUnavailable; the next call resumes the round.
         """
         reaches, cursors = await self.store.round(mint, await self.node.finalized())
         for cursor in cursors:
@@ -277,7 +282,7 @@ def _line(wire: LineWire) -> backfill.Line:
     return backfill.Line(wire.signature, Slot(wire.slot), time)
 
 
-SAMPLES_MAX: Final = 60  # transactions read to find the pools of a mint
+SAMPLES_MAX: Final = 60  # maximum number of transactions read to find the pools of a mint
 
 
 async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
@@ -301,8 +306,8 @@ async def cost_of(
 ) -> backfill.Cost:
     """Return the approximate cost of reading *addresses* back to *from_time*.
 
-    Each transaction takes one request.  The rate of transactions on the newest page of an address
-    is assumed for the whole period.  Raises RpcFailure.
+    Each page and each transaction takes one request.  The rate of transactions on the newest page
+    of an address is assumed for the whole period.  Raises RpcFailure.
     """
     transactions = pages = 0
     for address in addresses:

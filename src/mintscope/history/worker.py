@@ -62,12 +62,16 @@ class BackfillSource(Protocol):
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
     ) -> object:
-        """Read and fold the backfill of *mint* that was begun.  Raises IncompleteBackfill."""
+        """Read and fold the backfill of *mint* that was begun.
+
+        progress   called with "listed" or "read", and the number of transactions added
+        Raises IncompleteBackfill if the node does not return all listed transactions.
+        """
 
 
 @dataclass(eq=False)
 class _Doing:
-    """The progress of a backfill in this process; *words* is the reason if the backfill waits."""
+    """The progress of a backfill in this process; *words*: why it waits, "" if it does not."""
 
     ask: BackfillJob
     listed: int = 0
@@ -203,7 +207,7 @@ class BackfillQueue:
     async def _begun(self, doing: _Doing) -> UnixS | None:
         """Begin the backfill, or resume it if it was begun; return its start.
 
-        None if the backfill was cancelled meanwhile.
+        Return None if the backfill was cancelled meanwhile.
         """
         ask = doing.ask
         job = await self.jobs.one(ask.mint)
@@ -239,7 +243,7 @@ class BackfillQueue:
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the result of *ask*; if the node fails, wait and call *ask* again.
 
-        After FAILURES_MAX failures without progress, the error is raised.
+        A refusal is raised at once, and other errors after FAILURES_MAX failures without progress.
         """
         failures = 0
         before = doing.read

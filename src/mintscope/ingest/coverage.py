@@ -18,7 +18,8 @@ from mintscope.solana.blocks import STABLES, WSOL
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
 # Maximum value of a call in micro-USD; a larger value is an error, and counts as unknown.
 CALL_VOLUME_MAX: Final = 10**15
-# Anyone can create programs, so only this many addresses become labels of metrics.
+# MISSED labels all outcomes but READ and UNLISTED.  Anyone can create programs, so at most
+# ADDRESSES_MAX addresses become labels of metrics.
 MISSED: Final = "missed"
 ADDRESSES_MAX: Final = 100
 
@@ -51,7 +52,7 @@ def slot_coverage(
 
 
 class _Values:
-    """Returns the value of amounts of SOL and dollars, in micro-USD; None for other mints."""
+    """Returns the value of amounts of SOL and dollars, in micro-USD; None if it is unknown."""
 
     def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd
@@ -139,9 +140,9 @@ def show_programs(programs: Iterable[str]) -> None:
 
 
 SILENT_S_MIN: Final = 30
-SILENT_FACTOR: Final = 4  # in multiples of the longest silence of the last one to two hours
+SILENT_FACTOR: Final = 4  # multiple of the longest silence of the last one to two hours
 KEPT_S: Final = HOUR_S
-WATCHED_S_MIN: Final = 10 * MINUTE_S  # before this time, no silence counts as unusual
+WATCHED_S_MIN: Final = 10 * MINUTE_S  # a venue with swaps for a shorter time is never silent
 SWAPS_MIN: Final = 100
 NAMED_MAX: Final = 3
 
@@ -184,8 +185,9 @@ class _Venue:
 class VenueWatch:
     """Watches for venues that fall silent.
 
-    A venue is silent if it has had no swap for four times its longest silence of the last one to
-    two hours, and for at least 30 s.
+    A venue is silent if it has had no swap for more than four times its longest silence of the last
+    one to two hours, and for more than 30 s.  Before that, it must have had SWAPS_MIN swaps over
+    WATCHED_S_MIN.
     """
 
     def __init__(self) -> None:
@@ -222,7 +224,7 @@ class VenueWatch:
         )
 
 
-# Anyone can create more kinds: those beyond this number are counted as one kind.
+# Anyone can create more kinds: in a block, those beyond this number are one kind for each reason.
 KINDS_MAX: Final = 50
 OTHER_KIND: Final = "other"
 
@@ -246,7 +248,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield the count of each kind, with SOL valued at the rate in *header*, if any."""
+        """Yield the count of each kind; SOL is valued at the rate in *header*, without one at 0."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

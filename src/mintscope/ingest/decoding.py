@@ -40,11 +40,11 @@ Unpack = Callable[[str, Sequence[memoryview]], Transactions]
 
 
 class WorkerLost(Exception):
-    """The process has ended, and the open requests to it are lost."""
+    """The worker does not run, or its answer cannot be read; the open requests to it are lost."""
 
 
 class Heard(NamedTuple):
-    """An answer of the worker; *decoded* is None if the worker failed to decode.
+    """An answer of the worker; *decoded* is None if the worker has no result.
 
     The first answer only means that the worker is ready.
     """
@@ -74,6 +74,7 @@ class DecodeWorker:
     """A child process that decodes; it answers in the order of requests, and ends with its parent.
 
     command   the command line; the file descriptors of socket and memory are appended
+    pack      converts transactions to bytes, see `Pack`
     """
 
     def __init__(self, command: Sequence[str], pack: Pack) -> None:
@@ -264,6 +265,7 @@ class WorkerState(Enum):
 class DecodeAhead:
     """Decodes offered blocks in advance, and other blocks on request.
 
+    decode         decodes in this process
     worker         decodes in another process, until it fails once
     starts_after   the worker is started after this number of blocks that had to wait
     rests_after    the worker is ended after this number of blocks in a row that did not wait
@@ -302,7 +304,7 @@ class DecodeAhead:
             self._go_on()
 
     def decoded(self, block: Block) -> Decoded:
-        """Return the decoded *block*; wait at most `patience_s` for the worker.
+        """Return the decoded *block*; wait at most `patience_s` for each answer of the worker.
 
         Raises the errors of the decoder.
         """
@@ -345,7 +347,7 @@ class DecodeAhead:
     def _go_on(self, wait_s: float = 0.0) -> None:
         """Read the worker's answers, and send it waiting blocks.
 
-        wait_s   time limit for the next answer, after which the worker is lost; 0: do not wait
+        wait_s   seconds to wait for the next answer, after which the worker is lost; 0: do not wait
         """
         if self._state not in (WorkerState.STARTS, WorkerState.WORKS):
             return

@@ -30,7 +30,7 @@ BEHIND_STEP_S: Final = 1.0  # the step if SLOTS_MAX slots wait: then appends wai
 PACKED_MAX: Final = 500  # mints that are encoded in one step
 MINTS_MAX: Final = 1_500  # mints in a batch, which then takes about 100 ms to write
 LATE_BATCH: Final = 4  # factor of MINTS_MAX if SLOTS_MAX slots wait: mints are written less often
-COUNT_S: Final = 10.0  # between two counts of the tracked mints; a count takes milliseconds
+COUNT_S: Final = 10.0  # seconds between two counts of the tracked mints; a count takes milliseconds
 
 
 MeasuredFinality: TypeAlias = Callable[[], Behind | None]
@@ -121,7 +121,7 @@ class FinalFold:
         """Fold everything that is final."""
         while self._under_way is not None:
             await self._step()
-        most = self._mints_max * LATE_BATCH  # without a limit, all waiting slots would be in memory
+        most = self._mints_max * LATE_BATCH  # without a limit, a batch may have too many mints
         while await fold_once(self._store, self._floor, most):
             pass
         await self._count()
@@ -131,7 +131,7 @@ class FinalFold:
         self._counted_s = self._clock.monotonic_s()
 
     async def _begin(self) -> bool:
-        """Begin a batch if one is due."""
+        """Begin a batch if one is due; return whether it was begun."""
         folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
         waiting = self._waiting = len(folding.slots)
         if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < self._wait_s()):

@@ -29,7 +29,8 @@ from mintscope.solana.blocks import WSOL, Block, Source, SourceError, Update
 Offer: TypeAlias = Callable[[Block], None]
 
 UPDATES_MAX: Final = 32
-# A block of mainnet is about 7 MB.  At least one block is read, however large it is.
+# Maximum size of the buffered blocks; a block of mainnet is about 7 MB.  At least one block is
+# read, however large it is.
 BYTES_MAX: Final = 128 * 1024 * 1024
 # Maximum number of updates that are written together; meanwhile, more are read and decoded.
 TAKEN_MAX: Final = 16
@@ -106,7 +107,9 @@ async def read_ahead(
 ) -> AsyncIterator[ReadAhead]:
     """Read the source in a task while the body of the `async with` runs.
 
-    offer   called with each block that must wait until earlier updates are taken
+    bytes_max   reading pauses while the buffered blocks have this size
+    offer       called with each block that must wait until earlier updates are taken; None: nothing
+                is called, and `take` returns all buffered updates
     """
     ahead = ReadAhead(updates, bytes_max, offer)
     reading = asyncio.create_task(ahead.pump(), name="read-ahead")
@@ -171,7 +174,8 @@ class Ingest:
     async def run(self) -> None:
         """Ingest until the source ends or the task is cancelled.
 
-        Raises ForkBelowFinalized or WrongChain if an operator must decide, SourceError otherwise.
+        Raises ForkBelowFinalized or WrongChain if an operator must decide, another SourceError if
+        the source fails, or an error of the store.
         """
         mints = [mint for mint in self.mints if self.shard.owns(mint)]
         tail = await self.store.start(mints=mints, follows_files=self.follows_files)
@@ -261,19 +265,22 @@ class Ingest:
         await self._join(chain)
 
     async def _finish(self, fold: FinalFold, chain: Slots) -> None:
-        """Fold everything that is final, and join the backfills that are ready."""
+        """Fold everything that is final, and join the backfills and imports that are ready."""
         await fold.finish()
         await self._join(chain)
 
     async def _join(self, chain: Slots) -> None:
-        """Join the backfills that are ready."""
+        """Join the backfills and the imported candles that are ready."""
         while self.history is not None and (mint := await self.history.join()) is not None:
             chain.standings = Standings(await self.store.price_pools())
             log.info("history_joined", mint=mint)
 
 
 def newest_stored() -> tuple[Slot | None, float | None]:
-    """Return the slot and the age, in seconds, of the newest block stored by this process."""
+    """Return the slot and the age in seconds of the newest block that this process has stored.
+
+    Both are None if it has stored none.
+    """
     slot = REGISTRY.get_sample_value("mintscope_ingest_slot")
     age_s = REGISTRY.get_sample_value("mintscope_ingest_lag_s")
     return None if slot is None else Slot(int(slot)), age_s

@@ -28,7 +28,8 @@ from mintscope.solana.transaction import Transaction, UnreadableTransaction
 
 log = structlog.get_logger()
 
-# The price of a dollar token may cross the limit of its peg with each block, so lines are limited.
+# The least seconds between two log lines about a dollar token, whose price may cross the limit of
+# its peg with each block.
 REPORTED_EVERY_S: Final = 60
 
 
@@ -83,17 +84,19 @@ Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], De
 
 DecodeBlock: TypeAlias = Callable[[Block], Decoded]
 
-UNREAD_PER_BLOCK_MAX: Final = 100  # rows; more would fill the disk
-DISCRIMINATORS_MAX: Final = 200  # number of labels of the metric of unknown instructions
+UNREAD_PER_BLOCK_MAX: Final = 100  # maximum number of rows; more would fill the disk
+DISCRIMINATORS_MAX: Final = 200  # maximum number of labels of the metric of unknown instructions
 
 
 class Slots:
     """Turns updates into changes of the log.
 
-    standings      the pools of each mint, as of the newest block
+    tail           the newest headers of the log
+    decode         decodes transactions
+    standings      the pools of each mint, as of the newest block; None: there are none yet
     decode_block   decodes a whole block; None: *decode* does
     quote_mints    dollars and staking tokens that price other mints
-    venues         counts the swaps of each block, by program
+    venues         counts the swaps of each block, by program; None: a new `VenueWatch`
     shard          the part of all mints whose swaps are logged
     """
 
@@ -137,9 +140,10 @@ class Slots:
         return self._tail.time
 
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
-        """Add changes of *updates* to *changes*; return the first block whose parent is missing.
+        """Add the changes of *updates* to *changes*, up to a block whose parent is missing.
 
-        Raises ForkBelowFinalized after it has added the changes before the fork.
+        Return this block; None if no parent is missing.  Raises ForkBelowFinalized after it has
+        added the changes before the fork.
         """
         final: Slot | None = None
         try:
@@ -160,7 +164,7 @@ class Slots:
         return None
 
     def _append(self, block: Block, changes: list[Change]) -> bool:
-        """Add *block* to the log; return False if an earlier block is missing."""
+        """Add the changes of *block* to *changes*; return False if its parent is missing."""
         place = self._tail.place(block)
         if isinstance(place, Known):
             return True
@@ -259,7 +263,7 @@ class Slots:
 
 
 def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
-    """Return a row for each quarantined call of *decoded*, up to a limit."""
+    """Return a row for each quarantined call of *decoded*, up to UNREAD_PER_BLOCK_MAX."""
     return [
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]

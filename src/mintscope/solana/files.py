@@ -40,7 +40,10 @@ Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # rejects a time in mill
 
 
 class FileError(SourceError):
-    """A block file cannot be read further; the message names the file, the line and the reason."""
+    """A block file cannot be read further, or the files are in the wrong order.
+
+    The message names the file and the reason, and the line if one is at fault.
+    """
 
 
 class _BlockBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -131,7 +134,7 @@ def _expect_ascending(paths: Sequence[Path]) -> None:
 
 
 def _first_slot(path: Path) -> Slot | None:
-    """Return the slot of the first line of *path*, or None if it cannot be read in advance."""
+    """Return the slot of the first line of *path*; None if there is none that can be read now."""
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
@@ -180,7 +183,7 @@ def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]
 
 
 def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
-    """Return the slot and the block of *line*."""
+    """Return the slot and the block of *line*.  Raises FileError."""
     try:
         read = decode_json(line, _DECODER)
     except Undecodable as cause:

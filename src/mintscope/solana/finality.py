@@ -35,7 +35,7 @@ class Fit(Enum):
     """The relation of a block to the newest delivered block."""
 
     FOLLOWS = auto()
-    HOLE = auto()  # its parent is newer than the tip: a block between them is missing
+    HOLE = auto()  # its parent is newer than the newest delivered block, so the parent is missing
     FORK = auto()  # its parent is another block, so the newest delivered block has died
 
 
@@ -210,8 +210,8 @@ class Finality:
     async def advance(self) -> Settled:
         """Return the newest delivered block that has become final, and the oldest that has died.
 
-        Each is None if there is no such block.  A final block that was forgotten during the
-        requests is not returned.
+        Each is None if there is no such block, or if its fate is unknown.  A final block that was
+        forgotten during the requests is not returned.
         """
         self._asked_at_s = self._clock.monotonic_s()
         self._undecided = 0

@@ -69,7 +69,11 @@ class FinalityMeter:
             self._unknown_to = marks.popleft()[0]
 
     def note_final(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is final; ignore slots up to the newest final one."""
+        """Record that *slot* is final; ignore slots up to the newest final one.
+
+        Slots below the first confirmed one are ignored, too: the time of their confirmation is not
+        known.
+        """
         marks = self._marks
         has_begun = bool(marks or self._samples)
         if slot <= self._unknown_to or not has_begun:

@@ -135,7 +135,7 @@ STILL_S: Final = 10.0  # limit of the time without a newer slot; a chain may ski
 SILENT_S: Final = 5.0  # limit of the time without an answer
 FAR_SLOTS: Final = 8  # limit of the slots by which a stored block or a node is behind
 ASK_S: Final = 1.0
-CAUGHT_UP_S: Final = 1.0  # ingest catches up if its delay falls by more from one check to the next
+CAUGHT_UP_S: Final = 1.0  # ingest catches up if its delay falls by more than this per check
 
 
 @dataclass(eq=False)

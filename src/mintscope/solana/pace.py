@@ -85,7 +85,7 @@ class PaceMeter:
 def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
     """Return the median pace of (slots, seconds) *samples* of getRecentPerformanceSamples.
 
-    None if they contain no slot.
+    Return None if no sample has both a slot and a duration.
     """
     usable = [(slots, seconds) for slots, seconds in samples if slots > 0 and seconds > 0]
     if not usable:
@@ -95,7 +95,7 @@ def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
 
 
 def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | None:
-    """Return the pace between two blocks, or None if they are less than SPAN_S_MIN apart."""
+    """Return the pace from *first* to the later *last*; None if they are under SPAN_S_MIN apart."""
     slots = last[0] - first[0]
     seconds = last[1] - first[1]
     if slots <= 0 or seconds < SPAN_S_MIN:

@@ -61,7 +61,7 @@ class Throttle:
         self._not_before_s = 0.0
 
     def postpone(self, wait_s: float) -> None:
-        """Delay all requests by *wait_s*."""
+        """Delay all requests by *wait_s* seconds, but at most by RETRY_AFTER_S_MAX."""
         wait_s = min(wait_s, RETRY_AFTER_S_MAX)
         self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + wait_s)
 
@@ -96,7 +96,7 @@ class Patience:
 def retry_after_s(text: str, now_s: float) -> float:
     """Return the seconds that *text*, a Retry-After header, asks to wait; 0 if it is unreadable.
 
-    The header is a number of seconds or a date.
+    The header is a number of seconds or a date; for a past date the result is negative.
     """
     if text.isascii() and text.isdigit():
         return float(text)
@@ -108,9 +108,9 @@ def retry_after_s(text: str, now_s: float) -> float:
 
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # slots in one getBlocks request; the validator's limit
-PERFORMANCE_SAMPLES: Final = 5  # each covers a minute
-PACE_SLOTS: Final = 1_000  # distance in slots between two blocks whose times show the pace
-PACE_BLOCKS_MAX: Final = 20  # slots that are searched for a block with a time
+PERFORMANCE_SAMPLES: Final = 5  # number of requested samples; each covers a minute
+PACE_SLOTS: Final = 1_000  # approximate distance of two blocks whose times show the pace
+PACE_BLOCKS_MAX: Final = 20  # maximum number of slots that are searched for a block with a time
 
 T = TypeVar("T")
 H = TypeVar("H", bound=wire.Header)
@@ -169,6 +169,8 @@ class Head(NamedTuple):
 
 class Rpc:
     """A client of one endpoint, and a context manager that closes its connections.
+
+    Every method that sends a request may raise RpcFailure, except `alpenglow`.
 
     If the node does not know the level `confirmed`, requests use `finalized`.  Future releases of
     Solana may drop `confirmed`, because a block will be final as soon as it is confirmed.
@@ -286,7 +288,10 @@ class Rpc:
         return None if first is None or last is None else pace_between(first, last)
 
     async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
-        """Return the first slot from *slot* on with a known block time, and that time, or None."""
+        """Return the first slot with a known block time, and that time; None if there is none.
+
+        PACE_BLOCKS_MAX slots are searched, from *slot* on.
+        """
         for near in range(slot, slot + PACE_BLOCKS_MAX):
             time = await self.block_time(Slot(near))
             if time is not None:
@@ -374,7 +379,10 @@ class Rpc:
     async def _call(
         self, method: str, params: list[Any], decoder: msgspec.json.Decoder[wire.Answer[T]]
     ) -> wire.Answer[T]:
-        """Return the answer to *method*: a result, or an error that means a missing block."""
+        """Return the answer to *method*: a result or an error.
+
+        An error is returned only if the block is missing or needs a newer transaction version.
+        """
         if not self._knows_confirmed:
             return await self._ask(method, as_final(params), decoder)
         try:
@@ -462,7 +470,10 @@ class Rpc:
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
-    """Return *time*, or None if it is over FUTURE_S_MAX in the future and would stop the market."""
+    """Return the block time *time*; None if it is unknown, or over FUTURE_S_MAX in the future.
+
+    A time in the future would stop the market.
+    """
     if time is not None and time > clock.now() / 1000 + FUTURE_S_MAX:
         log.warning("block_from_the_future", slot=slot, block_time=time)
         return None

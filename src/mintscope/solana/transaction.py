@@ -17,7 +17,7 @@ Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class NodeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record with field names of getBlock; not garbage-collected, because it has no cycles."""
+    """A record with field names of getBlock; the garbage collector skips it: it has no cycles."""
 
 
 class Instruction(NodeRecord):

@@ -35,10 +35,10 @@ WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
 AWAITED_S: Final = 5.0  # a block that is missing for longer is logged
-AHEAD_SLOTS_MAX: Final = 8  # slots requested ahead of the head; more than pass during one request
+AHEAD_SLOTS_MAX: Final = 8  # the most slots requested ahead of the head; fewer pass in a request
 SOON_SLOTS: Final = 3
 QUIET_SLOTS: Final = 2  # after so many slots without a block, the head is requested
-AHEAD_ATTEMPTS: Final = 4  # requests for a slot beyond the head
+AHEAD_ATTEMPTS: Final = 4  # the most requests for a slot beyond the head
 
 
 class OtherChain(RpcFailure):
@@ -51,6 +51,8 @@ class Polling:
 
     start                   where a new store begins: at a slot, at the oldest block of the node
                             ("first"), or *backfill_s* before the newest block ("latest")
+    requests_in_flight      the most slots that are requested at the same time
+    poll_interval_ms        milliseconds between two requests for the newest slot
     gap_after_s             seconds for which a missing block that must exist is requested, before
                             it becomes a gap
     max_gap_s               if a resumed store is further behind than this, its slots are skipped up

@@ -19,6 +19,7 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 class Window:
     """Open requests, and answers that wait for the answer of a lower slot; at most *size* in total.
 
+    fetch       requests the block at a slot
     bytes_max   limit of the bytes of all blocks in the window; an open request counts like the
                 largest recent block, and one request is always allowed
     """
@@ -56,7 +57,7 @@ class Window:
         return min(self._size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
-        """Request *slot* at once; if there is no room, move the highest slot back to *plan*."""
+        """Request *slot* at once; if *size* are requested, move the highest slot back to *plan*."""
         if len(self._tasks) >= self._size:
             highest = max(self._tasks)
             self._tasks.pop(highest).cancel()

@@ -146,7 +146,7 @@ class Treatment(StrEnum):
     RETRY = "retry"  # repeat after a pause; if all attempts fail, try later
     NEWER_VERSION = "newer version"  # repeat at once, with a higher maxSupportedTransactionVersion
     SKIPPED = "skipped"  # continue: a later block proves the skip, or the slot is requested again
-    NOT_READY = "not ready"  # the same as for SKIPPED
+    NOT_READY = "not ready"  # continue as after SKIPPED
     GAP = "gap"  # record a gap once a later block proves that this slot had a block
     STOP = "stop"  # at the start, stop; later, wait for the operator
 
@@ -401,7 +401,10 @@ def read_effects(entry: bytes | msgspec.Raw) -> Effects:
 def read_transaction(
     entry: bytes | msgspec.Raw, index: int
 ) -> Transaction | UnreadableTransaction | None:
-    """Return the transaction at *index* of its block; None if it failed.  Never raises."""
+    """Return the transaction at *index* of its block; None if it failed.  Never raises.
+
+    A transaction that cannot be parsed is returned as UnreadableTransaction.
+    """
     try:
         parsed = _TRANSACTION.decode(entry)
     except UNPARSABLE as error:

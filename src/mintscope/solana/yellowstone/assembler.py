@@ -75,7 +75,7 @@ class Banks:
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank, which is added if it is new; None if it was dropped."""
+        """Return the bank, which is added if it is new; None if its messages are to be ignored."""
         if self._is_mixed or bank_id in self._dropped:
             return None
         if bank_id not in self._live and len(self._live) + len(self._dropped) >= BANKS_MAX:
@@ -104,7 +104,7 @@ class Banks:
             bank.meta = meta
 
     def confirm(self, bank_id: int) -> None:
-        """Drop every other bank, because at most one bank of a slot is confirmed."""
+        """Record that the bank is confirmed, and drop every other bank that has an id."""
         self._confirmed = bank_id
         for other in self._live.keys() - {bank_id, UNNAMED}:
             self._drop(other)
@@ -176,7 +176,7 @@ log = structlog.get_logger()
 
 PARTIAL_SLOTS_MAX: Final = 64
 PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
-NAMED_SLOTS_MAX: Final = 1_024  # slots with a known bank
+NAMED_SLOTS_MAX: Final = 1_024  # maximum number of slots with a known bank
 GIVEN_MAX: Final = 1_024
 
 CONFIRMING: Final = frozenset({geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED})

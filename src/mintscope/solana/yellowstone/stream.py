@@ -67,7 +67,7 @@ class GeyserEndpoint:
 
 
 class StreamEnded(Exception):
-    """A session has ended; *reason* is the label of the metric."""
+    """A session or a request has ended; *reason* is the label of the metric."""
 
     def __init__(self, reason: str, said: str = "") -> None:
         super().__init__(said or reason)
@@ -342,8 +342,8 @@ class StreamedNode:
     ) -> Block | Missing:
         """Return the block at *slot* from the stream, or from the repairer if the stream lacks it.
 
-        A block counts as purged if the stream is live and requests for the block fail for
-        `gap_after_s`.
+        A block counts as purged if the stream is live, but requests for the block have failed for
+        longer than `gap_after_s`.
         """
         held = self._buffer.block(slot)
         if held is not None:
@@ -363,7 +363,10 @@ class StreamedNode:
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
-        """Return whether the stream is live, but requests for *slot* failed for `gap_after_s`."""
+        """Return whether the stream is live, but *slot* has failed for longer than `gap_after_s`.
+
+        Call this after each failed request for *slot*.
+        """
         now_s = self._clock.monotonic_s()
         if len(self._failing_since_s) >= OWED_SLOTS_MAX:
             self._failing_since_s.clear()
@@ -384,7 +387,7 @@ class StreamedNode:
 
 
 SHORTEST_MS = 1
-# The stream reports finality, so a check needs no request.
+# Seconds between two checks of finality: the stream reports it, so a check needs no request.
 FINALITY_EVERY_S = 0.1
 
 
