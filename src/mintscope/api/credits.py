@@ -3,7 +3,7 @@
 The holder of a credit token can move all of its credits; a wallet can move the credits
 that it bought.
 
-A client that lost the answer can repeat the request: with the old token and the same
+A client that lost the answer to a rotation can repeat the request: with the old token and the same
 Idempotency-Key, or with the same signed challenge.
 """
 
@@ -81,7 +81,7 @@ NOT_THEIRS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateRoutes:
-    """Routes that move credits; each accepts one of two proofs of ownership."""
+    """Routes that move credits to another credit token, by one of two proofs of ownership."""
 
     gate: Gate
     ledger: CreditLedger
@@ -170,7 +170,7 @@ class RotateRoutes:
     ) -> wire.Rotated:
         """Move the credits of the wallet that signed the challenge in *proof*.
 
-        Raises InvalidProof, RotatedRecently and NothingToRotate.
+        Raises BadRequest, PaymentUnavailable, InvalidProof, RotatedRecently and NothingToRotate.
         """
         claim = _claim(merchant, proof)
         secrets = merchant.facilitator.secrets
@@ -218,7 +218,7 @@ class RotateRoutes:
     async def _rotate(
         self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
     ) -> wire.Rotated:
-        """Move all credits of *holder*.
+        """Move all credits of *holder* to the new credit token *token*.
 
         Raises RateLimited, NothingToRotate, and InvalidToken if *holder* was rotated meanwhile.
         """
@@ -251,10 +251,10 @@ class RotateRoutes:
 
 
 async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
-    """Search the chain for an unknown purchase, which a restored store may have lost.
+    """If the purchase of *claim* is not stored, search the chain for it, and adopt it.
 
-    Any wallet can claim any signature, so each lookup counts as a failed payment.
-    Raises PaymentUnavailable.
+    A restored store may have lost it.  Any wallet can claim any signature, so each lookup counts as
+    a failed payment.  Raises PaymentUnavailable.
     """
     if await merchant.rotations.find_purchase(claim.purchase) is not None:
         return

@@ -1,6 +1,6 @@
 """Server-sent events: all streams of a process, and one client's stream.
 
-One task serves all streams every 250 ms: no stream has its own task or timer.
+One task looks after all streams every 250 ms, so that no stream needs a timer.
 """
 
 import asyncio
@@ -61,6 +61,7 @@ class EventStream:
     has_reported    a snapshot or an update was written after the last `begin_period`
     has_written     any event was written after the last `begin_period`
     is_open         no `end` was written, and the client was connected at the last check
+    end             the data of the event `end`; None before it is written
     returned_count  called at the end; returns the number of credits given back
     """
 
@@ -79,8 +80,9 @@ class EventStream:
         on_reported: Callable[[], None] = lambda: None,
         returned_count: Callable[["EventStream"], int] = lambda _: 0,
     ) -> None:
-        """Write into *outlet*; *on_behind* is called when an event was missed.
+        """Write into *outlet*.
 
+        on_behind     called if an event was missed, or the client is behind
         on_reported   called after the first snapshot or update of a period was written
         """
         self.mints = mints
@@ -127,13 +129,13 @@ class EventStream:
         self._waits = True
 
     def begin_period(self) -> None:
-        """Resume after `wait`, and forget which events were written."""
+        """Resume after `wait`, and forget that events were written."""
         self._waits = self.has_reported = self.has_written = False
         if self._missed:
             self._on_behind(self)
 
     def catch_up(self, broadcast: Broadcaster) -> bool:
-        """Write a snapshot of each mint with missed events; return whether no mint is left."""
+        """Write a snapshot of each mint with missed events; return whether all are written."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
             if mint is None:
@@ -158,7 +160,7 @@ class EventStream:
         return not self.is_open or self._outlet.is_gone()
 
     def is_behind(self) -> bool:
-        """Return whether the client has not yet read all the written data."""
+        """Return whether written data still waits for the client to read it."""
         return self._outlet.is_behind()
 
     async def wait_gone(self) -> None:
@@ -186,7 +188,7 @@ LOOK_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 PERIOD_S: Final = 60.0
 FULL_SHARE: Final = 0.9  # the share of streams_max at which the process counts as full
-AT_ONCE: Final = 500  # heartbeats and new periods handled in one round
+AT_ONCE: Final = 500  # the most heartbeats, and the most new periods, of one round
 RETRY_MS: Final = (500, 3_000)  # so that clients of a stopping process return at different times
 TOO_MANY_RETRY_S: Final = 10
 LEFT: Final = "left"  # in metrics: the client closed the stream
@@ -268,7 +270,7 @@ class Streams:
                 del self._counts[account]
 
     def note_behind(self, stream: EventStream) -> None:
-        """Record that *stream* has missed events to make up for."""
+        """Record that *stream* has missed events, or that its client is behind."""
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:

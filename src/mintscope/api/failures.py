@@ -299,7 +299,10 @@ OBSTACLE_RETRY_S: Final = {
 
 
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
-    """Return the error for *refused*; its text is *unpaid* if the client presented nothing."""
+    """Return the error for *refused*.
+
+    unpaid   the offer, which is in the text if nothing was presented, or a sign-in was refused
+    """
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
         case NothingPresented():

@@ -79,7 +79,7 @@ class TokenFastPath:
         )
 
     def take(self, request: FastPathCycle) -> bool:
-        """Return whether *request* is accepted; if so, it is answered once its debit is durable."""
+        """Return whether *request* is taken: it is then answered after its debit, or falls back."""
         head = request.head
         remembered = self._caller(head) if head.url.startswith(START) else None
         if remembered is None:
@@ -100,7 +100,10 @@ class TokenFastPath:
         return True
 
     def _caller(self, head: Head) -> Remembered | None:
-        """Return the caller of the credit token in *head*; None if any header is unusual."""
+        """Return the account of the credit token in *head*, if it is remembered.
+
+        Returns None otherwise, and if any header is unusual.
+        """
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
         credential = head.by_name.get(b"authorization", b"")

@@ -78,9 +78,9 @@ class KeyRing:
 class Caller(msgspec.Struct, frozen=True, gc=False):
     """The caller of a request, with the parts that could be identified.
 
-    bearer       the credential; None without an Authorization header, "" if it is unusable
-    account      the account of the credit token, or of the user of the API key; None if the token
-                 does not exist, or if the user never had credits
+    bearer       the credential; "" if it is unusable; None if Authorization is missing or a payment
+    account      the account of the credit token, or of the user of the API key; None if there is no
+                 valid credential, or if the user never had credits
     holder       the holder of the API key; None if there is no key, or if it is not valid now
     is_recalled  whether the account comes from memory, see `Gate.admit_buyer`
     """
@@ -112,9 +112,11 @@ class Gate:
     async def admit(self, request: Request) -> Caller:
         """Return the caller.
 
-        Raises RateLimited.  A request without a payment is counted by its credit token or API key,
-        if that is valid; any other request by its address, because a client can invent any number
-        of credentials.  Credit tokens that were rotated into one another count together.
+        A request without a payment is counted by its credit token or API key, if that is valid; any
+        other request by its address, because a client can invent any number of credentials.  Credit
+        tokens that were rotated into one another count together.
+
+        Raises RateLimited, and BadRequest for several Authorization headers.
         """
         return await self._admitted(
             request, await self._recognise(request.bearer(), self.address(request))
@@ -195,9 +197,12 @@ class Gate:
         return Payer(caller.account, caller.holder.key.key_id)
 
     async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
-        """Return the account that *caller* can add credits to; if *is_paid*, create it for a user.
+        """Return the account that *caller* can add credits to.
 
-        Raises MissingToken, InvalidToken or InsufficientScope.
+        Returns None if the user of an API key has none.
+
+        is_paid   whether to create an account for such a user
+        Raises    MissingToken, InvalidToken or InsufficientScope
         """
         if caller.holder is None:
             return self.credit_token(caller)
@@ -249,7 +254,9 @@ class KeptAnswers:
         self._bytes = 0
 
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
-        """Return the answer cached as *name*, with its current age and its cost; None if unknown.
+        """Return the answer cached as *name*, with its current age and its cost.
+
+        Returns None if it is unknown or expired.
 
         is_bought    if True, return only an answer that was cached when it was bought: this answer
                      expires no later than its name in the store
@@ -264,7 +271,7 @@ class KeptAnswers:
         return Delivered(report, kept.credit_count)
 
     async def found_or(self, name: str | None, work: Work) -> Delivered:
-        """Return the stored answer that was bought as *name*, or the result of *work*.
+        """Return the cached answer that was bought as *name*, or the result of *work*.
 
         An answer that was read again can be cached longer than its name is stored, so it is not
         returned.
@@ -341,7 +348,7 @@ class SignIns:
     async def authorize(self, request: Request, order: Order) -> CreditCharge:
         """Return a charge of the credits of the wallet that signed the challenge in *request*.
 
-        Raises CheckoutRefused, BadRequest and ServiceUnavailable.
+        Raises CheckoutRefused, BadRequest, PaymentUnavailable and ServiceUnavailable.
         """
         merchant = self._expect_merchant()
         values = request.values(HEADER)

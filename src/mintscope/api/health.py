@@ -31,7 +31,9 @@ def no_coverage() -> Coverage | None:
 class HealthRoutes:
     """/v1/health for clients, /healthz and /readyz for operators.
 
-    coverage   returns the recently read and missed exchanges, as last counted
+    limit         the rate limit of /v1/health
+    probe_limit   the rate limit of /healthz and /readyz
+    coverage      returns the recently read and missed exchanges; None before they are counted
     """
 
     checks: Sequence[Check]

@@ -60,9 +60,9 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 class ListParts:
     """The dependencies of the routes of the list.
 
-    lists           returns the current list of tokens
+    lists           the source of the current list of tokens
     limit           rate limit of all routes of the list, by client address
-    origin          where clients reach this service
+    origin          the address at which clients reach this service
     follows_files   returns whether blocks come from files, whose times replace the clock
     """
 
@@ -152,7 +152,7 @@ class TokenRoutes:
 def token_operations(
     parts: ListParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
-    """Return the free operations on tokens."""
+    """Return the free operations: on tokens, and of the demo."""
     limit = limits.of(parts.limit)
     tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
     demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)
@@ -171,7 +171,10 @@ def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> Tok
 
 
 def _place(asked: ListQuery) -> ListPlace | None:
-    """Return the end of the previous page.  Raises BadRequest if it is from another list."""
+    """Return the end of the previous page; None for the first page.
+
+    Raises BadRequest for an invalid cursor, or one of another list.
+    """
     if not asked.cursor:
         return None
     at = decode_cursor(asked.cursor, ListPosition)

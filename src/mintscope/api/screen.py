@@ -294,7 +294,10 @@ def _field(where: str, name: str) -> str:
 
 
 def _place(cursor: str, digest: str) -> Place | None:
-    """Return the end of the previous page.  Raises BadRequest if it is from another screen."""
+    """Return the end of the previous page; None for the first page.
+
+    Raises BadRequest for an invalid cursor, or one of another screen.
+    """
     if not cursor:
         return None
     at = wire.decode_cursor(cursor, ScreenPosition)

@@ -73,7 +73,7 @@ REASONS: Final = {
     ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
     ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
 }
-# Not the text of the refusal: it states that nothing was charged, but earlier minutes were.
+# The text of the refusal is not sent: it states that nothing was charged, but earlier minutes were.
 MESSAGES: Final = {
     EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
     EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
@@ -279,9 +279,9 @@ class StreamRoute:
 
 
 def _since(request: Request) -> int | None:
-    """Return the position to resume from; None on a first connection.
+    """Return the position to resume from; None without a valid one.
 
-    An invalid position, or one of another log, is harmless: the client gets snapshots anyway.
+    A position of another log is harmless: the client gets snapshots anyway.
     """
     text = request.value(LAST_EVENT_ID)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

@@ -78,7 +78,7 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # a few mints are reques
 class Freshness:
     """Data older than *degraded_after_s* is marked; data older than *stale_after_s* is not sold.
 
-    idle_after_s   a token is idle if the data is new, but its price is more seconds old
+    idle_after_s   a token is idle if the data is new, but its price is older than this
     """
 
     degraded_after_s: float = DEGRADED_AFTER_S
@@ -266,7 +266,8 @@ async def read_past_report(
 ) -> ReadReport:
     """Return the report of *mint* as it was at *moment*.
 
-    Raises TokenNotFound, and InsufficientData with the time of the oldest possible report.
+    Raises TokenNotFound, and InsufficientData, which has the time of the oldest possible report if
+    it is known.
     """
     if series is None:
         raise errors.InsufficientData("This service keeps no past reports.")
@@ -426,7 +427,10 @@ class BatchRoute:
 
 
 def _newest(reports: Iterable[ReadReport]) -> int | None:
-    """Return the age of the newest price in *reports*; None unless all ages are known."""
+    """Return the age of the newest price in *reports*; None if there are no reports.
+
+    Returns None, too, if any age is unknown.
+    """
     ages = [each.price_age_ms for each in reports]
     known = [age for age in ages if age is not None]
     return min(known) if known and len(known) == len(ages) else None

@@ -3,9 +3,9 @@
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
 reports are stored; its bytes are put into the envelope unchanged.  Also the cursors of pagination.
 
-Each field has its description and its range (`Annotated[int, msgspec.Meta(...)]`).  A list is one
-field with values separated by commas, or several fields of the same name, because clients
-generated from OpenAPI send either form.
+Each field has its description and its range (`Annotated[int, msgspec.Meta(...)]`).  In a
+query, a list is one field with values separated by commas, or several fields of the same name,
+because clients generated from OpenAPI send either form.
 """
 
 import re
@@ -112,7 +112,7 @@ class ErrorBody(Wire):
 
 
 class Version2Only(Wire):
-    """The message for clients of x402 version 1, which read this field first and cannot pay."""
+    """The message for clients of x402 version 1, which read `accepts` first and cannot pay."""
 
     scheme: Annotated[str, about("The scheme of payments.", "exact")]
     network: Annotated[str, about("The version of x402 to use, in words.", VERSION_2_ONLY)]
@@ -134,7 +134,7 @@ class Failure(Wire, kw_only=True):
 
 
 class Balance(Wire):
-    """The credits of a credit token."""
+    """The credits of the caller."""
 
     balance: Annotated[int, about("Credits left.", 42)]
 
@@ -209,7 +209,7 @@ class ReportQuery(Wire, kw_only=True):
 class TokenQuery(ReportQuery):
     """Query of GET /v1/token/{tokenAddress}."""
 
-    # Without a pattern, because a 402 has only 1,200 bytes for the route's description.
+    # There is no pattern, because a 402 has only 1,200 bytes for the route's description.
     at: Annotated[str, msgspec.Meta(description="As of then: Unix seconds, or slot:N.")] = ""
 
 
@@ -389,7 +389,7 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
 
 
 def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.UnsetType:
-    """Return the coverage in the form of /v1/health."""
+    """Return the coverage in the form of /v1/health; UNSET for None."""
     if coverage is None:
         return msgspec.UNSET
     return HealthCoverage(
@@ -438,7 +438,8 @@ Shape = TypeVar("Shape", bound=msgspec.Struct)
 def read_query(request: Request, shape: type[Shape]) -> Shape:
     """Return the query of *request* as *shape*.
 
-    Raises BadRequest for a field that is unknown, repeated, missing or out of its range.
+    Raises BadRequest for a query that cannot be read, and for a field that is unknown, missing,
+    invalid, or repeated although it is no list.
     """
     names, lists, optional = _names(shape)
     values: dict[str, str | list[str]] = {}
@@ -462,9 +463,11 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 
 
 class QueryField(NamedTuple):
-    """The accepted values of a query field: *values* lists them if they are few.
+    """The accepted values of a query field.
 
-    range   the range of an integer, as text; None for other types
+    values    all of them if the field is an enumeration or a boolean; otherwise empty
+    is_list   whether the field is a list; *values* and *range* are then those of an item
+    range     the range of an integer, as text for messages, or ""; None for other types
     """
 
     values: Sequence[str]

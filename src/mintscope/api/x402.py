@@ -75,7 +75,7 @@ from mintscope.payments.protocol.mpp import (
 # Reports, pages of series and pages of screens: each costs one credit.
 TOKEN_KIND: Final = ResourceKind("/v1/token")
 SCREEN_KIND: Final = ResourceKind("/v1/screen")
-QUERY_MAX: Final = 256  # characters in a resource; headers contain it, and must be short
+QUERY_MAX: Final = 256  # characters of a query in a resource, which headers contain
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
@@ -97,7 +97,10 @@ def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
 
 
 def udf_resource(query: msgspec.Struct) -> Resource:
-    """Return the resource for selling bars of UDF: its path and its query."""
+    """Return the resource for selling bars of UDF: its path and its query.
+
+    A long query is replaced by its digest.
+    """
     return Resource(f"/v1/udf/history?{_named(query)}")
 
 
@@ -140,7 +143,7 @@ def _defaults(shape: type[msgspec.Struct]) -> list[tuple[str, str, Any]]:
     ]
 
 
-# Pages for requests that set only a timeframe; each follows the path of a mint.
+# Pages for requests that set at most a timeframe; each follows the path of a mint.
 NEWEST_PAGES: Final = [
     series_resource(Mint(""), kind, query).removeprefix("/v1/token/")
     for kind, queries in (
@@ -347,7 +350,7 @@ class ResourceServer:
     ) -> Settled:
         """Settle the payment for the result of *wanted*, and return the settled payment.
 
-        Raises PriceUnavailable if there is no price.
+        Raises ServiceError: PriceUnavailable if there is no price, or the reason of a refusal.
         """
         if self._merchant is None:
             raise PriceUnavailable(failures.NO_SALES)
@@ -513,9 +516,9 @@ def is_bare(request: Request, caller: Caller) -> bool:
 
 
 def _signs_in(request: Request, caller: Caller) -> bool:
-    """Return whether *request* has a wallet's signature and no other credential.
+    """Return whether *request* has a wallet's signature and no payment.
 
-    Raises BadRequest if it has both.
+    Raises BadRequest if it has a signature and Authorization, but no payment.
     """
     if SIGN_IN_HEADER not in request.headers or request.has_payment():
         return False  # a client without credits pays, and may send its earlier headers again
@@ -525,7 +528,7 @@ def _signs_in(request: Request, caller: Caller) -> bool:
 
 
 def _number(request: Request) -> int | None:
-    """Return the number of the requested endpoint, for the row of the debit."""
+    """Return the number of the requested endpoint, for the row of the debit, or None."""
     found = request.found
     return NUMBERS.get(f"{found.method} {found.path}") if isinstance(found, Route) else None
 
@@ -540,7 +543,10 @@ def _presented(request: Request) -> Presented:
 
 
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
-    """Return the redelivery key of the client: its Idempotency-Key or its payment identifier."""
+    """Return the client's Idempotency-Key or payment identifier as its redelivery key, or None.
+
+    Raises BadRequest if both are there and differ.
+    """
     key = idempotency_key(request)
     if key is None or presented.identifier is None:
         return key or presented.identifier
@@ -559,7 +565,7 @@ def _for_holder(request: Request, order: Order) -> Order:
 
 
 def idempotency_key(request: Request) -> str | None:
-    """Return the Idempotency-Key, with or without quotation marks.
+    """Return the Idempotency-Key without its quotation marks; None if there is no such header.
 
     Raises BadRequest for a key that could be guessed, and for several keys.
     """

@@ -1,4 +1,4 @@
-"""Actors and events of the audit log, and the series of hourly counts."""
+"""Actors and events of the audit log, and the series of hourly values."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

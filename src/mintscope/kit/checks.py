@@ -68,12 +68,12 @@ class _Trouble:
 
 @dataclass(eq=False, repr=False)
 class CheckWatch:
-    """Runs checks, and logs each one that starts to fail or passes again.
+    """Runs checks, and logs each one that starts to fail, gives another reason or passes again.
 
     check   runs the checks; returns "ok", or the reason of the failure, by name of the check
     vital   names of the checks that must pass for readiness; empty: no readiness is exported
-    keep    stores the failing checks for other processes, after the first run and when they change;
-            None: they are not stored
+    keep    stores the failures that were logged, for other processes: after the first run, and when
+            they change; None: they are not stored
     """
 
     check: Look

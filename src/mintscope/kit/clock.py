@@ -1,4 +1,4 @@
-"""Clocks, which callers pass as an argument.  No other module in the package reads a clock."""
+"""Clocks, which callers pass as an argument.  No other module reads the wall time."""
 
 import time
 from typing import Protocol

@@ -47,7 +47,7 @@ class StandIn(Generic[P, R]):
 
 
 def _make_all() -> None:
-    """Make all functions, and put them in place of their stand-ins in all modules."""
+    """Make all functions, and put them in place of their stand-ins in all modules of mintscope."""
     with _LOADING:
         while _waiting:
             _waiting[-1].make()  # if this fails, the next call tries again
@@ -60,7 +60,10 @@ def _make_all() -> None:
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Return *function*, which the first call of any kernel compiles, and caches if possible."""
+    """Return a stand-in for *function*; numba compiles *function* at its first call.
+
+    The machine code is cached on disk if possible.
+    """
     return StandIn(lambda: _compiled(function))
 
 

@@ -27,7 +27,8 @@ from typing_extensions import override
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S
 
-# Placeholders for secrets in README, docs and deploy; a test compares the list with these files.
+# Placeholders for secrets in README, docs and deploy, in the form that `_plain` returns; a test
+# compares the list with these files.
 EXAMPLES: Final = frozenset(
     {
         "0" * 64,
@@ -53,7 +54,7 @@ IS_TEXT: Final = "it spells a text, so it can be guessed"
 
 
 def is_example(text: str) -> bool:
-    """Return whether *text* is a placeholder for a secret of the project's documents."""
+    """Return whether *text* is one of the placeholders for secrets in the project's documents."""
     return _plain(text) in EXAMPLES
 
 
@@ -147,7 +148,10 @@ def parse_root(text: str) -> Root:
 
 
 def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
-    """Return *roots* and *new*, oldest first, without roots replaced over KEPT_S before *new*."""
+    """Return *roots* and *new*, oldest first.
+
+    Roots that were replaced KEPT_S or longer before *new* signs are left out.
+    """
     found = sorted([*roots, new])
     return [
         root

@@ -79,7 +79,7 @@ class ServiceError(Exception):
 
 
 class InvalidTokenAddress(ServiceError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
-    """The path segment is not the base58 form of 32 bytes."""
+    """The token address is not base58 of 32 bytes."""
 
     def __init__(self, text: str) -> None:
         shown = text if len(text) <= ADDRESS_SHOWN_MAX else text[:ADDRESS_SHOWN_MAX] + "..."
@@ -94,7 +94,7 @@ class TokenNotFound(ServiceError, code=ErrorCode.TOKEN_NOT_FOUND):
 
 
 class InsufficientData(ServiceError, code=ErrorCode.INSUFFICIENT_DATA):
-    """The mint is tracked but has too little price history yet."""
+    """The mint is tracked, but lacks the data for this answer."""
 
 
 class MissingToken(ServiceError, code=ErrorCode.MISSING_TOKEN):
@@ -106,11 +106,11 @@ class InvalidToken(ServiceError, code=ErrorCode.INVALID_TOKEN):
 
 
 class PaymentRequired(ServiceError, code=ErrorCode.PAYMENT_REQUIRED):
-    """Neither a payment nor a credit token was presented."""
+    """No payment or credential that can pay was sent."""
 
 
 class InsufficientCredits(ServiceError, code=ErrorCode.INSUFFICIENT_CREDITS):
-    """The credit token is valid, but its balance is zero."""
+    """The credential is valid, but has too few credits."""
 
 
 class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
@@ -127,7 +127,7 @@ class DataStale(ServiceError, code=ErrorCode.DATA_STALE):
 
 
 class ServiceUnavailable(ServiceError, code=ErrorCode.SERVICE_UNAVAILABLE):
-    """A part of the service that this request needs does not respond."""
+    """The service cannot answer this request now."""
 
 
 class InvalidBundle(ServiceError, code=ErrorCode.INVALID_BUNDLE):
@@ -135,11 +135,11 @@ class InvalidBundle(ServiceError, code=ErrorCode.INVALID_BUNDLE):
 
 
 class InvalidPayment(ServiceError, code=ErrorCode.INVALID_PAYMENT):
-    """The payment header cannot be read; nothing was checked, and nothing was charged."""
+    """The payment header is unreadable or not accepted here; nothing was charged."""
 
 
 class PriceUnavailable(ServiceError, code=ErrorCode.PRICE_UNAVAILABLE):
-    """The payment token has no price to sell at; credits can still be spent."""
+    """There is no price to sell at; credits can still be spent."""
 
 
 class PaymentFailed(ServiceError, code=ErrorCode.PAYMENT_FAILED):
@@ -151,19 +151,19 @@ class PaymentAlreadyUsed(ServiceError, code=ErrorCode.PAYMENT_ALREADY_USED):
 
 
 class PaymentPending(ServiceError, code=ErrorCode.PAYMENT_PENDING):
-    """The payment was sent, but may not have arrived yet; it can be redeemed."""
+    """The payment was sent, but its outcome is not known yet."""
 
 
 class PaymentUnavailable(ServiceError, code=ErrorCode.PAYMENT_UNAVAILABLE):
-    """No payment can be accepted now; nothing was sent."""
+    """No payment can be taken or looked up now."""
 
 
 class InvalidProof(ServiceError, code=ErrorCode.INVALID_PROOF):
-    """There is no proof that the caller's wallet paid for these credits."""
+    """The proof has expired, or does not prove what the caller claims."""
 
 
 class NothingToRotate(ServiceError, code=ErrorCode.NOTHING_TO_ROTATE):
-    """The credit token has no credits to move, or the wallet has no proof for any."""
+    """There are no credits to move, or the API key was rotated before."""
 
 
 class RotatedRecently(ServiceError, code=ErrorCode.ROTATED_RECENTLY):
@@ -253,11 +253,11 @@ class IdempotencyKeyUsed(ServiceError, code=ErrorCode.IDEMPOTENCY_KEY_USED):
 
 
 class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):
-    """The request violates HTTP, or contradicts itself."""
+    """The request is invalid; the message says why."""
 
 
 class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
-    """No route has this path."""
+    """Nothing has this path."""
 
     def __init__(self) -> None:
         super().__init__("There is nothing at this path.")
@@ -280,7 +280,7 @@ class PayloadTooLarge(ServiceError, code=ErrorCode.PAYLOAD_TOO_LARGE):
 
 
 class HeadersTooLarge(ServiceError, code=ErrorCode.HEADERS_TOO_LARGE):
-    """Request line and headers together are larger than any route needs."""
+    """The address is too long, or the headers are too many or too large."""
 
 
 class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
@@ -295,7 +295,7 @@ class NeedsOperator(Exception):
 
 
 class UnusableStore(Exception):
-    """A store cannot be used as it is; the message names the expected and the actual state."""
+    """A store cannot be used as it is; the message says why."""
 
 
 class StoreUnavailable(UnusableStore):
@@ -319,7 +319,7 @@ class FolderInUse(UnusableStore):
 
 
 class FolderOpen(UnusableStore):
-    """Other users of the machine can read the folder."""
+    """Other users of the machine have access to the folder."""
 
 
 T = TypeVar("T")
@@ -349,7 +349,7 @@ class _Guard:
         """Do nothing."""
 
     def __exit__(self, _: object, cause: BaseException | None, __: object) -> None:
-        """Raise Undecodable for *cause*, unless *cause* ends the task or the process."""
+        """Raise Undecodable from *cause* if it is an Exception or a panic of a Rust library."""
         if cause is None:
             return
         if isinstance(cause, Exception):

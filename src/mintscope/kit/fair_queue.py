@@ -17,7 +17,7 @@ class FairQueue:
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for an iteration for this caller alone; the first caller does not wait."""
+        """Wait for an iteration for this caller alone; do not wait if the current one is free."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ from pathlib import Path
 def access_trouble(path: Path) -> str | None:
     """Return the reason why this process cannot read and write *path*; None if it can.
 
-    path   a file or folder, which may not exist
+    path   a file or folder; if it does not exist, the nearest folder above it is checked
     """
     place = path
     while True:

@@ -39,8 +39,8 @@ def open_client(
 async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
     """Return the decompressed body of *response*, which may have at most *bytes_max*.
 
-    Raises    Undecodable if the body is longer, or does not match its Content-Encoding;
-              httpx.HTTPError if it does not arrive
+    Raises    Undecodable if the body is longer, has another encoding than gzip, or does not match
+              its Content-Encoding; httpx.HTTPError if it does not arrive
     """
     encoding = response.headers.get("Content-Encoding", PLAIN).strip().lower()
     if encoding not in {PLAIN, PACKED}:

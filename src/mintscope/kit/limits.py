@@ -15,7 +15,7 @@ import msgspec
 
 from mintscope.kit.clock import Clock
 
-KEYS_MAX: Final = 20_000  # keys of a window; no process serves so many accounts in a minute
+KEYS_MAX: Final = 20_000  # keys stored of a window; no process serves so many accounts in a minute
 IPV6_PREFIX: Final = 64  # one customer's network, with any number of addresses
 IPV6_SITE_PREFIX: Final = 48  # some customers have a /48, which contains 65,536 networks of /64
 SITE_SHARES: Final = 4  # the limit of a site is this many times that of a client
@@ -103,7 +103,10 @@ class MemoryLimits:
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window with that name; the first call creates it."""
+        """Return the moving window named *window*; None means the name of *limit*.
+
+        The first call with a name creates the window.  Raises ValueError if it has another limit.
+        """
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
         if made.limit != limit:
@@ -111,7 +114,10 @@ class MemoryLimits:
         return made
 
     def change(self, limit: Limit) -> None:
-        """Apply *limit* to the windows of its name from now on, without resetting their counts."""
+        """Apply *limit* from now on, without resetting counts.
+
+        Changes the windows whose limits have the name of *limit*, and those of its sites.
+        """
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():
                 if window.limit.name == changed.name:
@@ -119,12 +125,12 @@ class MemoryLimits:
 
 
 class MovingWindow:
-    """A Limiter in memory, exact for up to *keys_max* active keys.
+    """A Limiter in memory, exact for up to half of *keys_max* active keys.
 
     Keys are in two generations.  After each window the older generation is dropped, the younger one
     takes its place, and an empty one begins.  A dropped key was not used for a whole window, so no
-    current count is lost.  With more than *keys_max* active keys, generations are dropped sooner,
-    and the keys used least recently start with a count of 0 again.
+    current count is lost.  With more active keys, generations are dropped sooner, and the keys used
+    least recently start with a count of 0 again.
     """
 
     def __init__(self, limit: Limit, clock: Clock, *, keys_max: int = KEYS_MAX) -> None:

@@ -34,10 +34,12 @@ class Machine:
     """Metrics and checks of the machine of this process.
 
     folder            the data folder, which may not exist yet
-    disk_bytes_min    the check fails if the disk of *folder* has less free space
-    memory_share_min  the check fails if a smaller share of memory is free: of the control group of
-                      this process, or of the machine if the group has no limit
-    wal_bytes_max     the check fails if the write-ahead log of a file in *folder* is longer
+    disk_bytes_min    `expect_disk` fails if the disk of *folder* has fewer free bytes
+    memory_share_min  `expect_memory` fails if a smaller share (0 to 1) of memory is free.  The
+                      whole is the memory limit of this process's control group, or the memory of
+                      the machine if the group has no limit
+    wal_bytes_max     `expect_short_log` fails if the write-ahead log of a file in *folder* has
+                      more bytes
     """
 
     folder: Path
@@ -47,7 +49,7 @@ class Machine:
     wal_bytes_max: int
 
     def measure(self) -> None:
-        """Export the metrics; each export measures them."""
+        """Make each export of metrics measure disk and memory."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self.folder))
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
@@ -71,7 +73,7 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if a write-ahead log is too long because a reader blocks it."""
+        """Raise ServiceUnavailable if a write-ahead log is too long; often, a reader blocks it."""
         for name, size in wal_bytes(self.folder).items():
             if size > self.wal_bytes_max:
                 raise ServiceUnavailable(
@@ -88,7 +90,7 @@ def disk_free_bytes(folder: Path) -> int:
 
 
 def wal_bytes(folder: Path) -> Mapping[str, int]:
-    """Return the bytes of the write-ahead log of each file in *folder*, by file name."""
+    """Return the bytes of each write-ahead log in *folder*, by the name of its SQLite file."""
     found = {}
     for path in sorted(folder.glob(f"*.sqlite{WAL}")):
         try:
@@ -174,7 +176,7 @@ class PublicAddress:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Send one request, and store the failure if there is one."""
+        """Send one request, and store the fault that it shows, or None."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 self._trouble = await self._ask()
@@ -192,12 +194,12 @@ class PublicAddress:
             )
 
     async def expect_reachable(self) -> None:
-        """Raise ServiceUnavailable if the service is unreachable, or a certificate expires soon."""
+        """Raise ServiceUnavailable if the last request failed, or the certificate expires soon."""
         if self._trouble is not None:
             raise ServiceUnavailable(self._trouble)
 
     async def _ask(self) -> str | None:
-        """Send a request; return the fault of the response, or None if there is none."""
+        """Send a request; return the fault of its response or of the certificate, or None."""
         reader, writer = await asyncio.open_connection(
             self._host,
             self._port,
@@ -245,20 +247,20 @@ MADV_DONTNEED: Final = 4  # from mman.h
 
 
 async def give_memory_back() -> None:
-    """Return free memory to the system every 10 s; never return."""
+    """Give free memory back to the system every PAUSE_S until cancelled."""
     while True:
         await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(trim)
 
 
 def trim() -> None:
-    """Return free memory to the system now; this takes 1 ms, or 10 ms for 100 MB."""
+    """Give free memory back to the system now; this takes 1 ms, or 10 ms for 100 MB."""
     with suppress(OSError, AttributeError):  # other C libraries need no trim
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def let_go_of_library(name: str) -> int:
-    """Unmap the unchanged pages of the loaded library *name*; return their bytes.
+    """Free the memory of unchanged pages of the loaded library *name*; return how much, in bytes.
 
     The system loads a page again when it is used.  The compiler of kernels has 70 MiB of such
     pages, which are not used after the last kernel is loaded.
@@ -308,6 +310,9 @@ def freeze_startup_objects() -> None:
 
 
 def expect_batches() -> None:
-    """Make garbage collections rare, because otherwise they take a third of the fold's time."""
+    """Do `freeze_startup_objects`, and make garbage collections rare.
+
+    Otherwise they take a third of the fold's time.
+    """
     freeze_startup_objects()
     gc.set_threshold(BATCH_OBJECTS)

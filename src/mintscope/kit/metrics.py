@@ -312,7 +312,7 @@ class RequestTally(Collector):
         self._sums_s: dict[tuple[str, int], float] = {}
 
     def count(self, route: str, status: int, elapsed_s: float) -> None:
-        """Count one response."""
+        """Count one response, and report its span."""
         key = (route, status)
         if key not in self._counts:
             self._counts[key] = [0] * (len(self.BOUNDS_S) + 1)
@@ -331,7 +331,7 @@ class RequestTally(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for Prometheus; they include the number of responses."""
+        """Yield a histogram of the times to answer, by route and status."""
         seconds = HistogramMetricFamily(
             "mintscope_request_s", "Time to answer", labels=["route", "status"]
         )

@@ -25,7 +25,7 @@ UnixS = NewType("UnixS", int)
 UnixMs = NewType("UnixMs", int)
 CreditAccount = NewType("CreditAccount", int)  # an account that exists in the ledger
 
-MICRO_USD: Final = 1_000_000  # micro-USD of a dollar
+MICRO_USD: Final = 1_000_000  # micro-USD in a dollar
 MINT_LENGTH_MIN = 32
 MINT_LENGTH_MAX = 44
 PUBKEY_BYTES = 32

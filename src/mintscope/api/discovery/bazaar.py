@@ -101,7 +101,10 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
 
 
 def _first_sentences(text: str) -> str:
-    """Return the leading sentences of *text* that fit a description, at least the first."""
+    """Return the leading sentences of *text* that fit a description, at least the first.
+
+    The first is cut off if it does not fit.
+    """
     sentences = text.split(". ")
     while len(sentences) > 1 and len(". ".join(sentences)) > DESCRIPTION_LENGTH_MAX:
         sentences.pop()
@@ -219,7 +222,7 @@ def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Sche
 
 
 def _excerpt(example: Any, width: int, depth: int = 0) -> Any:
-    """Return *example* with only the first *width* fields inside `data`."""
+    """Return *example* with only *width* items of a list, and fields of an object inside `data`."""
     if isinstance(example, list):
         return [_excerpt(each, width, depth + 1) for each in example[:width]]
     if not isinstance(example, dict):

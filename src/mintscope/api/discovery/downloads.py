@@ -46,7 +46,10 @@ def write_wheel(version: str) -> bytes:
 
 
 def _under(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files at *place* and in its folders, sorted by name."""
+    """Yield path and content of each file at or below *place*, sorted by name, but no caches.
+
+    path   the path of *place*
+    """
     if place.is_file():
         yield path, place.read_bytes()
         return
@@ -164,12 +167,12 @@ MODE: Final = 0o644
 
 
 def is_built() -> bool:
-    """Return whether this installation has the package: a build without npm omits it."""
+    """Return whether this installation has the TypeScript package: a build without npm omits it."""
     return (files(__package__) / BUILT).is_dir()
 
 
 def tarball_name(version: str) -> str:
-    """Return the file name of the package."""
+    """Return the file name of the TypeScript package."""
     return f"{DISTRIBUTION}-{version}.tgz"
 
 

@@ -195,9 +195,9 @@ def write_guide(
     paths: Collection[str],
     clients: tuple[str, str],
 ) -> bytes:
-    """Return the whole text of /skill.md.
+    """Return the text of /skill.md after its head.
 
-    paths     all routes, with their descriptions
+    paths     the paths of the documents, and other served paths, such as MCP
     clients   URLs of the wheel and of the npm package of the clients
     """
     has_trial = any(each.path == TRIAL_PATH for each in operations)
@@ -276,7 +276,7 @@ def _address(operation: Operation) -> str:
 
 
 def _body(operation: Operation) -> str:
-    """Return an example of the body."""
+    """Return an example of the body; "" if the operation has no body."""
     if operation.body is None:
         return ""
     (schema,), components = schemas_of((operation.body,))

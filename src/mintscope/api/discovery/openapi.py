@@ -35,7 +35,7 @@ DESCRIPTION: Final = (
 class Identity:
     """The public identity of the service.
 
-    origin      where clients reach the service, such as `https://api.example`
+    origin      the address at which clients reach the service, such as `https://api.example`
     name        at most 32 ASCII characters
     contact     `mailto:` or https address of the operator; None if there is none
     has_pages   whether there are pages for people, with an icon
@@ -296,7 +296,7 @@ def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
 
 
 def _of_field(field: responses.Schema, resolved: responses.Schema) -> responses.Schema:
-    """Return the schema of *field* with its reference resolved."""
+    """Return the schema of *field* without its description; a reference becomes type and enum."""
     own = {key: value for key, value in field.items() if key not in {"description", "$ref"}}
     if "$ref" in field:
         own |= {key: resolved[key] for key in ("type", "enum") if key in resolved}

@@ -57,7 +57,7 @@ OF_A_TOKEN: Final = (
     ErrorCode.DATA_STALE,
     *PUBLIC_ROUTE,
 )
-# Routes for several tokens, paid with credits only.
+# The codes of routes for several tokens, which are paid with credits only.
 OF_CREDITS: Final = (
     ErrorCode.INVALID_TOKEN_ADDRESS,
     ErrorCode.INVALID_PAYMENT,
@@ -125,7 +125,7 @@ class Operation(Route):
     """A route of the API and its description for programs, as a decorator of its handler.
 
     data           the type of the envelope's data, or of a body without envelope
-    summary        the purpose in a few words: the first sentence of the handler's docstring
+    summary        the purpose in a few words: the first paragraph of the handler's docstring
     description    the details: units, cost, failures; the other paragraphs of the docstring
     refusals       the codes that a client must expect, in addition to those of every route
     status         the HTTP status of success

@@ -57,7 +57,10 @@ def _say_least(component: Schema) -> None:
 
 
 class Examples:
-    """Creates examples; numbers default to 1, and *missing* lists fields without an example."""
+    """Creates examples; numbers default to 1, and booleans to true.
+
+    missing   the places of fields without an example
+    """
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
@@ -96,7 +99,7 @@ class Examples:
         return None
 
     def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
-        """Return an example line; if some fields exclude each other, add a line with the others."""
+        """Return a list of an example line; add a second line if some fields exclude each other."""
         shape = self.resolved(items)
         if "examples" in items or not _rivals(shape):
             return [self.of(items, where)]
@@ -352,7 +355,7 @@ def _example_of(operation: Operation, code: ErrorCode) -> dict[str, Any]:
 
 
 def meaning_of(code: ErrorCode) -> str:
-    """Return the meaning of *code* as a sentence: the docstring of the error's class."""
+    """Return the meaning of *code* as a sentence: the first line of its error's docstring."""
     found = next(each for each in _kinds(ServiceError) if each.code is code)
     return (found.__doc__ or "").partition("\n")[0]
 

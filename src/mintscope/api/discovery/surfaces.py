@@ -227,7 +227,7 @@ def _name(identity: Identity) -> str:
 
 
 def _slug(name: str) -> str:
-    """Return *name* in lower case, with a hyphen for every other character than a-z and 0-9."""
+    """Return the runs of a-z and 0-9 in *name*, in lower case, joined by hyphens, or "service"."""
     kept = "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in name.lower())
     return "-".join(part for part in kept.split("-") if part) or "service"
 

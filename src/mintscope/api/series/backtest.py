@@ -116,7 +116,7 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
 
 
 class ReturnsOf(Wire):
-    """A number for each horizon."""
+    """A return for each horizon."""
 
     m5: Annotated[float | None, about(f"5 minutes later. {RETURN}", 0.004)]
     h1: Annotated[float | None, about(f"An hour later. {RETURN}", 0.012)]
@@ -157,7 +157,7 @@ class HorizonLine(Wire):
 
     @classmethod
     def of(cls, name: str, found: ReturnsAfter, chance: ReturnsAfter) -> "HorizonLine":
-        """Return the line of the horizon *name*."""
+        """Return the line of the horizon *name*: *found* after firings, *chance* after all."""
         return cls(name, *found, *chance)
 
 
@@ -357,7 +357,7 @@ class BacktestRoutes:
 class TestedPast(NamedTuple):
     """The findings of a backtest in the past of a token.
 
-    tip       the slot of the data
+    tip       the position of the log at the oldest read
     rows      number of candles read, of all timeframes
     candles   candles of the test's timeframe, oldest first, including the open one
     """
@@ -376,8 +376,9 @@ async def findings_of(
 ) -> TestedPast:
     """Return the findings of *condition* in the past of *mint*.
 
-    now      the time of the newest slot
-    Raises   TokenNotFound, InsufficientData
+    read_candles   returns candles of a mint; None if the mint is not tracked
+    now            the time of the newest slot
+    Raises         TokenNotFound, InsufficientData
     """
     base = BY_NAME[query.tf]
     frames = needed_timeframes(condition, base)
@@ -440,7 +441,9 @@ def checked_condition(query: BacktestQuery) -> Condition:
 def _asked_candles(
     query: BacktestQuery, condition: Condition, frames: Sequence[AnyFrame], last: int
 ) -> Iterable[AskedCandles]:
-    """Return the candles to read for *frames*.  They end a day after *last*, for the returns.
+    """Return the candles to read for *frames*.
+
+    They end at least a day after *last*, the time of the last check, for the returns.
 
     Wide frames are made from narrower candles, which are read once, up to the end of a wide candle,
     so that the newest wide candle is complete unless it is open.

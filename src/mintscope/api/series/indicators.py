@@ -161,7 +161,7 @@ class Indicators(NamedTuple):
 
 
 def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
-    """Return the indicators in *names*.  Raises BadRequest for an unknown name."""
+    """Return the indicators in *names*.  Raises BadRequest for an unknown name or parameter."""
     try:
         asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, wire.CANDLE}]
     except ValueError as problem:

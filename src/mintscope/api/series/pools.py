@@ -105,7 +105,7 @@ class FlowOfSpans(Wire):
 
     @classmethod
     def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
-        """Return *flow* in its wire form."""
+        """Return *flow* in its wire form; None for None."""
         if flow is None:
             return None
         return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps, flow.since)
@@ -278,7 +278,7 @@ class CrowdOfSpans(CrowdLine):
 
     @classmethod
     def of_spans(cls, found: SpanCrowd | None) -> "CrowdOfSpans | None":
-        """Return *found* in its wire form."""
+        """Return *found* in its wire form; None for None."""
         if found is None:
             return None
         buyers, sellers, traders, swaps, flow, top, top10 = found.crowd
@@ -430,7 +430,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
-    """Return the page of the traders in *logged*, which also has the numbers of traders by span."""
+    """Return the page of the traders in *logged*, with at most *limit* of the largest."""
     swaps = logged.swaps
     now = logged.tip.time or UnixS(0)
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)
@@ -546,7 +546,7 @@ def series_operations(
 ) -> list[Operation]:
     """Return the routes of series, which share gate, freshness and refusals with *v1*.
 
-    lists        the source of symbols; None: no symbols
+    lists        the source of symbols; None: the routes of UDF are omitted
     list_limit   rate limit of the free requests
     holders      the source of holders; None: holders cannot be read
     """

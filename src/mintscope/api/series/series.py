@@ -212,7 +212,8 @@ class PriceRoutes:
 async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None:
     """Return the newest candle of *mint* that had closed at *at*, in the narrowest timeframe.
 
-    Return None if no such candle is stored.  Raises TokenNotFound.
+    A wider timeframe is used only if no narrower one has such a candle.  Returns None if none has
+    one.  Raises TokenNotFound.
     """
     for timeframe in TIMEFRAMES:
         asked = AskedCandles(timeframe, UnixS(max(0, at - WIDTH_S[timeframe])), 1)
@@ -300,7 +301,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
         total += c.imported_volume
         prices = (c.open, c.high, c.low, c.close, sol)
         return Candle(c.bucket, *prices, total / MICRO, None, None, None, True, is_open)  # noqa: FBT003
-    # A page has a thousand candles: encoding one by one is fastest.
+    # A page has a thousand candles: to pass the fields one by one is fastest.
     return Candle(
         c.bucket,
         c.open,
@@ -399,7 +400,10 @@ class CandleRoutes:
     async def _sell_table(
         self, request: Request, caller: Caller, mint: Mint, query: CandlesQuery
     ) -> Response:
-        """Return all requested candles as one table, at one credit per ROWS_A_CREDIT rows."""
+        """Return the requested candles as one table, at one credit per ROWS_A_CREDIT rows.
+
+        The table has at most TABLE_ROWS_MAX rows.
+        """
         within = replace(range_of(query), limit=TABLE_ROWS_MAX)
         form = TableFormat(query.format)
 
@@ -454,7 +458,7 @@ async def read_series(
 async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:
     """Return the supply for prices in *unit*; None if the unit needs none.
 
-    Raises InsufficientData if the supply is unknown.
+    Raises InsufficientData if the supply is unknown, or the chain counts none.
     """
     if unit != "marketcap":
         return None
@@ -490,7 +494,10 @@ def range_of(query: CandlesQuery | IndicatorsQuery) -> Range:
 
 
 def read_until(cursor: str, tf: str, to: int) -> UnixS:
-    """Return the latest start of a candle.  Raises BadRequest for a cursor of another series."""
+    """Return the latest start of a candle of the page.
+
+    Raises BadRequest for an invalid cursor, or one of another request.
+    """
     if not cursor:
         return UnixS(to)
     before = decode_cursor(cursor, Before)
@@ -509,7 +516,11 @@ def wire_page(  # noqa: PLR0913 - one argument for each part
     unit: PriceUnit = "usd",
     of: str = "",
 ) -> CandlePage:
-    """Return *page* in its wire form, as of *tip*."""
+    """Return *page* in its wire form, as of *tip*.
+
+    unit   the unit of the prices
+    of     the pool of the candles; "" for all pools together
+    """
     next_cursor = None
     if page.until is not None:
         next_cursor = encode_cursor(Before(within.width.name, page.until))

@@ -387,7 +387,7 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     if price is None and price_usd is not None and swap.price_sol is not None:
         price = price_usd, swap.price_sol
     excluded = NOTHING_EXCLUDED if swap.volume else _excluded(swap)
-    # A page has hundreds of swaps: encoding one by one is fastest.
+    # A page has hundreds of swaps: to pass the fields one by one is fastest.
     return SwapLine(
         one.place.slot,
         one.time,
@@ -419,7 +419,10 @@ NOTHING_EXCLUDED: Final = (None, None)
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap* that volumes exclude, and the reason; *swap* must have no volume."""
+    """Return the USD of *swap* that volumes exclude, and the reason; None twice if there are none.
+
+    *swap* must have no volume.
+    """
     evidence = swap.evidence
     if evidence is None or not evidence.flow:
         return NOTHING_EXCLUDED

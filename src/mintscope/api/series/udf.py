@@ -367,7 +367,10 @@ def _symbol_of(line: ListLine) -> str:
 
 
 def shown_scale(usd: float | None) -> int:
-    """Return the reciprocal of the smallest price step that shows DIGITS digits of *usd*."""
+    """Return the reciprocal of the smallest price step that shows DIGITS digits of *usd*.
+
+    The step has 2 to DECIMALS_MAX decimals; 2 if *usd* is None.
+    """
     if usd is None:
         return 100
     decimals = DIGITS - 1 - floor(log10(usd))

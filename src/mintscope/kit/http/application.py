@@ -69,7 +69,10 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response*, compressed if the client accepts that, or 304 if the client has it."""
+    """Return *response*, or 304 if the client has it; compress a long body if it accepts that.
+
+    Streams and pushed bodies are returned unchanged.
+    """
     if isinstance(response, Response):
         is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
@@ -92,7 +95,7 @@ def etag_of(body: bytes) -> bytes:
 
 
 def conditional(request: Request, response: Response) -> Response:
-    """Return *response*, or 304 if If-None-Match of *request* matches."""
+    """Add the entity tag to *response*; return it, or 304 if If-None-Match of *request* matches."""
     response.headers += ((b"etag", response.etag),)
     if not is_known(request, response.etag):
         return response
@@ -118,8 +121,9 @@ def compress(body: bytes, level: int = LEVEL) -> bytes | None:
 def negotiate(request: Request, response: Response) -> None:
     """Compress the body of *response* if *request* accepts a compressed body.
 
-    Pages of a session are not compressed, because an attacker could derive their secrets from the
-    length (BREACH).  Content with a compressed form (*gzipped*) has no secrets.
+    If *request* has a cookie, only a body with a compressed form (`gzipped`) is compressed, because
+    that body has no secrets.  An attacker could derive the secrets of other bodies from the
+    compressed length (BREACH).
     """
     if not _accepts_gzip(request.value(b"accept-encoding")):
         return
@@ -158,7 +162,8 @@ class HttpApplication:
     limit            counts requests by address, except those that a route counts itself
     write_error      returns the response for an error; status 500 means a bug
     cors             opens paths to pages of other origins; None: no path is open
-    fast_path        the fast path, which answers plain requests instead; None: there is none
+    fast_path        the fast path, which answers plain requests instead of this application; None:
+                     there is none
     websocket_paths  paths of the routes that accept a WebSocket
     """
 
@@ -219,9 +224,10 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, and count the request.  Raises ServiceError.
+        """Return the route of *request*, and count the request unless the route does so.
 
-        A path with %2F has no route, because an encoded slash does not separate segments.
+        Raises ServiceError.  A path with %2F has no route, because an encoded slash does not
+        separate segments.
         """
         scope = request.scope
         try:
@@ -333,7 +339,7 @@ class Draining:
     """The time between the request to stop a process and the end of listening.
 
     lasts_s   its duration in seconds, during which readiness fails; 0: the process stops at once
-    at_begin  called when the process is asked to stop
+    at_begin  called when draining begins; never if *lasts_s* is 0
     at_end    called when it stops listening, to end endless responses
     """
 
@@ -409,7 +415,10 @@ class Server(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT or SIGTERM during the block; a second SIGINT ends open responses."""
+        """Call `handle_exit` on SIGINT or SIGTERM in the block, unless `obeys_signals` is False.
+
+        A SIGINT after the server has begun to stop ends open responses.
+        """
         if not self.obeys_signals:
             yield
             return
@@ -436,7 +445,8 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
-    The server ends on SIGINT, SIGTERM or `stop()`, after it has sent open responses.
+    The server ends on SIGINT, SIGTERM or `stop()`, after it has sent open responses, for which it
+    waits at most GRACE_S.
 
     write_refusal    returns the response to a request that reaches no route
     fast_path        the fast path, which answers plain requests instead of *app*; None: there is

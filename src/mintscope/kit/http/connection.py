@@ -1,6 +1,6 @@
 """An HTTP/1.1 connection, with bounds on requests and responses.
 
-    request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
+    request line and headers   16 KiB in all, 2.5 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
                                400
     a whole request            14 s from its first byte, else 408; a silent connection is closed
@@ -8,9 +8,12 @@
     an unread response         the connection is closed after 14 s, even if the response is short
     waiting requests           16; one more gets 400 after their responses, and the connection is
                                closed
-    connections                a maximum in all and per client: the oldest without a whole request
-                               is closed; if there is none, the new one gets 503 and is closed
-    ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
+    connections                a maximum in all, per client and per site: at the maximum, the oldest
+                               without a whole request is closed, or else the one that has been idle
+                               for longest, if it was for 1 s; if there is none, the new one gets
+                               503 and is closed
+    ambiguity                  no Host in HTTP/1.1, several Hosts, two lengths, bytes that are not
+                               HTTP: 400
 
 The application starts when the last byte of the body has arrived, so no endpoint sees a slow or
 oversized body.
@@ -173,7 +176,7 @@ class HttpProtocol(UpgradingProtocol):
 
     @override
     def give_way(self) -> None:
-        """Close the connection to make room for another one."""
+        """Close to make room for another connection, after the current response if there is one."""
         is_silent = self._whole and not self._keeps
         refusal = ServiceUnavailable("Others needed the connection before the request.")
         if not self._is_idle():

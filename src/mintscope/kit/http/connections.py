@@ -48,7 +48,7 @@ class AnsweringConnection(Protocol):
         """Return whether the client has left."""
 
     def date_lines(self) -> bytes:
-        """Return the header lines that every response of the server begins with."""
+        """Return the header lines that the server itself adds to a response, such as Date."""
 
 
 class _NoEvent:
@@ -94,7 +94,7 @@ class FastPathCycle:
         REQUESTS.count(self.route, DISCONNECTED_STATUS, perf_counter() - self._began_s)
 
     def respond(self, head: bytes, body: bytes) -> None:
-        """Send a response with status 200."""
+        """Send a response with status 200, the header lines *head*, and *body*."""
         last = b"" if self.keep_alive else CLOSE
         date = self._answering.date_lines()
         self._answering.write_fast_path(
@@ -107,7 +107,7 @@ class FastPathCycle:
         self._answering.start_instead(self)
 
 
-SWEEP_S: Final = 1.0  # between two checks for idle connections
+SWEEP_S: Final = 1.0  # seconds between two checks for idle connections
 
 
 class RefusalWriter(Protocol):
@@ -130,8 +130,9 @@ class Connection(Protocol):
 class Group:
     """Connections with a common limit: all, those of one address, or those of one site.
 
-    incomplete  connections with an incomplete request, the oldest first
-    idle        connections without a request, each with the time until which it may not be closed
+    incomplete  connections that have sent no request yet, or a part of one, the oldest first
+    idle        other connections without an open response, each with the monotonic time in seconds
+                until which it may not be closed
     """
 
     name: str
@@ -185,7 +186,10 @@ class Connections:
     _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
-        """Count *connection*; return whether it has room.  A proxy counts only in the total."""
+        """Count *connection* if there is room for it, and return whether there is.
+
+        A connection of a proxy counts only in the total.
+        """
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
         if not all(group.has_room(now_s) for group in groups):
@@ -251,7 +255,7 @@ class Connections:
             group.idle.pop(connection, None)
 
     def begin_resting(self, connection: Connection) -> None:
-        """Record that *connection* is idle, and close it after `keep_alive_s_max`."""
+        """Record that *connection* is idle; close it if it stays idle for `keep_alive_s_max`."""
         groups = self._members.get(connection)
         if groups is None:
             return

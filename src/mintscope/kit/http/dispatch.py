@@ -157,7 +157,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def give_way(self) -> None:
-        """Close the connection to make room for another one."""
+        """Close to make room for another connection, after the current response if there is one."""
 
     def _go_on_after_pause(self) -> None:
         self.open_connections.end_idling(self)
@@ -225,7 +225,7 @@ Cycle = TypeVar("Cycle", bound=WholeResponse)
 class DispatchingProtocol(PacedProtocol):
     """A connection that answers requests in their order of arrival."""
 
-    _fast_path_cycle: FastPathCycle | None = None  # the request in progress
+    _fast_path_cycle: FastPathCycle | None = None  # the request that it is answering
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -262,7 +262,7 @@ class DispatchingProtocol(PacedProtocol):
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
     def start_instead(self, cycle: FastPathCycle) -> None:
-        """Pass the request of *cycle*, which no earlier request precedes, to the application."""
+        """Pass the request of *cycle* to the application; no other request is in progress."""
         scope = self._scope(PLAIN_METHOD.decode("ascii"), cycle.head)
         ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.is_followed_by_end = cycle.is_followed_by_end
@@ -288,7 +288,7 @@ class DispatchingProtocol(PacedProtocol):
         return self.transport.is_closing()
 
     def date_lines(self) -> bytes:
-        """Return the header lines that every response of the server begins with."""
+        """Return the header lines that the server itself adds to a response, such as Date."""
         return self.open_connections.lines_of(self.server_state.default_headers)
 
     def _start(self, cycle: WholeResponse) -> None:

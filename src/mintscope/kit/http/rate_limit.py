@@ -1,4 +1,4 @@
-"""Rate limits, write budgets and free views of client addresses.
+"""Rate limits by client address or account, budgets of account changes, and limits of free views.
 
 A refused request has changed nothing.  Requests that are paid for with credits are not counted,
 because they must not be refused.  Moves of credits have separate limits.
@@ -172,6 +172,7 @@ class FreeViews:
     ) -> "FreeViews":
         """Return limits of *per_day* views for an address, and four times as many for a /48.
 
+        make   returns the limiter of a limit
         name   the name of the limits; limits with the same name share their counts
         """
         day = Limit(name=name, count=per_day, window_s=DAY_S)

@@ -22,7 +22,7 @@ from mintscope.kit.metrics import FORWARDED_FAULTS
 BODY_BYTES_MAX: Final = 16 * 1024
 ID_DIGITS_MAX: Final = 18  # a number of 18 digits fits in 63 bits
 UNROUTED: Final = "unrouted"
-PROCESS: Final = secrets.token_hex(4).encode()  # so that processes never use the same request id
+PROCESS: Final = secrets.token_hex(4).encode()  # makes request ids of processes differ
 # The scheme of Authorization for a payment of MPP, in lower case.
 PAYMENT_SCHEME: Final = b"payment "
 NO_PARAMS: Final[Mapping[str, str]] = {}
@@ -52,7 +52,7 @@ def parse_id(text: str) -> int:
 
 
 class ClientDisconnected(Exception):
-    """The client has closed the connection before the response; nothing is charged or changed."""
+    """The client has closed the connection before the whole response was sent."""
 
 
 class Request:
@@ -61,8 +61,8 @@ class Request:
     if_unsent    called to undo the charge if the prepared response is not sent; None: nothing to
                  undo
     path_params  the variable segments of the path, by name
-    route        the path of the route, for the metrics
-    found        the route; None before the look-up
+    route        the path of the route, or UNROUTED, for the metrics
+    found        the route; None before the look-up, or if there is none
     state        anything that routes store with the request
     """
 
@@ -264,7 +264,7 @@ def described(problem: str, value: object, shape: object) -> str:
               unchanged
 
     Texts in *value* may be secret: the result contains none of them except short names of fields
-    and short values of an enumeration.
+    and short texts that were sent for an enumeration.
     """
     what, _, path = problem.partition(" - at `$")
     place = path.removesuffix("`").removeprefix(".")
@@ -341,7 +341,10 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return the phrase to replace in a message, and a phrase with the expected names."""
+    """Return the phrase to replace in a message, and the phrase with the expected names.
+
+    Both are "" if the names are not known.
+    """
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:
@@ -367,7 +370,10 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return a phrase with the actual *value* if it is a number, else its kind and length."""
+    """Return a phrase with the actual *value*: of text, arrays and objects only kind and length.
+
+    kind   the kind that msgspec has found, for a *value* of UNKNOWN; None: the phrase is ""
+    """
     if value is UNKNOWN:
         return "" if kind is None else f"; there was {_kind(kind)}"
     if isinstance(value, str):
@@ -381,7 +387,10 @@ def _there(value: object, kind: str | None) -> str:
 
 
 def _number(text: str) -> float:
-    """Return the number in *text*; an integer if it is whole, such as 200.0 and 2e2."""
+    """Return the number in *text*: an integer if it is whole and below EXACT, such as 2e2.
+
+    Raises UnreadableBody if it is too large for a float.
+    """
     value = float(text)
     if isinf(value):
         raise UnreadableBody(f"expected numbers of at most 64 bits; was {text[:50]}")
@@ -445,7 +454,8 @@ class ClientAddresses:
         """Return the limit key of the client of *scope*: an IPv4 address or an IPv6 /64.
 
         If the peer is a configured proxy, the client is the right-most address in X-Forwarded-For
-        that is no configured proxy.  The client may have written all addresses to the left.
+        that is no configured proxy.  The client may have written all addresses to the left.  If
+        there is no such address, or one to its right is unreadable, the client is the last proxy.
         """
         named = scope.get("client")
         peer = named[0] if named else NOWHERE

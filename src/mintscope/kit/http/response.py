@@ -13,11 +13,15 @@ from mintscope.kit.errors import BadRequest, HeadersTooLarge, PayloadTooLarge, S
 class Bounds:
     """Bounds on requests and connections.
 
+    head_bytes_max               bytes of the request line and the headers in total
     url_bytes_max                bytes of the address in the request line: enough for a stream of 50
                                  mints
     headers_max                  number of headers: each takes six times its bytes in memory, and a
                                  callback
     body_pieces_max              number of pieces (chunks or packets) of a body
+    request_s_max                time for a whole request, from its first byte
+    unread_s_max                 time for which a client may leave written data unread
+    keep_alive_s_max             time after which an idle connection is closed
     waiting_max                  requests of a connection that wait for the current one
     unread_bytes_max             bytes of incomplete requests of all connections in total
     pause_s                      pause before the next request of a client that exceeded a rate
@@ -70,10 +74,10 @@ class Outlet(Protocol):
         """Send *chunk*, which is not empty; do nothing if the client has left."""
 
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, the last one, and end the body."""
+        """Send *chunk*, which is not empty, and end the body; do nothing if the client has left."""
 
     def is_behind(self) -> bool:
-        """Return whether the client has yet to read written data."""
+        """Return whether written data still waits for the client to read it."""
 
     def is_gone(self) -> bool:
         """Return whether the client has left, or the body has ended."""
@@ -118,7 +122,7 @@ class Response(msgspec.Struct, gc=False):
     """A response with a complete body.
 
     headers   the headers, without those in `Request.response_headers`, such as rate limits
-    etag      the entity tag in quotation marks; empty if the content must not be cached
+    etag      the value of the header ETag; empty: the response has none
     gzipped   the compressed body; None if it was not compressed beforehand
     """
 

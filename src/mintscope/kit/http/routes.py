@@ -161,7 +161,7 @@ class Cors:
         )
 
     def preflight(self, request: Request) -> Response | None:
-        """Return the response to a preflight request; None for any other request."""
+        """Return the response to a preflight request for an open path; None for other requests."""
         if (
             request.method != "OPTIONS"
             or b"access-control-request-method" not in request.headers

@@ -208,7 +208,7 @@ class PushedMessages(PushedBody):
 
     @override
     def write(self, chunk: bytes) -> None:
-        """Send *chunk*, one server-sent event."""
+        """Send *chunk*, one server-sent event or comment."""
         if self.is_gone():
             return
         message = message_of(chunk)
@@ -348,7 +348,7 @@ class UpgradingProtocol(DispatchingProtocol):
 
     @abstractmethod
     def _refuse(self, error: ServiceError) -> None:
-        """Send the refusal *error*, and close the connection."""
+        """Send the refusal *error* after the open responses, and close the connection."""
 
     @override
     def _dispatch(self, head: Head, body: bytearray) -> None:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Scope
 from mintscope.kit.http.request import ClientDisconnected
 from mintscope.kit.http.response import OUTLET_MESSAGE, Header
 
-# Size of the kernel's buffer, which would otherwise be megabytes.
+# Bytes of the kernel's send buffer for a pushed body; by default, it grows to megabytes.
 UNREAD_BYTES_MAX: Final = 64 * 1024
 FAILURE: Final = b"Internal Server Error"
 FAILURE_HEAD: Final[Message] = {
@@ -82,7 +82,7 @@ class WholeResponse:
     keep_alive          whether the connection stays open after the response
     disconnected        whether the client has left before the end of the response
     is_followed_by_end  whether the connection sends a refusal after the response, and then closes
-    message_event       an event, set when `disconnected` or `response_complete` becomes True
+    message_event       an event, set when the response is complete or the connection is lost
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part of the connection
@@ -114,7 +114,7 @@ class WholeResponse:
         self._left_bytes = 0  # bytes of the body yet to be sent, unless it is in chunks
 
     async def run(self, app: ASGIApp) -> None:
-        """Run *app* for a response; if *app* sends none and the client is still there, send 500."""
+        """Run *app*; if it sends no whole response to a client that is there, send 500 or close."""
         try:
             with suppress(ClientDisconnected):
                 await app(self.scope, self.receive, self.send)
@@ -132,7 +132,7 @@ class WholeResponse:
             self.on_response = _nothing
 
     async def receive(self) -> Message:
-        """Return the complete request; on later calls, wait until the client leaves."""
+        """Return the request; later, wait until the client leaves or the response is complete."""
         if not (self.disconnected or self.response_complete):
             self.flow.resume_reading()  # otherwise the loss of the connection is not noticed
             if not self._is_received:
@@ -260,14 +260,14 @@ class PushedBody:
             self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, and complete the response."""
+        """Send *chunk*, and complete the response; do nothing if the client has left."""
         if self.is_gone():
             return
         self._cycle.transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(chunk), chunk))
         self._cycle.complete()
 
     def is_behind(self) -> bool:
-        """Return whether the client has yet to read written data."""
+        """Return whether written data still waits for the client to read it."""
         return self._cycle.flow.write_paused
 
     def is_gone(self) -> bool:

@@ -48,7 +48,10 @@ class DatabaseError(Exception):
 
 
 class DatabaseAway(DatabaseError):
-    """The engine does not respond, or cannot write at all; the transaction had no effect."""
+    """The engine cannot be used now, for example because it does not respond or cannot write.
+
+    The transaction had no effect; only for InDoubt, its outcome is unknown.
+    """
 
 
 class Batch(NamedTuple):
@@ -88,7 +91,10 @@ class Remote(Protocol):
     """A database on a machine with its own clock, shared by all processes."""
 
     def ahead_ms(self) -> int:
-        """Return the milliseconds by which this process's clock is ahead of the database's."""
+        """Return the milliseconds by which this process's clock is surely ahead of the database's.
+
+        Returns 0 if the clocks may agree.
+        """
 
 
 class Database(Protocol):
@@ -98,7 +104,7 @@ class Database(Protocol):
         """Run *statement*, and return its rows."""
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement, without results, for each of *many*; or insert *many* as a Batch."""
+        """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
 
     def changes(self) -> int:
         """Return the number of rows that the last statement changed."""
@@ -248,8 +254,8 @@ def delete_part(db: RunsMany, old: str, delete: str, before: int, limit: int) ->
     """Delete up to *limit* rows older than *before*; return whether there may be more.
 
     old      the statement that selects the keys of the oldest rows, with the values (before, limit)
-    delete   the statement that deletes the row of one key; for a join, PostgreSQL would read the
-             whole table
+    delete   the statement that deletes the row of one key.  One statement for all keys would need a
+             join, for which PostgreSQL reads the whole table
     """
     keys = list(db.execute(old, (before, limit)))
     db.executemany(delete, keys)

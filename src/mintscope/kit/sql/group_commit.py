@@ -73,8 +73,8 @@ class GroupCommit(Generic[Item, Outcome]):
     commit      called in the writer's thread, with items in order of arrival.  An outcome that is
                 an exception is raised in its waiter; an exception of commit, in every waiter of the
                 batch
-    unheard     called in the event loop with the outcomes whose waiters have left, so that their
-                effects can be undone
+    unheard     called in the event loop with the items and outcomes whose waiters have left, so
+                that their effects can be undone
     delivered   called in the event loop after the waiters of a committed batch have continued
     rest        called in the writer's thread after 0.05 s without work, then every 10 s until there
                 is work, and at the end
@@ -130,8 +130,8 @@ class GroupCommit(Generic[Item, Outcome]):
     ) -> asyncio.Future[Any]:
         """Queue *item* for *commit*, in separate batches; otherwise do the same as `submit`.
 
-        commit   items join a batch only if this is the same object; bound methods are different
-                 objects
+        commit   items join a batch only if this is the same object; each access to a bound method
+                 returns another object
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._line_up(commit, item, future)
@@ -219,7 +219,8 @@ class GroupCommit(Generic[Item, Outcome]):
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
         """Report the outcomes of the first batch to its waiters, in the event loop.
 
-        staying    indices of the items that were written
+        staying    indices of the items that were passed to commit
+        outcomes   an outcome for each of them, or the error of commit
         """
         batch = self._under_way.popleft()
         if self._batches and not (self._under_way or self._is_planned):

@@ -1,7 +1,7 @@
 """The name of an installation, and the builds that have written it.
 
-Each store contains the random name of its installation.  If a store has no name, or not the same
-name as the other store, it was emptied or exchanged, and sold credits may be missing.
+Each store contains the random name of its installation.  If only one store has a name, or
+the names differ, one store was emptied or exchanged, and sold credits may be missing.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +12,7 @@ from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 
-# The newest commit with the migrations of before 24 November 2026, which are joined now.
+# The newest commit with the single migrations from before 24 November 2026, which are joined now.
 LAST_UPGRADER: Final = "cf4f09e8"
 BACKUPS_KEPT: Final = 1_000  # records of backups; older ones are deleted
 # The table with the name of the installation, by store.
@@ -72,7 +72,7 @@ def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None
 
 
 def note_backup(money: Database, place: str, version: str, now: UnixMs) -> None:
-    """Record that a complete backup is at *place*."""
+    """Record that a complete backup is at *place*; keep only the newest BACKUPS_KEPT records."""
     with money.transaction():
         money.execute(NOTE_BACKUP, (now, place, version))
         money.execute(FORGET_BACKUPS, (BACKUPS_KEPT,))
@@ -84,7 +84,7 @@ def writers(money: Database) -> Sequence[Writer]:
 
 
 def newest_backup(money: Database) -> TakenBackup | None:
-    """Return the newest recorded backup, or None."""
+    """Return the newest recorded backup; None if there is none."""
     return _taken(money.execute(NEWEST_BACKUP).fetchone())
 
 
@@ -95,9 +95,10 @@ def safe_since(money: Database) -> UnixMs | None:
 
 
 def expect_joined(first: int, ran: Collection[int], place: str) -> None:
-    """Expect that a store has run no migrations, or all those that migration *first* joins.
+    """Expect that a store has run no migration, or migration *first*, which joins all older ones.
 
     ran      the numbers of the migrations that the store has run
+    place    the store, as the error message names it
     Raises   UnusableStore
     """
     if ran and first not in ran:
@@ -110,9 +111,10 @@ def expect_joined(first: int, ran: Collection[int], place: str) -> None:
 def upgrade_advice(
     kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
 ) -> str:
-    """Return the build or the backup to use if a newer build has migrated the store.
+    """Return a text: which build or backup to use if a newer build has migrated the store *kind*.
 
     ask                runs a statement; returns the first row, or its value if it has only one
+    has_table          returns whether the store has a table with this name
     newest_migration   the newest migration of money that this build has
     """
     version = None
@@ -140,8 +142,8 @@ def _taken(row: Sequence[Any] | None) -> TakenBackup | None:
 SHOWN: Final = 8  # digits of a name that messages show
 VERSION: Final = {kind: f"SELECT version FROM {table}" for kind, table in TABLES.items()}  # noqa: S608 - ours
 RENAME_MARKET: Final = "UPDATE market_installation SET name = ?"
-# A money store without a name may be in use, because older versions store no name: then it has the
-# pepper of its hashes.
+# A money store without a name may be in use, because older versions stored no name: in this case,
+# it has a row in `pepper`.
 IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM pepper)"
 MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a new one"
 
@@ -167,7 +169,9 @@ class Beside(NamedTuple):
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
-    """Return the name of the installation, and store it in a store without a name.
+    """Return the name of the installation; store it where it is missing, and record this build.
+
+    If *is_new* of *beside* is True, a market with another name gets this name.
 
     drawn     a random name for a new installation
     Raises    UnusableStore if a store was emptied or exchanged without confirmation

@@ -43,7 +43,10 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The number of admissions before the request, and the age of the oldest; 0 if none."""
+    """The number of admissions after the return and before the new ones, and the age of the oldest.
+
+    The age is in microseconds; 0 if there is none.
+    """
 
     held: int
     age_us: int
@@ -53,7 +56,7 @@ class WindowStore(Protocol):
     """Stores the windows of all processes, and measures time by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back and take as *asked*; return the earlier counts, in the same order.
+        """Give back and take as *asked*; return the counts in between, in the same order.
 
         All keys must be different.  Raises LimitStoreAway; the next call then connects again.
         """
@@ -238,7 +241,11 @@ class SharedLimits:
         self._windows: dict[str, SharedWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
-        """Return the window with that name, which all processes share."""
+        """Return the window named *window*, which all processes share.
+
+        If *window* is None, its name is that of *limit*.  Raises ValueError if the window has
+        another limit.
+        """
         name = window or limit.name
         made = self._windows.get(name)
         if made is None:

@@ -64,7 +64,9 @@ def migrations(kind: str) -> list[Migration]:
 def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
     """Run the pending migrations of *kind*, each in its own transaction; return them.
 
-    Raises UnusableStore if PostgreSQL is too old, or the schema is of a newer mintscope.
+    Raises UnusableStore if PostgreSQL is too old, a copy into the database is unfinished, or the
+    schema is too old or of a newer mintscope; StoreUnavailable if another process migrates for too
+    long; DatabaseError.
     """
     _expect_usable(database)
     _make_table(database)
@@ -166,7 +168,7 @@ def waits_for(dsn: str) -> list[str]:
 
 
 def rehearse(dsn: str) -> list[tuple[str, str, float]]:
-    """Run the pending migrations and roll them back; return kind, name and seconds.
+    """Run the pending migrations and roll them back; return kind, name and seconds of each.
 
     No other process may use the database meanwhile, because tables are locked.  Raises
     DatabaseError

@@ -238,7 +238,7 @@ PATIENCE_S: Final = 5.0  # time limit for finding out the outcome of a commit
 PAUSE_S: Final = 0.05
 PREPARED_AFTER: Final = 3
 READ: Final = ("SELECT", "\nSELECT")
-# Rows of one statement: a busy server inserts so many within a fraction of a second.
+# Rows of one statement: a busy server inserts this many within a fraction of a second.
 ROWS_MAX: Final = 5_000
 # With these limits, a connection to an unreachable server is lost within about 20 s.
 PROBE_S: Final = 5
@@ -343,7 +343,7 @@ class PostgresDatabase:
             return Rows(cursor.fetchall() if cursor.description else ())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement, without results, for each of *many*; or insert *many* as a Batch."""
+        """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
         with self._translated():
             cursor = self._cursor()
             if not isinstance(statement, Batch):
@@ -352,7 +352,7 @@ class PostgresDatabase:
                 return
             kinds = [COLUMNS[kind] for kind in statement.columns.values()]
             self._changed = 0
-            rows = iter(many)  # while a list is made, the server would end the silent session
+            rows = iter(many)  # if all were read first, the server could end the silent session
             while part := list(islice(rows, ROWS_MAX)):
                 values = zip(*part, strict=True)
                 columns = [kind(each) for kind, each in zip(kinds, values, strict=True)]
@@ -373,7 +373,8 @@ class PostgresDatabase:
     def transaction(self, *, beside: bool = False) -> Iterator[None]:
         """Run the block in a transaction with the write lock; commit unless the block raises.
 
-        beside   whether to hold no write lock
+        beside   whether to hold no write lock, and not to check the epoch: rows must then be locked
+                 before they are changed
         """
         with self._begun("BEGIN"):
             if beside:
@@ -408,9 +409,9 @@ class PostgresDatabase:
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
-        """Return the milliseconds by which this machine's clock is ahead of the server's.
+        """Return the milliseconds by which this machine's clock is surely ahead of the server's.
 
-        Within a transaction, the clocks are compared only once.
+        Returns 0 if the clocks may agree.  Within a transaction, they are compared only once.
         """
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms

@@ -1,8 +1,8 @@
 """Locks and notices between processes, by means of PostgreSQL.
 
-The server ends a session after three seconds without a statement, so that a frozen or disconnected
-process loses its lock.  Statements that the process sends later are refused, because each of its
-transactions checks the epoch (see PostgresDatabase).
+The server ends the session of an `IngestLock` after three seconds without a statement, so that a
+frozen or disconnected process loses its lock.  Statements that the process sends later are refused,
+because each of its transactions checks the epoch (see PostgresDatabase).
 """
 
 import asyncio
@@ -123,8 +123,8 @@ HASHED: Final = "sha256:"
 SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
 LET_GO_SHARED: Final = "SELECT pg_advisory_unlock_shared(hashtext(current_schema()), %s)"
-# A server is late to notice that a connection has ended, so it may still have the settings of a
-# process that no longer runs.
+# PostgreSQL may notice late that a connection has ended, and then still has the settings of a
+# process that no longer runs.  So joining is tried again.
 JOIN_TRIES: Final = 4
 JOIN_AGAIN_S: Final = 0.25
 KEPT: Final = "SELECT name, value FROM replica_settings"
@@ -181,7 +181,7 @@ async def _asked(connection: AsyncConnection[Any], statement: str, lock: int) ->
 
 
 CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
-# Readers also poll, because an unreachable server sends no notices.
+# Seconds after which readers look for themselves, because an unreachable server sends no notices.
 NOTICES_LOOK_AGAIN_S: Final = 1.0
 CONNECT_AGAIN_S: Final = 5.0
 NOTICES_ANSWER_S: Final = 10.0  # time limit for connecting and registering
@@ -206,7 +206,10 @@ class MarketNotices:
         self._is_reported = False
 
     async def open(self) -> None:
-        """Start to listen.  Raises UnusableStore if other processes have other settings."""
+        """Start to listen.
+
+        Raises UnusableStore if other processes have other settings, and StoreUnavailable.
+        """
         try:
             await self._connect()
         except (psycopg.Error, OSError) as cause:

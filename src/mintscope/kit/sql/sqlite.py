@@ -54,7 +54,8 @@ def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
     log.info("migrated", store=kind, migration=name, took_s=took_s)
 
 
-# Older versions can corrupt a write-ahead log that two connections copy (checkpoint) together.
+# Older versions can corrupt a write-ahead log that two connections copy (checkpoint) at the same
+# time.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 LOOK_AGAIN_S: Final = 0.01
@@ -105,12 +106,15 @@ def engine_version() -> str:
 def open_store(
     path: Path, kind: str, *, read_only: bool = False, is_copied_into: bool = False
 ) -> apsw.Connection:
-    """Return a connection to *path*, with its schema migrated to the newest of *kind*.
+    """Return a connection to *path*, whose schema has all migrations of *kind*.
 
     kind             the name of the folder with its migrations
+    read_only        whether to change nothing; the file must exist
     is_copied_into   whether the file may contain an unfinished copy
-    Raises           UnusableStore if SQLite is too old, the file is not a store of this kind, or a
-                     newer mintscope has written it
+    Raises           UnusableStore if SQLite is too old, or if the file cannot be opened, is not a
+                     store of this kind, contains an unfinished copy, or has a schema that is too
+                     old or of a newer mintscope; NeedsUpgrade if migrations are pending and
+                     *read_only* is True; apsw.Error
     """
     engine_version()
     if not read_only:
@@ -438,12 +442,12 @@ class SqliteDatabase:
         return found
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run one statement."""
+        """Run *statement*, and return its rows."""
         with translated():
             return Rows(self._db.execute(statement, values).fetchall())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement, without results, for each of *many*; or insert *many* as a Batch."""
+        """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
         text = inserting(statement) if isinstance(statement, Batch) else statement
         with translated():
             self._db.executemany(text, many)
