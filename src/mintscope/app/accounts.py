@@ -72,10 +72,11 @@ from mintscope.watchlists.watchlists import Watchlists
 # every 30 s   store the times at which API keys were last used; add up spends by account and day;
 #              notify accounts whose spending of the day has reached their spend alert
 # every hour   delete expired sessions, expired proofs of people without an account, applications
-#              not confirmed within three days, firings of an alert beyond `firings_kept_max`, and
-#              usage by key and endpoint older than `usage_kept_days`; delete after a month e-mails
-#              that were sent or given up, proofs that were used or have expired, firings, and
-#              records of requests with an Idempotency-Key
+#              not confirmed within three days, sign-ins whose second step did not come in time,
+#              firings of an alert beyond `firings_kept_max`, and usage by key and endpoint older
+#              than `usage_kept_days`; delete after a month e-mails that were sent or given up,
+#              proofs that were used or have expired, firings, and records of requests with an
+#              Idempotency-Key
 
 FLUSH_S: Final = 30.0
 START_S: Final = 10.0  # so that other work at the start is done first
@@ -117,7 +118,7 @@ class AccountMaintenance:
             await self._flush()
 
     async def round(self) -> None:
-        """Do the work that is due now; failed work is retried in the next round."""
+        """Do the work that is due now; failed work is repeated when it is due again."""
         await self._flush()
         await self._fold_days()
         now_s = self.clock.monotonic_s()
@@ -154,7 +155,7 @@ class AccountMaintenance:
                 last = await self._trim(last)
 
     async def _forget(self, now: UnixMs) -> None:
-        """Delete old rows in many short transactions, because debits wait for the end of each."""
+        """Delete old rows in up to FORGETS_MAX short transactions, because debits wait for each."""
         before = UnixMs(now - KEEP_MS)
         first_day = now // DAY_MS - self.usage_kept_days + 1
         for _ in range(FORGETS_MAX):
@@ -176,7 +177,7 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete expired sessions and sign-ins, and old e-mails and proofs."""
+    """Delete expired sessions, unfinished sign-ins that expired, and old e-mails and proofs."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
@@ -210,7 +211,10 @@ class ShownOutbox:
         self._write = write
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest e-mails, newest first; leave out e-mails whose link is invalid."""
+        """Return up to *limit* e-mails, newest first.
+
+        E-mails whose link needs a deleted proof are left out.
+        """
         posted = []
         for draft in await self._outbox.recent(limit=limit):
             with suppress(EmailWithoutLink):
@@ -249,7 +253,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     queue: SqlWebhookQueue | None = None,
     symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[Accounts]:
-    """Yield the account services; links in e-mails start with *origin*.
+    """Yield the account services; e-mails link to *origin*.  Without *queue*, no webhooks are sent.
 
     hasher    hashes passwords; None: one from `open_hasher`, closed at the end of the block
     symbols   returns the symbols of tokens, for e-mails that test an alert
@@ -391,7 +395,10 @@ def _lifetimes(web: WebConfig) -> Lifetimes:
 
 
 def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
-    """Return the delivery of *outbox*; with delivery "none", e-mails are only counted."""
+    """Return the delivery of *outbox*; with delivery "none", it sends nothing.
+
+    E-mails that are not sent are given up after three days.
+    """
     transport: Transport | None = None
     if mail.delivery == "smtp":
         transport = SmtpTransport(mail_server_of(mail), clock)

@@ -96,14 +96,15 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     is_new: bool = False,
     reread: Reread | None = None,
 ) -> int | None:
-    """Serve clients until a signal arrives, and return the signal.
+    """Serve clients until a signal arrives, and return its number.
 
     ready         called with host and port when clients can connect
     siblings      the states of the other processes of the service
     listener_fd   file descriptor of a listening socket; None: create a socket
     is_new        whether to accept an emptied store, or a store of another installation
     reread        reads the configuration again on SIGHUP; None: SIGHUP is ignored
-    Raises        FolderInUse, UnusableStore, CannotSell, and OSError if the address is in use
+    Raises        FolderInUse, UnusableStore, the errors of `open_sales` and `Sales.expect_ready`,
+                  and OSError if an address is in use
     """
     limit_arenas()
     with held(config, "api"), serving_metrics(config.metrics, "api"):
@@ -339,7 +340,7 @@ def limits_of(api: ApiConfig) -> Sequence[Limit]:
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether an api process uses the setting *key*."""
+    """Return whether the setting *key* is in a section that api processes use."""
     return not key.startswith(("geyser.", "backup."))
 
 

@@ -116,7 +116,9 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     origin: str,
     symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[list[Check]]:
-    """Evaluate alerts and send their webhooks during the block; yield the check of alerts.
+    """Evaluate alerts and send their messages during the block; yield the check of alerts.
+
+    Yields [] if alerts are disabled.
 
     origin   the origin of links in messages to Telegram
     """
@@ -267,7 +269,7 @@ class StatusReader:
 
 
 def age_rules(api: ApiConfig) -> AgeRules:
-    """Return the ages from which data counts as degraded or as stale."""
+    """Return the ages from which data is degraded or stale, and the pause before a retry."""
     return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
 
 
@@ -283,10 +285,12 @@ async def _in_time(reading: Coroutine[Any, Any, T]) -> T | None:
 async def listing(
     config: Config, market: Market, follower: LogTailer, clock: Clock, origin: str
 ) -> AsyncIterator[tuple[ListParts, list[Check]]]:
-    """Keep the list current during the block; clients reach this service at *origin*.
+    """Keep the list current during the block; yield its parts for the API, and two checks.
 
     The first check fails until the list is loaded, so that the process gets no requests until then.
     The second fails if the list is no longer updated.
+
+    origin   the address at which clients reach this service
     """
     with telling_what_is_compiled():
         load_api_kernels()

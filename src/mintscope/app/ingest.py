@@ -69,7 +69,8 @@ async def run_ingest(
     progress  called with (done, total), in slots or bytes of files
     is_new    whether to accept an emptied store, or a store of another installation
     reread    reads the configuration again on SIGHUP; None: SIGHUP is ignored
-    Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
+    Raises    FolderInUse, UnusableStore, errors of the source that need an operator, and OSError if
+              the port of the metrics is in use
     """
     clock = SystemClock()
     metrics = config.metrics
@@ -82,7 +83,7 @@ async def run_ingest(
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether ingest uses the setting *key*."""
+    """Return whether the setting *key* is in a section that ingest uses."""
     section, _, _ = key.rpartition(".")
     return section in OURS
 
@@ -181,7 +182,7 @@ def has_two(config: Config) -> bool:
 
 
 def _first_mints(config: Config) -> list[Mint]:
-    """Return the mints that a new installation tracks, including the token of its payments."""
+    """Return the mints that a new installation tracks; with sales, also the payment token."""
     payments = config.payments
     sold_for = [payments.asset] if payments.enabled else []
     return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
@@ -189,7 +190,10 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read the facts of tracked mints during the block, over separate connections."""
+    """Read the facts of tracked mints during the block, over separate connections.
+
+    With block files, nothing is read.
+    """
     if chain.source == "files":
         yield
         return

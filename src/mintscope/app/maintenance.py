@@ -199,7 +199,7 @@ async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[l
 
 
 def delivery_checks(config: Config, clock: Clock) -> list[Check]:
-    """Return the checks of the delivery of e-mails and of webhooks, if these are enabled."""
+    """Return the check of e-mails if they go by SMTP, and of webhooks if alerts are enabled."""
     checks = []
     if config.mail.delivery == "smtp":
         emails = Attempts(

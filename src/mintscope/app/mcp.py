@@ -74,8 +74,10 @@ async def run_bridge(
     """Serve an MCP client on standard input and output until standard input ends.
 
     url                    the URL of the service, without a path
+    credential             the credit token or API key; None: requests have no credential
     max_credits, max_usd   maximum cost of all calls together within 24 hours; None: no limit
-    Raises                 CannotBridge
+    Raises                 CannotBridge if a limit is malformed, the extra `mcp` is missing,
+                           or the service does not respond
     """
     headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}
     parts = [] if max_credits is None else [f"credits={max_credits}"]

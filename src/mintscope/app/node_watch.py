@@ -29,6 +29,7 @@ EARLY_SHARE: Final = 0.15
 class NodeWatch:
     """The measurements of a node.
 
+    genesis_hash        hash of the genesis block of the node's chain
     software            version of its software; "" if unknown
     seconds             duration of the watch, in seconds
     version             newest transaction version that requests had to accept
@@ -41,7 +42,7 @@ class NodeWatch:
     wire_bytes          bytes of all responses as received
     calls               number of all requests
     polls               number of requests for the newest slot, which ingest rarely makes
-    behind              blocks that were still missing when the watch ended
+    behind              number of slots that were not yet read when the watch ended
     failures            a message for each request that failed
     """
 

@@ -48,7 +48,7 @@ USDC_DECIMALS: Final = 6
 
 
 class CannotSell(NeedsOperator):
-    """Nothing can be sold with this configuration; the message has the reason and the fix."""
+    """Nothing can be sold: a setting, the node's chain or the fee payer's funds do not allow it."""
 
 
 def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
@@ -169,7 +169,10 @@ PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function for `Facilitator.worth`; it returns the value of atoms in micro-USD."""
+    """Return a function for `Facilitator.worth`: the value of atoms in micro-USD, None if unknown.
+
+    patience_s   the longest wait for a new price, in seconds; then the last known price is used
+    """
     readings: set[asyncio.Task[PriceList | None]] = set()
 
     async def read(cache: PriceCache) -> PriceList | None:
@@ -204,6 +207,7 @@ def price_source(
     """Return the configured price source; *stack* will close its connections.
 
     reader    reads the log of the market; it may be None only if the price is not a market price
+    Raises    CannotSell if the price comes from a feed whose address is not configured
     """
     payments = config.payments
     match payments.price_source:
@@ -380,7 +384,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
 
     pace      returns the pace of the chain, as the log tailer measures it
     limits    creates the limits of failed payments; None: failed payments are not limited
-    Raises    CannotSell, UnusableKeypair
+    Raises    CannotSell, UnusableKeypair, OpenSecret
     """
     payments = config.payments
     endpoint = payment_endpoint(config.chain)
@@ -463,7 +467,7 @@ def budget_of(payments: PaymentsConfig) -> Budget:
 async def open_adopter(
     config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Adopter]:
-    """Yield the adopter of payments, for a command.  Raises CannotSell, UnusableKeypair."""
+    """Yield the adopter, for a command.  Raises CannotSell, UnusableKeypair, OpenSecret."""
     known = known_terms(config.payments, fee_payer_of(config.payments))
     async with open_settlement(config.chain, known, clock) as chain:
         yield adopter_of(chain, known, money, reader, clock)
@@ -523,6 +527,8 @@ def open_settlement(
 ) -> RpcSettlement:
     """Return the client that settles payments; it is also a context manager.
 
+    known     the terms of all tokens in which payments are settled
+    pace      returns the pace of the chain
     reader    reads the log, whose newest slot is compared with the node's; None: no comparison
     """
 

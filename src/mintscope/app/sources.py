@@ -129,7 +129,8 @@ class BackfillReading:
         """Return start, addresses and cost of a backfill; the node's history limits the start.
 
         pools, rate_pools   the addresses to read; empty: the addresses that are found
-        Raises              ValueError if no pool is found, or if candles would be lost
+        Raises              ValueError if *mint* cannot be backfilled, if no pool is found, or if
+                            candles would be lost
         """
         first = await _first_candle(self._market, mint)
         addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
@@ -216,7 +217,10 @@ async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool 
 
 
 async def _first_candle(market: Market, mint: Mint) -> UnixS | None:
-    """Return the time of the first candle of *mint*; None if it has no candle."""
+    """Return the time of the first candle of *mint*; None if it has no candle.
+
+    Raises ValueError for SOL, and for a mint that is not tracked.
+    """
     tracked = await market.tracking.one(mint)
     if mint == WSOL:
         raise ValueError(
@@ -250,7 +254,7 @@ def of_the_second_node(config: Config) -> Config:
 
 @asynccontextmanager
 async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Mend gaps during the block, over separate connections."""
+    """Mend gaps during the block, over separate connections; not with block files."""
     if config.chain.source == "files":
         yield
         return
@@ -305,7 +309,7 @@ class _Source:
 
 @asynccontextmanager
 async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Run requested backfills during the block, over separate connections."""
+    """Run requested backfills during the block, over separate connections; not with block files."""
     if config.chain.source == "files":
         yield
         return
@@ -398,7 +402,10 @@ async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
 
 @asynccontextmanager
 async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderReader]:
-    """Yield a reader of holders, which sends the node for blocks one request at a time."""
+    """Yield a reader of holders, which sends the node for blocks one request at a time.
+
+    With block files, or if `chain.holder_calls_per_day` is 0, the reader sends no request.
+    """
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(backfills_beside(chain), timeout_s=timeout_s)
     async with Rpc(endpoint, clock=clock) as rpc:

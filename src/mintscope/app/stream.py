@@ -63,7 +63,7 @@ def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
 
 
 async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
-    """Yield the host of each server, its version (None if it does not respond), and the error."""
+    """Yield the host of each server, its version or None, and the error; "" if it responds."""
     for endpoint in endpoints(geyser):
         try:
             version = await ask_version(endpoint, VERSION_TIMEOUT_S)

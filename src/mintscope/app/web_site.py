@@ -93,12 +93,13 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 class WebParts:
     """The services behind the pages.
 
-    mailbox   has e-mails that are shown instead of being sent; None if they are sent
-    market    the services of the pages of tokens; None: there are no such pages
-    sales     sells credits; None: nothing is for sale
-    describe  returns the OpenAPI document of the API beside the pages; None: there is no such API
-    ledger    has the history of credits; None: pages do not show the history
-    status    reads the state of the service; None: pages do not show the state
+    mailbox      has e-mails that are shown instead of being sent; None if they are sent
+    operations   the data and actions of administrators; None: there are no pages of operations
+    market       the services of the pages of tokens; None: there are no such pages
+    sales        sells credits; None: nothing is for sale
+    describe     returns the OpenAPI document of the API beside the pages; None: there is no API
+    ledger       has the history of credits; None: pages do not show the history
+    status       reads the state of the service; None: pages do not show the state
     """
 
     people: People

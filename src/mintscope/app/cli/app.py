@@ -18,7 +18,10 @@ from mintscope import __version__
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Call *hear* with each line that the parent writes to standard input; after the last, stop."""
+    """Call *hear* with each line that the parent writes to standard input.
+
+    At the end of the input, send SIGTERM to this process.
+    """
 
     def watch() -> None:
         # Not sys.stdin: this thread would still hold the lock of sys.stdin when the process ends.
@@ -163,7 +166,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 class _Commands(TyperGroup):
     """Imports the module of a command only if needed; to import all modules takes a second.
 
-    The type Any stands for types that typer does not export.
+    The parameters have the type Any, because typer does not export their types.
     """
 
     @override

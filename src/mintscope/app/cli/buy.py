@@ -1,4 +1,4 @@
-"""`mintscope buy`: pay a mintscope service from a wallet, with the protocol for all buyers.
+"""`mintscope buy`: pay a mintscope service from a wallet, over its public API.
 
 A pending payment is stored in a file: after an interruption, the same command resumes it.
 """
@@ -45,7 +45,7 @@ class BuyGroup(TyperGroup):
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Print help if requested, else parse; *ctx* is a Context of typer's copy of click."""
+        """Print help and exit if requested, else parse; typer does not export the type of *ctx*."""
         if not {*ctx.help_option_names} & {*args}:
             return super().parse_args(ctx, args)
         named = next((name for name in args if name in self.commands), None)
@@ -203,7 +203,7 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Run *buy* with a limit that does not include payments of earlier runs."""
+    """Run *buy* with a limit that is raised by the payments of earlier runs in *journal*."""
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

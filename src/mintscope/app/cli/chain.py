@@ -41,7 +41,7 @@ app = typer.Typer()
 GZIP_MAGIC: Final = b"\x1f\x8b"
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
-# Files of a folder with other names, such as lists and notes, are skipped.
+# The ends of the names of files that are read in a folder; other files are skipped.
 NAMES_IN_FOLDERS: Final = (".json", ".json.gz")
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # uncompressed; a whole block takes about 7 MB
 
@@ -62,7 +62,10 @@ DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 class BadFile(Exception):
-    """The file does not have the expected content; the message describes it."""
+    """A file or folder cannot be read, is too large, or does not have the expected content.
+
+    The message describes it.
+    """
 
 
 @app.command()
@@ -96,9 +99,9 @@ def _decode(path: Path) -> None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return a list of *path*; if it is a folder, return the JSON files at any depth in it, sorted.
+    """Return *path* in a list; if it is a folder, the sorted files of JSON at any depth in it.
 
-    Raises BadFile if the folder cannot be read or has no JSON files.
+    Raises BadFile if the folder cannot be read or has no files of JSON.
     """
     if not path.is_dir():
         return [path]
@@ -139,7 +142,7 @@ def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
 
 
 def documents(path: Path) -> Iterator[tuple[bytes, str]]:
-    """Yield each JSON document of *path* and its position in the file.
+    """Yield each JSON document of *path* and its position in the file.  Raises BadFile.
 
     If the first line is a document, each line is a document; otherwise the file is one document.
     """
@@ -182,7 +185,10 @@ def is_json(text: bytes) -> bool:
 
 
 def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
-    """Return the document in *text*, and its raw bytes, without an enclosing JSON-RPC response."""
+    """Return the document in *text*, and its raw bytes, without an enclosing JSON-RPC response.
+
+    Raises BadFile, whose message names *where*, the position of *text*.
+    """
     try:
         document = decode_json(text, DOCUMENT)
         if document.result != UNSAID:
@@ -194,7 +200,7 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 
 
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
-    """Return the decoded transactions of *document*."""
+    """Return the decoded transactions of *document*.  Raises BadFile if it has none."""
     if document.transactions is not None:
         return decode_json_transactions(document.transactions)
     if document.transaction != UNSAID:
@@ -252,7 +258,7 @@ def ratio(quote: Decimal, base: Decimal) -> str:
     return f"{price:f}" if price == price.to_integral_value() else str(price)
 
 
-GAPS_MAX: Final = 1_000  # maximum number of gaps that one command reads
+GAPS_MAX: Final = 1_000  # maximum number of gaps that `gaps fill` reads or counts
 
 gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
 app.add_typer(gap_commands, name="gaps")
@@ -319,7 +325,7 @@ class Filling:
     yes: bool
 
     async def run(self, market: Market) -> bool:
-        """Fill all gaps that can be filled; return whether no gap is left open."""
+        """Fill the gaps that can be filled, of the newest GAPS_MAX; return whether none is left."""
         gaps = await market.reader.gaps(GAPS_MAX)
         traded = {
             gap: found for gap in gaps if (found := await self._look(market, gap)) is not None
@@ -338,7 +344,10 @@ class Filling:
         return left == 0
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
-        """Return the tracked mints that traded in *gap*; None if *gap* cannot be filled now."""
+        """Return the tracked mints, except SOL, that traded in *gap*.
+
+        Return None if *gap* cannot be filled now.
+        """
         folded = (await market.reader.overview()).folded_slot
         first_settled = await settled(market.reader, gap.last)
         if folded is None or first_settled is None or folded < first_settled:

@@ -150,7 +150,7 @@ def toml_template() -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """Return *value* in TOML syntax."""
+    """Return *value* in TOML syntax, with secrets masked; "(unset)" for None."""
     match value:
         case None:
             return "(unset)"
@@ -165,7 +165,10 @@ def shown(value: Any) -> str:
 
 
 def _seen(secret: str) -> str:
-    """Return scheme, host and port of the URL *secret*; parts that may contain a key are masked."""
+    """Return the quoted URL *secret* with all but scheme, host and port masked.
+
+    If it is no URL with a host, all of it is masked.
+    """
     address = urlsplit(secret)
     if not address.scheme or not address.hostname:
         return '"(secret)"'

@@ -135,7 +135,7 @@ def show(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Show the entries of the credit tokens that end in HINT, oldest token first."""
+    """Show balance, and changes by kind, of credit tokens that end in HINT, oldest token first."""
 
     async def read(money: Money) -> tuple[list[int], list[tuple[AccountLine, Sequence[KindLine]]]]:
         found = await money.credits.ending_in(

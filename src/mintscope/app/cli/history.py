@@ -65,7 +65,7 @@ class Bar:
         self._bar.stop()
 
     def __call__(self, what: str, count: int) -> None:
-        """Add *count* to the number of items that *what* names, and show the progress."""
+        """Add *count* to the progress of *what*, "listed" or "read", and show it."""
         done = self._done[what] = self._done.get(what, 0) + count
         self._bar.update(self._tasks[what], completed=done, total=max(done, self._total))
         percent = min(100, 100 * done // self._total)
@@ -194,12 +194,14 @@ def days_ago(days: float) -> UnixS:
 class Giving:
     """One backfill to run, with its options.
 
-    from_time    the time at which the backfill begins
-    pools        pools of the mint; empty: all that are found
-    rate_pools   pools of SOL and dollars; empty: the busiest pool in the log
-    again        whether to read the history even if the mint has candles since *from_time*; these
-                 candles are replaced
-    incomplete   whether to join the history even if the node does not return every transaction
+    from_time     the time at which the backfill begins
+    pools         pools of the mint; empty: all that are found
+    rate_pools    pools of SOL and dollars; empty: the busiest pool in the log
+    calls_per_s   the maximum number of requests a second
+    yes           whether to begin without confirmation
+    again         whether to read the history even if the mint has candles since *from_time*; these
+                  candles are replaced
+    incomplete    whether to join the history even if the node does not return every transaction
     """
 
     mint: Mint
@@ -214,7 +216,8 @@ class Giving:
     async def run(self, market: Market, config: Config) -> Stage:
         """Survey the backfill, ask for confirmation, read it, and wait until ingest has joined it.
 
-        The wait is at most a minute.  Raises SourceError; ValueError if there is nothing to read.
+        The wait is at most a minute.  Raises SourceError, and ValueError if there is nothing to
+        read, or the mint cannot be backfilled or is no longer tracked.
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
         async with (
@@ -261,7 +264,10 @@ class Giving:
         return cost
 
     async def _joined(self, market: Market) -> Stage:
-        """Wait up to a minute for ingest to join the backfill; return its stage."""
+        """Wait up to a minute for ingest to join the backfill; return its stage.
+
+        Raises ValueError if the mint is no longer tracked.
+        """
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
             job = await market.history.one(self.mint)

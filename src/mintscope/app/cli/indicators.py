@@ -22,7 +22,7 @@ from mintscope.market.series.series import FURTHER
 
 app = typer.Typer()
 
-# A larger time is not in seconds.
+# The largest time that is accepted: a larger number is not in seconds.
 TIME_MAX: Final = 99_999_999_999
 VOLUME_MAX: Final = 2**63 - 1
 PERIOD_MAX: Final = 1_000_000

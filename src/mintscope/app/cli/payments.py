@@ -90,7 +90,7 @@ def find(
     """Show the outcome of payments: amount, time, purchase, present holder, and what to do.
 
     Reads the store, and the chain if payments are configured; changes nothing.  Prints a text for
-    the customer with each payment.  Exits with 1 if nothing was found.
+    the customer with each payment.  Exits with 1 if no payment was found.
     """
     settings = configured(config).config
     text = what.strip()
@@ -151,7 +151,10 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 
 
 async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return facts about the stored payments, or else what the chain knows of the signature."""
+    """Return facts about the stored payments and orphans.
+
+    If there are none, return what the chain knows of the signature that is searched for.
+    """
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
     answers = await ask_chain(settings, money, clock, signatures, has_row=True)
@@ -285,7 +288,7 @@ app.add_typer(sales_commands, name="sales")
 
 @sales_commands.command("status")
 def sales_status(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """Print whether sales are open, and how many payments are pending."""
+    """Print whether sales are open, and the number of pending payments."""
     payments = configured(config).config.payments
 
     async def read(money: Money) -> tuple[str, int, int]:

@@ -152,7 +152,7 @@ def _place(text: str) -> str:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """End the command with one message if the block raises an error."""
+    """If the block raises UnusableStore, OSError or ServiceUnavailable, print it and exit 1."""
     try:
         yield
     except (UnusableStore, OSError, ServiceUnavailable) as error:
@@ -185,7 +185,7 @@ SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 class _TakesByDefault(TyperGroup):
     """Runs `take` if no command is named: `mintscope backup FOLDER`.
 
-    The type Any stands for types that typer does not export.
+    The parameters have the type Any, because typer does not export their types.
     """
 
     @override
@@ -222,7 +222,7 @@ def take(
 ) -> None:
     """Copy the installation, which may be running, into a new folder; `take` may be omitted.
 
-    With DIR or `backup.to`, old backups are deleted: see `backup.kept_max` and `backup.keep_days`.
+    Without FOLDER, old backups are deleted: see `backup.kept_max` and `backup.keep_days`.
     """
     loaded = configured(config).config
     into = root or loaded.backup.to

@@ -80,7 +80,10 @@ def _expect_data(place: Place) -> None:
 def with_reviews(
     file: ConfigFile, work: Callable[[Reviews], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Do the same as `with_market` for the reviews of applications and users."""
+    """Do the same as `with_market` for the reviews of applications and users.
+
+    NotPossible ends the command with its message, too.
+    """
     try:
         return with_money(
             file,

@@ -29,7 +29,10 @@ NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4}
 
 
 class BadTable(Exception):
-    """A problem in a table; the message has file, line, column, expected value and actual value."""
+    """A table cannot be read, or its content is wrong.
+
+    The message has the file, the line and column if known, the expected value and the actual value.
+    """
 
 
 class Row:
@@ -70,7 +73,10 @@ class Row:
 
 
 def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
-    """Yield the lines of the table at *path*, which must have the *required* columns."""
+    """Yield the lines of the table at *path*, which must have the *required* columns.
+
+    Raises BadTable.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, file, required)

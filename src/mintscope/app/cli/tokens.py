@@ -56,7 +56,8 @@ class Shown(msgspec.Struct, rename="camel"):
     listed          whether an operator has listed the mint, so that it stays tracked whatever its
                     volume
     price           the newest price; None until a swap sets a price
-    last_swap       time of the newest swap that counted
+    candle_counts   number of the mint's own candles in each timeframe
+    last_swap       time of the newest swap that counted; None if there is none
     imported        the imported candles before the first own candle, by timeframe
     history_missing number of transactions of the mint's backfill that the node listed but never
                     returned
@@ -175,7 +176,8 @@ def _days(text: str) -> float:
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     """Return the facts of *mints* from the node; end the command if one of them is not a mint.
 
-    If the node does not answer, no mint is refused, and ingest reads the facts later.
+    If the node does not answer, no mint is refused, and ingest reads the facts later.  With block
+    files, nothing is read.
     """
     chain = configured(config).config.chain
     if chain.source == "files":
@@ -214,7 +216,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
 
 
 async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Cell, ...]]:
-    """Return up to *count* lines; only PART states at a time are in memory."""
+    """Return up to *count* lines of mints after *after*, of which PART at a time are loaded."""
     tip = await market.reader.tip()
     rows: list[tuple[output.Cell, ...]] = []
     while count > len(rows):
@@ -245,7 +247,10 @@ def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
-    """Return the report on *loaded*, even with less data than the API requires, or None."""
+    """Return the report on *loaded*, even with less data than the API requires.
+
+    Return None if the mint has no candle.
+    """
     engine = Engine(1)
     engine.load(0, loaded)
     values = engine.snapshot(0, now)
@@ -320,7 +325,7 @@ def export_day(
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
-    """Yield tables of candles *within* the range, sorted by mint, and the number of each table."""
+    """Yield the number of each file, from 1, and its candles *within* the range, sorted by mint."""
     number = 1
     rows = 0
     tables: list[Table] = []

@@ -75,7 +75,10 @@ def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
 
 
 def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
-    """Yield the secrets issued by other services, whose strength is not checked."""
+    """Yield key and values of each setting for secrets that other services issue.
+
+    Of these secrets, only examples are refused.
+    """
     yield "mail.password", [config.mail.password]
     yield "signals.telegram_token", [config.signals.telegram_token]
     yield "geyser.x_tokens", config.geyser.x_tokens
@@ -103,7 +106,10 @@ class OpenSecret(NeedsOperator):
 
 
 def expect_closed(file: Path) -> None:
-    """Check that other users cannot access *file*, which holds a secret.  Raises OpenSecret."""
+    """Check that the permissions of *file*, which holds a secret, have none of OTHERS.
+
+    Raises OpenSecret.
+    """
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
@@ -128,7 +134,7 @@ class UnusableSecretFile(ValueError):
 def secret_files(
     known: Collection[str], value: Callable[[str], Path | None]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield each secret setting that comes from a file, with the file.
+    """Yield the key of each secret setting that comes from a file, with the file.
 
     known   the keys of all settings
     value   returns the value of a setting, by its key
@@ -199,7 +205,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key of the configuration, as `section.name`; *model* declares it."""
+    """One setting; its key is `section.name`, or `name` outside sections; *model* declares it."""
 
     key: str
     field: FieldInfo
@@ -379,7 +385,10 @@ def _problem(
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
-    """Return the key of the setting at *location*, without parts below it, such as list items."""
+    """Return the key of the setting at *location*, without parts below it, such as list items.
+
+    If there is no such setting, return all of *location*.
+    """
     parts = [str(part) for part in location]
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in known:

@@ -241,7 +241,7 @@ Share = Annotated[Decimal, Field(gt=0, le=1_000, allow_inf_nan=False)]
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach *host*."""
+    """Return whether *host* is localhost or a loopback address."""
     if host == "localhost":
         return True
     try:

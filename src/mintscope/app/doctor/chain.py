@@ -51,7 +51,7 @@ TOO_MANY: Final = "HTTP 429"
 
 
 def check_chain(config: Config) -> Iterator[Finding]:
-    """Check the node, or the block files."""
+    """Check the block files, or the node and the servers of the stream."""
     if config.chain.source == "files":
         for path in config.chain.files:
             yield asyncio.run(_file(path))
@@ -271,7 +271,10 @@ MB: Final = 1_000_000
 
 
 def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
-    """Watch the node for *seconds*; yield measurements, and whether the node is good enough."""
+    """Watch the node for *seconds*; yield measurements, and whether the node is good enough.
+
+    units_a_month   the calls that the plan of the node includes in a month; None if unknown
+    """
     chain = config.chain
     where = f"node: {shown(chain.rpc_url)}"
     try:
@@ -375,7 +378,10 @@ def _dollars(config: Config) -> frozenset[Mint]:
 
 
 async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
-    """Return the recent price of each dollar token, and the seconds since the last trade of SOL."""
+    """Return the price of each dollar token that was traded within PEG_FRESH_S.
+
+    Also return the seconds from the last minute in which SOL was traded to the tip, else 0.
+    """
     prices: dict[Mint, float] = {}
     async with open_market(config) as market:
         tip = await market.reader.tip()

@@ -35,7 +35,9 @@ class ServiceSilent(Exception):
 
 
 class Visitor:
-    """Requests each path of a service only once.  `ask` and `document` raise ServiceSilent.
+    """Requests the same method and path of a service only once.
+
+    `ask` and `document` raise ServiceSilent.
 
     origin   the address of the service, such as `https://api.example`
     """
@@ -128,7 +130,7 @@ class Expected:
     has_mcp: bool = True
 
     def paths(self) -> Iterator[str]:
-        """Yield the paths that the service must have."""
+        """Yield the paths of TYPES that the service must have."""
         for path in TYPES:
             if (path != X402 or self.has_sales) and (path != SECURITY or self.has_contact):
                 yield path
@@ -331,7 +333,7 @@ The whole way, step by step: {origin}/llms.txt
 
 
 def slug_of(name: str) -> str:
-    """Return *name* as a path segment for a registry: lower case, URL-safe."""
+    """Return *name* as a URL-safe path segment in lower case; "mintscope" if nothing is left."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "mintscope"
 
 
@@ -371,7 +373,7 @@ def write_pay(origin: str, described: Mapping[str, Any]) -> str:
 def write_server(
     origin: str, described: Mapping[str, Any], namespace: str, icon: str | None
 ) -> str:
-    """Return server.json for the MCP registry; *icon* is the URL of an icon."""
+    """Return server.json for the MCP registry; *icon* is the URL of its icon, if any."""
     title = str(described["info"]["title"])
     header = {
         "name": "Authorization",
@@ -444,7 +446,7 @@ def listing(
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
     """Write descriptions of the service below *folder*, in the formats of directories.
 
-    Raises ServiceSilent.
+    Raises ServiceSilent; ends the command if the service is not a mintscope.
     """
     described = visitor.document(OPENAPI)
     if "paths" not in described:

@@ -83,7 +83,7 @@ def doctor(
 def _findings(
     file: ConfigFile, checks: Sequence[Callable[[Config], Iterable[Finding]]]
 ) -> Iterator[Finding]:
-    """Run the *checks*; yield each finding as soon as it is found."""
+    """Yield the findings about the configuration and of *checks*, each as soon as it is found."""
     try:
         loaded = load(file)
     except ConfigError as error:

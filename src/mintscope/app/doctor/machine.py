@@ -1,4 +1,7 @@
-"""Checks of the doctor: machine, backups, pages, and the documents for directories."""
+"""Checks of the doctor: machine, pepper, ports, proxies, pages, mail, alerts and backups.
+
+`check_surfaces` checks the documents for directories.
+"""
 
 import asyncio
 import os
@@ -109,7 +112,7 @@ def check_sqlite(_config: Config) -> Iterator[Finding]:
 
 
 def check_pepper(config: Config) -> Iterator[Finding]:
-    """Check that the pepper exists, and that other users cannot read it."""
+    """Check that the pepper is configured, or that its file is usable or does not exist yet."""
     path = pepper_file(config)
     if config.credits.pepper is not None:
         yield ok("pepper: configured; keep a copy, without it every credit token is void")

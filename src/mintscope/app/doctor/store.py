@@ -49,7 +49,7 @@ from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3
-# Measured bytes of a candle, with its share of indexes and free space.
+# Measured bytes of a candle in SQLite and in PostgreSQL, with its share of indexes and free space.
 FILE_CANDLE_BYTES: Final = 120
 SERVER_CANDLE_BYTES: Final = 255
 ADDED_UP_MAX: Final = 200_000  # entries or accounts; adding up this many takes about 0.3 s

@@ -43,7 +43,7 @@ def decoder(dex: DexConfig) -> Decode:
 
 
 def decode_json_transactions(transactions: Sequence[msgspec.Raw]) -> Decoded:
-    """Return the decoded transactions of a getBlock result."""
+    """Return the decoded *transactions*, which are those of a getBlock result."""
     return decode_block(JsonTransactions(transactions))
 
 

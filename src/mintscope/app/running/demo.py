@@ -61,12 +61,18 @@ OFFICIAL: Final = find_spec("solana") is not None  # the official client cannot 
 
 
 class DemoFailed(Exception):
-    """The demo did not run as expected; the message contains the answer of the service."""
+    """The demo did not run as expected; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyerTask:
-    """The settings of a demo buyer: the seller's address, and the buyer's wallet."""
+    """The settings of a demo buyer.
+
+    origin    the address of the seller
+    rpc_url   the address of the devchain
+    genesis   the keys and the mints of the devchain
+    paid_in   the mint that the buyer pays with; None: the payment token
+    """
 
     origin: str
     rpc_url: str
@@ -117,7 +123,10 @@ async def _buy(task: BuyerTask) -> None:
 
 
 async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
-    """Wait until the payment token *asset* has a price; USDC always has one."""
+    """Wait until the payment token *asset* has a price; USDC always has one.
+
+    Raises DemoFailed.
+    """
     for _ in range(PRICE_LOOKS_MAX):
         answer = await http.get("/v1/credits/bundles")
         if answer.is_success and answer.json()["data"]["currency"]["asset"] == str(asset):
@@ -186,7 +195,7 @@ async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _official(task: BuyerTask) -> httpx.AsyncClient:
-    """Return the official client; its only setting allows payments in the token of *task*."""
+    """Return the official client; it pays only in the token of *task*, within a limit."""
     # The service itself does not need these packages.
     from x402 import x402Client  # noqa: PLC0415
     from x402.client_base import SpendControlAsset  # noqa: PLC0415
@@ -310,7 +319,7 @@ def _remove_if_left(folder: Path) -> None:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return  # the folder is gone, or belongs to another user
+        return  # it is gone, is no folder, or is closed to this user
     try:
         if os.fstat(descriptor).st_uid == os.getuid():
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -241,7 +241,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")
         stop(f"cannot listen on {host} port {port}: {reason}")
-    # Accepted sockets inherit TCP_NODELAY; asyncio sets it only for sockets made with a protocol.
+    # Accepted sockets inherit TCP_NODELAY.  asyncio does not set it for these sockets, because
+    # `create_server` does not name a protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

@@ -33,6 +33,11 @@ log = structlog.get_logger()
 class Order(msgspec.Struct, frozen=True):
     """The task of the process: where to store the list, and the format of log lines.
 
+    data_dir      the folder of the installation
+    store         the address of the shared store; None: the store is in *data_dir*
+    level         the minimum level of log lines
+    is_json       whether log lines are JSON
+    mints_min     a list with fewer mints is not stored
     alone_s_max   seconds after which the process ends itself, even if it is blocked
     """
 

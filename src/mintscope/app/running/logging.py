@@ -151,7 +151,7 @@ class _Folded:
 class Folding:
     """Renders lines as text; logs a repeated line once a minute, with the number of repeats.
 
-    A warning or error is a repeat if all its fields are equal, except times, durations and slots.
+    A warning or error is a repeat if all its fields are equal, except CHANGING and durations.
     """
 
     def __init__(self, render: Render, monotonic_s: Callable[[], float] = time.monotonic) -> None:

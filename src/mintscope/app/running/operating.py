@@ -45,8 +45,9 @@ log = structlog.get_logger()
 class HourWriter:
     """Writes, once a minute, the counts of this process since the previous write.
 
-    age_ms   returns the age of the newest block in milliseconds, or None
-    fund     returns the unreserved lamports of the fee payer; None: nothing is sold
+    age_ms   returns the age of the newest block in milliseconds; None if there is no block
+    fund     returns the unreserved lamports of the fee payer, or None if unknown; None: they
+             are not written
     """
 
     store: AccountStore
@@ -102,7 +103,7 @@ async def write_counted(money: Money, clock: Clock) -> None:
 
 
 def assets_of(terms: PaymentsConfig) -> Assets:
-    """Return the name and the decimals of the payment token and of USDC."""
+    """Return the symbol and the decimals of the payment token and of USDC."""
     own = Coin(terms.asset_symbol, terms.decimals)
     usdc = Coin("USDC", USDC_DECIMALS)
     return Assets(own, {Mint(terms.usdc_mint): usdc, Mint(terms.asset): own})
@@ -121,7 +122,7 @@ async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
-    """Yield the data and actions of administrators; during the block, write its counts."""
+    """Yield the data and actions of administrators; during the block, write the hourly counts."""
     sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):

@@ -86,7 +86,8 @@ def reloading(
 ) -> Iterator[None]:
     """Read the settings again on each SIGHUP during the block, in the event loop.
 
-    reread   reads the configuration again; None: SIGHUP is ignored
+    reread          reads the configuration again; None: SIGHUP is ignored
+    applied, ours   as in `Reloading`
     """
     loop = get_running_loop()
     on_signal = _nothing if reread is None else Reloading(config, reread, applied, ours=ours).again

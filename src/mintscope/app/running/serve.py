@@ -81,6 +81,7 @@ class ChildEnded(Exception):
 class Life:
     """A run of a process, for the log.
 
+    began_s      the start of the run, in seconds of the monotonic clock
     reason       why the process ends, for example the name of a signal
     tells_json   whether log lines are JSON
     """
@@ -130,9 +131,10 @@ def changed_settings(loaded: Loaded) -> dict[str, str]:
 
 @contextmanager
 def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> Iterator[None]:
-    """If the block raises an error, end the command with one message.
+    """If the block raises an expected error, end the command with one message.
 
-    The exit code is EXIT_OPERATOR if an operator must act before a restart can help.
+    The exit code is EXIT_OPERATOR if an operator must act before a restart can help.  An unexpected
+    error is raised; if log lines are JSON, it is logged, and ends the command.
 
     in_use    the exit code if another process already has the role of this one
     life      logs the message if log lines are JSON; otherwise the message is printed
@@ -283,9 +285,11 @@ class _Child:
 class Children:
     """Runs `mintscope` commands as child processes, and restarts them when they end.
 
-    A child that ends with EXIT_OPERATOR is not restarted, and the other children are notified.
+    A child that ends with EXIT_OPERATOR is not restarted: if it is vital, all children end,
+    otherwise the other children are notified.
 
     environment   the environment of the children; None: that of this process
+    command       the command that runs `mintscope`, before the arguments of a child
 
     Each child has the read end of a pipe, to which the parent writes the state of all children.
     If the parent dies, even by SIGKILL, the pipe closes and `attach` ends the child.
@@ -441,7 +445,7 @@ class Children:
         self._tell()
 
     def _tell(self) -> None:
-        """Send every child the state of all children; a child that has just ended is skipped."""
+        """Send every child the state of all children; skip those that have ended or do not read."""
         reported = {child.name: child.sibling for child in self._children}
         line = msgspec.json.encode(reported) + b"\n"
         for child in self._children:
@@ -474,7 +478,7 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-# Settings of the gRPC stream: if they change, only ingest is restarted.
+# The prefix of the settings of the gRPC stream: if these change, only ingest is restarted.
 OF_INGEST_ALONE: Final = "geyser."
 
 app = typer.Typer()
@@ -546,7 +550,8 @@ def start_api(
 ) -> None:
     """Start an api that serves the clients of *listener*; if it ends for good, all children end.
 
-    worker   the number of the api, from 1
+    options   further arguments of the command
+    worker    the number of the api, from 1
     """
     arguments = ["api", "--listener", str(listener.fileno()), *options]
     if worker > 1:

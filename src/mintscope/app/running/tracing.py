@@ -28,6 +28,7 @@ QUEUE_MAX: Final = 2_048  # spans that may wait to be sent; further spans are dr
 def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
     """Send spans that end during the block to the collector of *config*, from a thread.
 
+    Without `tracing.otlp_url`, nothing is sent.
     Spans are lost while the collector is unreachable; requests do not wait for it.
     Raises UnusableStore if the extra is not installed.
     """

@@ -37,7 +37,8 @@ def copy_files(
 
     progress      called with the file and the number of pages copied since the last call
     has_secrets   whether to copy pepper and roots too
-    Raises        CannotCopy, UnusableStore if a copy is damaged
+    Raises        CannotCopy if *target* has files, or *source* has none; UnusableStore if a
+                  file cannot be copied, or a copy is damaged
     """
     for name in (*FILES, *SECRETS):
         if (target / name).exists():

@@ -42,6 +42,8 @@ SELECT (SELECT count(*) FROM credit_account), (SELECT count(*) FROM credit_entry
 class Verified(NamedTuple):
     """The contents of a backup, as read from its restored copy.
 
+    slot          the newest slot of the market; None if there is no block
+    entries       number of entries of the journal of credits
     violations    contradictions in the books; empty if the books are sound
     migrations    number of migrations that had to run on the copy
     took_s        seconds to restore and to audit
@@ -136,7 +138,8 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
     """Restore the backup *source* into a scratch folder, audit its books, and remove the folder.
 
     scratch   the parent of the scratch folder; None: the system's folder for temporary files
-    Raises    CannotCopy; UnusableStore if the backup cannot be restored; UnusablePepper
+    Raises    CannotCopy; UnusableStore if the backup cannot be restored; UnusablePepper if its
+              pepper is missing or another one
     """
     began_s = time.monotonic()
     with TemporaryDirectory(prefix="mintscope-verify-", dir=scratch) as name:
@@ -191,7 +194,10 @@ async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Vi
 
 
 async def watch(config: Config, clock: Clock) -> None:
-    """Export the age of the newest backup until cancelled; look for a newer one every minute."""
+    """Export the age of the newest backup, or else of the installation, until cancelled.
+
+    A newer backup is looked for every minute.
+    """
     while True:
         with suppress(UnusableStore, DatabaseError):  # other checks report this
             since = await asyncio.to_thread(safe_since, config)

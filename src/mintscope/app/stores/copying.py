@@ -148,7 +148,10 @@ class SqliteSide:
         return found
 
     def begin(self, source: str) -> None:
-        """Drop the triggers, and store the statements that restore them."""
+        """Drop the triggers, store statements that restore them, and delete the rows of migrations.
+
+        A copy that resumes has already done this.  Raises CannotCopy.
+        """
         for db in self._files:
             if db.table_exists(None, "copy_progress"):
                 _expect_same(db, source)

@@ -141,7 +141,9 @@ class StoreMaintenance(Protocol):
         """Open the tables of money for reading, without migrating them."""
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Return *plan* with the duration of each migration; the store itself is not changed.
+        """Return *plan* with the duration of each migration, or the reason why it is unknown.
+
+        The store itself is not changed.
 
         scratch   the folder for a copy; None: the folder of the store
         """

@@ -80,8 +80,9 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
 
     signs     whether quotes and receipts derive from the pepper, because no root has replaced it
     may_make  whether to create a missing pepper: only if no credential needs an earlier pepper
-    Raises    UnusablePepper if the file is missing and must not be created, contains anything else,
-              or is open to other users; with *signs*, also if the pepper can be guessed
+    Raises    UnusablePepper if the file is missing and must not be created, cannot be read, has
+              no pepper, or is open to other users; with *signs*, also if the pepper can be
+              guessed
     """
     if not path.exists():
         if not may_make:

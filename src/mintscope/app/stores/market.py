@@ -53,7 +53,9 @@ class MarketEngine:
 class Market:
     """The ports of the market; each is opened at first use.
 
-    stack   closes the opened ports when it is closed
+    stack         closes the opened ports when it is closed
+    follows_all   whether to track every mint that trades, not only the listed ones
+    retention     how long candles and swaps are stored
     """
 
     engine: MarketEngine

@@ -185,7 +185,7 @@ class Money:
         return self._opened(self.engine.webhooks())
 
     def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price*, or a source that shares its price with the database's processes."""
+        """Return *price*, or a source that shares the price among all processes of the database."""
         shared = self.engine.shared
         return price if shared is None else self._opened(shared(price))
 

@@ -40,7 +40,7 @@ def extra(name: str, package: str, setting: str) -> Iterator[None]:
 
 
 def named(place: str) -> str:
-    """Return *place* without its password."""
+    """Return *place* without user, password and parameters."""
     if place.startswith(SQLITE):
         return place
     parts = urlsplit(place)
@@ -48,7 +48,7 @@ def named(place: str) -> str:
 
 
 def has_password(place: str) -> bool:
-    """Return whether *place* contains a password."""
+    """Return whether *place* contains a password after the name of the user."""
     return not place.startswith(SQLITE) and urlsplit(place).password is not None
 
 

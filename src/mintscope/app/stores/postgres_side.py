@@ -95,7 +95,11 @@ class PostgresSide:
         }
 
     def begin(self, source: str) -> None:
-        """Disable triggers and drop foreign keys; store the statements that restore both."""
+        """Disable triggers, drop foreign keys, and delete the rows of migrations.
+
+        The statements that restore triggers and foreign keys are stored.  A copy that resumes has
+        already done this.  Raises CannotCopy.
+        """
         if is_copied_into(self._db):
             begun = self._db.execute("SELECT source FROM copy_progress LIMIT 1").get
             if begun != source:
@@ -191,7 +195,10 @@ def is_auditor(db: PostgresDatabase) -> bool:
 
 @contextmanager
 def expecting_no_process(dsn: str) -> Iterator[None]:
-    """Prevent processes from serving during the block.  Raises CannotCopy if one already serves."""
+    """Prevent ingest and api from running during the block.
+
+    Raises CannotCopy if one already runs.
+    """
     with session(dsn) as connection:
         for lock, name in ((SessionLock.INGESTING, "ingest"), (SessionLock.SERVING, "api")):
             row = connection.execute(TRY, (lock,)).fetchone()

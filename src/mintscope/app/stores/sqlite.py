@@ -118,7 +118,7 @@ def number_firings_on(money: Path, webhooks: Path) -> None:
 
 
 def _reading(path: Path) -> DatabaseAccess[Database]:
-    # The connection only reads, so that an audit rule that writes fails.
+    # The connection cannot write, so that a read that tries to write fails.
     database = SqliteDatabase(path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False)
     return AccessAtOnce(database)
 
@@ -287,7 +287,8 @@ class _SqliteMaintenance:
         """Compact the files; afterwards the files of market and webhooks can shrink by themselves.
 
         Each file needs as much free space as its size.
-        Raises StoreUnavailable if a file cannot be rewritten; this file stays unchanged.
+        Raises FolderInUse if the service runs; StoreUnavailable if a file cannot be rewritten,
+        which then stays unchanged.
         """
         with expecting_no_service(self._place):
             files = [(self._folder / name, kind) for kind, name in sorted(FILES.items())]
