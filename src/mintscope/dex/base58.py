@@ -37,7 +37,7 @@ LIMB_BYTES: Final = 8
 LIMB_BITS: Final = 64
 BYTE: Final = np.uint64(8)  # the number of bits in a byte
 LOW_BYTE: Final = np.uint64(255)
-NOT_A_DIGIT: Final = np.uint64(64)  # its bit is 0 in every digit
+NOT_A_DIGIT: Final = np.uint64(64)  # its bit is 0 in the value of every digit
 
 VALUES: Final = np.full(256, NOT_A_DIGIT, np.uint64)
 VALUES[list(ALPHABET)] = np.arange(len(ALPHABET))
@@ -99,7 +99,7 @@ def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
     """Return the first *size* bytes (1 or 8) of `decode(text)`, or all if there are fewer.
 
     The same few instructions recur with different amounts, so their heads are cached by the first
-    digits.
+    digits.  Raises Unreadable as `decode` does, but an error after these digits may go unnoticed.
     """
     if isinstance(text, str):
         digits = HEAD_DIGITS[size]

@@ -60,7 +60,7 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
 
 
 def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instruction]:
-    """Return *tokens* as `expand` does, but leave unreadable batches as they are."""
+    """Return *tokens* as `expand` does, but leave unreadable instructions as they are."""
     try:
         return expand(tokens, opened)
     except Unreadable:

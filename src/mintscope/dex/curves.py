@@ -41,9 +41,11 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of *call* with the curve in *legs*, or, without legs, in its transfers.
 
+    The result is empty if nothing was traded.
+
     Raises Unreadable: with SHARED_LAMPORTS if another instruction may have taken lamports from the
     curve, or a token program has paid lamports to it; with NO_MOVEMENT if the curve did not
-    exchange two mints.
+    exchange two mints; with TRUNCATED_INSTRUCTION if accounts are missing.
     """
     if not legs:
         return read_closed(call, legs, token_accounts)
@@ -75,9 +77,10 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that left *account* without a transfer.
+    """Return the lamports that the curve's program took out of *account* without a transfer.
 
-    Raises Unreadable if none left, or if other instructions may have moved lamports of *account*.
+    Raises Unreadable if it took none, if the balances of *account* were not recorded, or if other
+    instructions may have moved lamports of *account*.
     """
     others = [
         one
@@ -117,7 +120,8 @@ def _returns(instruction: Instruction, account: int) -> bool:
 def sent_to(account: int, instruction: Instruction) -> int:
     """Return the lamports that *instruction* of the system program adds to *account*.
 
-    The number is negative if *account* pays.  Raises Unreadable if *instruction* is cut short.
+    The number is negative if *account* pays, and 0 if *instruction* moves no lamports to or
+    from it.  Raises Unreadable if *instruction* is cut short.
     """
     data = data_of(instruction)
     accounts = instruction.accounts
@@ -154,8 +158,10 @@ LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d37
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap in the transfers of *call*, with the reserve of its curve.
 
-    The reserve is the real reserve plus the counted part of the virtual reserve; without an event,
-    it is the balance of the vault.  Raises Unreadable if the transfers are not one swap.
+    The reserve is the real reserve plus the counted part of the virtual reserve; if the event does
+    not show it, it is the balance of the vault.  The result is empty if nothing was traded.
+
+    Raises Unreadable if the transfers are no swap, or if the event disagrees with them.
     """
     swaps = transfers.read(call, legs, token_accounts)
     if len(swaps) != 1:
@@ -171,7 +177,7 @@ def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
 def _reserve(call: Call, quote: Mint) -> int | None:
     """Return the reserve of the curve after the trade, in raw units of *quote*.
 
-    The virtual part counts up to `_virtual_max`.  None if *call* has no event.
+    The virtual part counts up to `_virtual_max`.  None if no event shows a valid reserve.
     """
     for data, _ in events.published(call):
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))

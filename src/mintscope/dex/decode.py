@@ -105,7 +105,8 @@ def calls(
 
     by_key   the roles by address; the addresses are text or bytes, like *keys*
 
-    Raises Unreadable if the program of an instruction is not among the accounts.
+    Raises Unreadable if the program of an instruction is not among the accounts, or if the stack
+    heights contradict each other.
     """
     found: list[Call] = []
     # A role is looked up at the first instruction of its program: few accounts are programs.
@@ -231,7 +232,10 @@ def decode_block(
 
 
 def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: list[Swap]) -> None:
-    """Add the swaps of *transaction* to *into*, and its migrations to *migrations*."""
+    """Add the swaps and quarantined calls of *transaction* to *into*.
+
+    Its migrations are added to *migrations*.
+    """
     try:
         traced = _trace(transaction, known)
     except Unreadable as unreadable:
@@ -267,7 +271,10 @@ def _recognise(
     token_accounts: TokenAccounts,
     into: Decoded,
 ) -> None:
-    """Store the swaps of unlisted programs in *found*, and list them in `into.unlisted`."""
+    """Store the swaps of unlisted programs in *found*, and list them in `into.unlisted`.
+
+    Exchanges that are not understood are added to `into.quarantined`.
+    """
     for call, refused in recognise(calls, found, token_accounts):
         address = token_accounts.key(call.instruction.program_id_index)
         missed = _missed(transaction, call, token_accounts, refused)
@@ -297,7 +304,7 @@ def _missed(
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
     """Return the calls and accounts of *transaction*; None if it cannot have exchanged tokens.
 
-    Raises Unreadable if the inner instructions were not recorded.
+    Raises Unreadable if the inner instructions were not recorded, and as `calls` does.
     """
     keys = transaction.keys
     by_key = known.by_key(keys)
@@ -372,7 +379,7 @@ def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
 def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
     """Return the swaps of *call*, an empty list if it did not swap.
 
-    If *call* is a migration, it is added to *migrations*.
+    If *call* is a migration, it is added to *migrations*.  Raises Unreadable.
     """
     program = call.program
     swaps = program.swaps
@@ -402,7 +409,7 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
 def _read_other(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
     """Return the swaps of *call*, an instruction whose head is not in the table.
 
-    If *call* is a migration, it is added to *migrations*.
+    If *call* is a migration, it is added to *migrations*.  Raises Unreadable.
     """
     program = call.program
     if program.migrations:

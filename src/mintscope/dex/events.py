@@ -134,7 +134,7 @@ def _progress(done: int, whole: int) -> int | None:
 
 
 class Report(NamedTuple):
-    """Reads progress and fee from an event; None for a value that the event does not show."""
+    """Reads progress and fee from an event; None if the event shows no such value."""
 
     progress: Callable[[bytes], int | None] | None = None
     fee: FeeLayout | None = None
@@ -203,9 +203,9 @@ def _fee(event: bytes, layout: FeeLayout) -> int | None:
 
 
 def verify(call: Call, swaps: list[Swap]) -> None:
-    """Compare the one swap of *call* with its event, if the event has a known layout.
+    """Compare the swap of *call* with its event, if there is one swap and the layout is known.
 
-    Raises Unreadable if they differ.
+    Raises Unreadable if they differ, or if the event is too short.
     """
     layouts = LAYOUTS.get(call.program.name)
     if layouts is None or len(swaps) != 1:
@@ -219,7 +219,7 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
 
 def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
-    """Raise Unreadable if *event* and *swap* differ."""
+    """Raise Unreadable if *event* and *swap* differ, or if *event* is too short."""
     gained = swap.in_amount
     lost = swap.out_amount
     aside = 0

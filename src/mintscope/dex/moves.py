@@ -27,8 +27,9 @@ SHAPES: Final = {
     b"\x0c": (10, 2, 1),  # TransferChecked
     b"\x1a\x01": (19, 2, 2),  # TransferCheckedWithFee
 }
-FEE_AT: Final = 9  # after the amount and the decimals
-# The account that MintTo, Burn and their checked forms change, and the sign of the change.
+FEE_AT: Final = 9  # the offset of the fee from that of the amount, which decimals follow
+# By first byte, the position of the account that MintTo, Burn and their checked forms change, and
+# the sign of the change.
 SUPPLIED: Final = {b"\x07": (1, 1), b"\x0e": (1, 1), b"\x08": (0, -1), b"\x0f": (0, -1)}
 CLOSE: Final = b"\x09"
 SYNC_NATIVE: Final = b"\x11"
@@ -62,7 +63,7 @@ Move: TypeAlias = tuple[str, str, str, int, int]
 
 
 def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901 - a hot loop
-    """Return every transfer of tokens and lamports under *call*."""
+    """Return every move of tokens and lamports under *call*.  Raises Unreadable."""
     found: list[Move] = []
     others: list[Instruction] = []
     book = token_accounts.book
@@ -112,7 +113,10 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
 
 
 def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:
-    """Return the mint of a transfer between two accounts that the transaction closed."""
+    """Return the mint of a transfer between two accounts that the transaction closed.
+
+    Raises Unreadable if it is unknown.
+    """
     token_accounts.complete()
     for account in accounts[:PARTIES]:
         if balance := token_accounts.book.get(account):
@@ -390,7 +394,10 @@ def _taken(unwrap: Instruction, account: int, held: int) -> int:
 
 
 def _named_amount(unwrap: Instruction) -> int | None:
-    """Return the amount in the data of *unwrap*; None if it takes the whole balance."""
+    """Return the amount in the data of *unwrap*; None if it takes the whole balance.
+
+    Raises Unreadable if the amount is cut short.
+    """
     data = data_of(unwrap)
     if data[:2] != UNWRAP + b"\x01":
         return None

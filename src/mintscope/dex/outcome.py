@@ -39,6 +39,7 @@ class Swap(NamedTuple):
     pool    the address that names the pool, or its two vaults, sorted and joined by `+`
     in_left, out_left   raw units of either mint in the vaults of the pool after the transaction,
                         including the virtual reserve of some curves; None if unknown
+    signer     the signer that traded, or the fee payer if none did
     succeeds   for a migration, the curve that *pool* replaces; None for an exchange.  A migration
                exchanges nothing, and its in_mint is the mint of the curve
     progress   the progress of the curve after the swap, in millionths; None if no event shows it
@@ -108,7 +109,7 @@ class QuarantineReason(StrEnum):
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
     BAD_BASE58 = "bad_base58"
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout has
-    MALFORMED_BATCH = "malformed_batch"  # cut short, or it names more accounts than it has
+    MALFORMED_BATCH = "malformed_batch"  # cut short, too long, or without enough accounts
     TRUNCATED_EVENT = "truncated_event"
     TRUNCATED_LOG = "truncated_log"  # the log is incomplete, and only it shows the fills
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown
@@ -116,7 +117,7 @@ class QuarantineReason(StrEnum):
     SHARED_LAMPORTS = "shared_lamports"  # another call may have changed the pool's lamports
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # an unlisted instruction that exchanged two mints
     OVERFLOW = "overflow"  # amounts beyond a u64
-    UNKNOWN_EXCHANGE = "unknown_exchange"  # an unlisted program exchanged in an unknown way
+    UNKNOWN_EXCHANGE = "unknown_exchange"  # an exchange whose pool or amounts cannot be read
     EVENT_DISAGREES = "event_disagrees"  # its event and its transfers differ
     DECODER_BUG = "decoder_bug"  # the decoder failed; the log has the traceback
 

@@ -65,8 +65,14 @@ class Migration(NamedTuple):
 class Call(msgspec.Struct, gc=False):
     """One call of a program, with the instructions below it that belong to no deeper DEX call.
 
-    tokens   instructions of the token programs; before a reader runs, batches are expanded, and all
-             data are bytes
+    outer          the position of the top-level instruction
+    inner          the position of the call below it; -1 if the call is that instruction itself
+    tokens         instructions of the token programs; before a reader runs, batches are expanded,
+                   and all data are bytes
+    lamports       instructions of the system program
+    events         calls of the program by itself, which publish events
+    token_2022     whether some of *tokens* are of Token-2022
+    below_router   whether a router made the call
     """
 
     program: "Program"
@@ -93,7 +99,7 @@ class Program:
     read        returns the swaps of a call; None for a router, which calls other programs to swap
     authority   owner of the vaults of all pools; None if there is no such owner
     proven      whether a recorded transaction was decoded correctly
-    no_swaps    first bytes of instructions whose transfers look like a swap but are not one
+    no_swaps    first bytes of instructions that do not swap, even if their transfers look like it
     how         the source of the amounts, as text for people
     migrations  the accounts of a migration from a curve to a pool, by the first bytes of its
                 instruction

@@ -210,7 +210,7 @@ def added(name: str, address: str, heads: Sequence[bytes], pool: int | None) -> 
     """Return a program that an operator adds, whose swaps are read from transfers.
 
     heads   first bytes of the instructions that swap; empty: all instructions
-    pool    position of the account that names the pool; None if no account does
+    pool    position of the account that names the pool and owns its vaults; None if no account does
     """
     legs = () if pool is None else (_vaults_of(pool),)
     return Program(name, address, dict.fromkeys(heads or [b""], legs), read_closed, proven=False)

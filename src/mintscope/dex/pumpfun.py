@@ -55,7 +55,11 @@ ACCOUNTS_OF: Final = {LEG_V1: V1, LEG_V2: V2, LEG_V3: V3}
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*, or, without an event, in its transfers."""
+    """Return the swap in the event of *call*, or, without an event, in its transfers.
+
+    The result is empty if nothing was traded.  Raises Unreadable if the event disagrees with the
+    accounts or with the transfers, for example.
+    """
     event = _trade(call)
     if event is None:
         return transfers.read(call, legs, token_accounts)
@@ -77,8 +81,8 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap in the event of *call*, an empty list without an event.
 
     The instruction may be unknown.  The curve is the only owner of the moved tokens besides the
-    trader and the signers; it is None unless there is exactly one.  The quote is the mint in the
-    transaction whose address is in the tail of the event, or else SOL.
+    trader and the signers; unless there is exactly one, the mint names the pool.  The quote is the
+    mint in the transaction whose address is in the tail of the event, or else SOL.
     """
     event = _trade(call) if call.program.name == "pumpfun" else None
     if event is None:
@@ -153,14 +157,17 @@ def _swaps_of_event(
 
 
 def _reserve(event: bytes) -> int | None:
-    """Return the lamport reserve of the curve after the trade, including virtual lamports."""
+    """Return the lamport reserve of the curve after the trade, including virtual lamports.
+
+    None if *event* shows no valid reserve.
+    """
     end = FIELDS_AT + SOL_RESERVE + 8
     reserve = int.from_bytes(event[end - 8 : end], "little")
     return reserve if len(event) >= end and reserve < RESERVE_MAX else None
 
 
 def _quote_reserve(event: bytes, quote: str) -> int | None:
-    """Return the reserve of a curve whose *quote* is not SOL, in raw units; None if it is missing.
+    """Return the reserve of a curve whose *quote* is not SOL, in raw units; None if not shown.
 
     In the tail of *event*, the quote's address is followed by the amount, then by the reserve.
     """
@@ -192,7 +199,7 @@ def _confirm(call: Call, tokens: int) -> None:
 
 
 def _quote_amount(event: bytes, quote: str) -> int:
-    """Return the amount that follows the quote's address in the tail of *event*."""
+    """Return the amount after the quote's address in the tail of *event*.  Raises Unreadable."""
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     if at < 0:
         raise Unreadable(QuarantineReason.TRUNCATED_EVENT)

@@ -158,7 +158,7 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
 
 
 def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAccounts) -> bool:
-    """Return whether a router of ROUTERS made call *number*."""
+    """Return whether a router of ROUTERS made call *number* directly."""
     call = calls[number]
     if call.inner < 0:
         return False

@@ -112,14 +112,17 @@ class TokenAccounts:
         self.book = book
 
     def key(self, account: int) -> str:
-        """Return the address of *account*."""
+        """Return the address of *account*.  Raises Unreadable if there is no such account."""
         try:
             return self.keys[account]
         except IndexError:
             raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
 
     def mints_of(self, accounts: Sequence[int]) -> tuple[Mint, ...]:
-        """Return up to NAMED_MINTS_MAX mints of the token accounts among *accounts*."""
+        """Return up to NAMED_MINTS_MAX mints of the token accounts among *accounts*.
+
+        The result is empty if one of these mints is not a valid address.
+        """
         balances = filter(None, map(self.book.get, accounts))
         mints = list(dict.fromkeys(balance.mint for balance in balances))[:NAMED_MINTS_MAX]
         try:
@@ -160,7 +163,7 @@ class TokenAccounts:
         return decimals, int(text) if is_number else None
 
     def complete(self) -> None:
-        """Add to `book` the accounts that the transaction has closed."""
+        """Add to `book` the accounts that the transaction has closed.  Raises Unreadable."""
         if self.is_complete:
             return
         self.is_complete = True

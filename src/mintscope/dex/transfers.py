@@ -40,7 +40,8 @@ Flow: TypeAlias = tuple[int, int, str | None, int]
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each pool of *legs*; without legs, one for each pool in the transfers.
 
-    Raises Unreadable if a pool did not give one mint for another.
+    A pool of *legs* whose amounts are all 0 has no swap.  Raises Unreadable if another pool did not
+    give one mint for another, or if an event disagrees.
     """
     if not legs or len(token_accounts.signers) > 1:
         token_accounts.complete()
@@ -86,10 +87,10 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of a program that publishes no events, if the transfers form a swap.
+    """Return the swap of a program that publishes no events, or an empty list without a swap.
 
-    They form a swap if the pool received one mint and paid another, and no shares were minted or
-    burned.
+    The transfers form a swap if the pool received one mint and paid another, and no shares were
+    minted or burned.
     """
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
@@ -121,7 +122,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
 
 
 def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, ...]:
-    """Return the owners of the vaults of *leg*."""
+    """Return the owners of the vaults of *leg*.  Raises Unreadable if accounts are missing."""
     accounts = call.instruction.accounts
     if len(accounts) < leg.size:
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
@@ -189,7 +190,10 @@ def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each pool that exchanged, in order; each pool owns its vaults."""
+    """Return one swap for each pool that exchanged, in order; each pool owns its vaults.
+
+    Raises Unreadable if there is none.
+    """
     exchanges = exchanges_of(moved)
     exchanges.pop(_initiator(exchanges, token_accounts), None)
     if not exchanges:
@@ -225,7 +229,7 @@ def _opposite(
 def _is_for_a_fee(
     call: Call, exchange: Exchange, trader: str, token_accounts: TokenAccounts
 ) -> bool:
-    """Return whether *exchange* of *trader* has so few lamports that they may be a fee."""
+    """Return whether *exchange* of *trader* depends on so few lamports that they may be a fee."""
     sides = exchange[:PARTIES], exchange[PARTIES:]
     is_small = any(mint == WSOL and amount < LAMPORTS_MIN for mint, amount in sides)
     if not is_small or not call.lamports:
@@ -334,7 +338,8 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     pool      name of the pool; None: its two vaults name it
     owners    owners of the vaults; empty: every party except the trader
 
-    Raises Unreadable if an amount exceeds a u64.
+    Raises Unreadable if an amount exceeds a u64, if a mint is no address, or if *pool* is None and
+    no vault is known.
     """
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:

@@ -100,7 +100,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each swap event of *call*.
 
-    Raises Unreadable if the pool of an event exchanged no two mints, or other amounts.
+    Raises Unreadable if the pool of an event did not exchange two mints, or if the amounts differ.
     """
     swaps: list[Swap] = []
     published = list(events.published(call))
@@ -236,9 +236,11 @@ def _unknown(call: Call, moved: Moved | None) -> Unreadable:
 
 
 def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
-    """Return *call* with the moves of *inner*; *call* itself if several programs moved tokens.
+    """Return *call* with the moves of *inner* added.
 
-    inner   calls of unlisted programs, which did not exchange; none: *call* itself is returned
+    Return *call* itself if *inner* is empty, or if several programs in it moved tokens.
+
+    inner   calls of unlisted programs, which did not exchange
     """
     moving = {one.instruction.program_id_index for one in inner if one.tokens}
     if len(inner) == 0 or len(moving) > 1:
@@ -328,7 +330,7 @@ def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
 
 
 def _least(call: Call) -> int:
-    """Return the smallest number of lamports that is more than rent or a fee of *call*."""
+    """Return the smallest number of lamports that may belong to an exchange under *call*."""
     return 1 if base58.head(call.instruction.data) in EXCHANGES else LAMPORTS_MIN
 
 

@@ -44,8 +44,8 @@ WORDS: Final = 3  # words in a log line about a call: "Program", address, action
 def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*: from the log for a batch, else from transfers.
 
-    Raises Unreadable, with TRUNCATED_LOG if the log is incomplete or was not recorded, and with
-    EVENT_DISAGREES if the log names another market.
+    Raises Unreadable, for example with TRUNCATED_LOG if the log is incomplete or was not recorded,
+    or with EVENT_DISAGREES if the log names another market.
     """
     if BATCH_UPDATE not in legs:
         return read_closed(call, legs, token_accounts)

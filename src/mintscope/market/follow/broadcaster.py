@@ -1,9 +1,9 @@
 """Broadcaster of changed reports: each update is made once, and sent to all listeners.
 
-dirty        reports of mints that have traded since the last event, or whose slot was retracted;
-             when a minute ends, also reports of closed candles, and reports whose price has become
-             too old for its confidence
-flush        sends the dirty reports that were not sent within the last 250 ms, fifty in one
+dirty        reports of mints that have traded since their last event, were in a retracted slot, or
+             are no longer tracked; when a minute ends, also reports of closed candles, and reports
+             whose price has become too old for its confidence
+flush        sends the dirty reports of which no event was sent within the last 250 ms, fifty in one
              iteration of the event loop
 deliveries   events that are being sent, to two hundred listeners in one iteration
 """
@@ -30,9 +30,9 @@ from mintscope.market.log import Appended, Event, Retracted, Untracked
 from mintscope.market.report import PLAIN, ReportKind, TokenReport
 from mintscope.market.updates import NOTHING, Changes, Listener, changes, update_of
 
-PAUSE_S: Final = 0.25  # pause between two updates of a mint
+PAUSE_S: Final = 0.25  # the shortest pause between two events of a topic
 TOLD_IN_A_TURN: Final = 200
-RENEWED_IN_A_TURN: Final = 50  # topics; at the end of a minute, all closed candles change
+RENEWED_IN_A_TURN: Final = 50  # topics; a minute's end changes all reports of closed candles
 NOWHERE: Final = -1
 
 LOG = structlog.get_logger(__name__)
@@ -44,12 +44,13 @@ Topic: TypeAlias = tuple[Mint, ReportKind]
 
 @dataclass(slots=True, eq=False)
 class _Audience:
-    """The listeners of the reports of a mint, and their last report.
+    """The listeners of one topic, and their last report.
 
-    sent          the report to which the next update is relative
+    sent          the report to which the next update is relative; None before the first snapshot
     apart         the parts of the report that changed from *sent* to the snapshots of later
                   listeners
-    is_whole_due  whether a snapshot is sent next, because there is no report for an update
+    is_whole_due  whether the next event is a snapshot
+    sent_at_s     the time of the last event, by the monotonic clock
     whole         the report in *snapshot*, made at the position *as_of*
     is_busy       whether an event is being sent, or the mint is being loaded
     """
@@ -65,7 +66,7 @@ class _Audience:
     is_busy: bool = False
 
     def admit(self) -> bytes:
-        """Return the snapshot for a listener that joins now."""
+        """Return the snapshot for a new listener, and note its differences from *sent*."""
         assert self.whole is not None
         if self.sent is None:
             self.sent = self.whole
@@ -74,7 +75,7 @@ class _Audience:
         return self.snapshot
 
     def begin_again(self) -> None:
-        """Send a new snapshot as the next event."""
+        """Make a new snapshot the next event."""
         self.is_whole_due = True
         self.as_of = NOWHERE
 
@@ -99,7 +100,8 @@ class Broadcaster:
 
     An event is a server-sent event, `snapshot` or `update`; its id is its position in the swap log,
     which is the same in every process.  A listener first gets a snapshot, and then every update
-    after it, in order.  After a retraction it gets a snapshot again.
+    after it, in order.  If the reports do not continue, for example
+    after a retraction, it gets a snapshot again.
     """
 
     def __init__(self, follower: LogTailer, market: LiveMarket, clock: Clock) -> None:
@@ -120,7 +122,7 @@ class Broadcaster:
     async def prepare(
         self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
     ) -> None:
-        """Load *mints*, as of *since* or later if the log has reached that position.
+        """Load *mints* for reports of *kind*, as of position *since* if the log has reached it.
 
         Raises TokenNotFound, InsufficientData and ServiceUnavailable.
         """
@@ -165,7 +167,7 @@ class Broadcaster:
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
         """Return a snapshot for a listener that missed updates.
 
-        None while there is no snapshot, or an update of *mint* is being sent: call this again soon.
+        None while there is no snapshot, or an event of *mint* is being sent: call this again soon.
         """
         topic = (mint, kind)
         audience = self._audiences.get(topic)
@@ -215,7 +217,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Send the changes of each mint to which nothing was sent for PAUSE_S."""
+        """Send the dirty reports of which no event was sent for PAUSE_S, and the others later."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -232,7 +234,7 @@ class Broadcaster:
                 continue
             early_s = audience.sent_at_s + PAUSE_S - now_s
             if audience.is_busy:
-                continue  # the end of the delivery flushes this mint again
+                continue  # the end of the delivery or load flushes this topic again
             if early_s > 0:
                 wait_s = early_s if wait_s is None else min(wait_s, early_s)
                 continue
@@ -247,7 +249,7 @@ class Broadcaster:
         self._dirty[topic] = None
 
     def _renew(self, topic: Topic, audience: _Audience) -> None:
-        """Send the current state of *topic*."""
+        """Send the next event of *topic*, after loading its mint if it is not in memory."""
         mint, kind = topic
         if not self._follower.is_tracked(mint):
             self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
@@ -281,7 +283,7 @@ class Broadcaster:
         self._send(topic, audience, event, is_whole=False)
 
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
-        """Make the snapshot of *topic* if it is older than the log; return whether one exists."""
+        """Make the snapshot of *topic* as of the newest event; return whether there is one."""
         mint, kind = topic
         if not self._market.has(mint, kind):
             return False

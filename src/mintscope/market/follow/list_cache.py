@@ -39,9 +39,9 @@ from mintscope.solana.finality_meter import Behind
 
 LOG = structlog.get_logger(__name__)
 
-# A snapshot is due once a starting process would need about a second to catch up from the last
-# snapshot; the log covers a quarter of an hour.  A list of fewer mints is loaded in half a second
-# without a snapshot: a mint with a day of candles takes a millisecond.
+# A list of fewer than MINTS_MIN mints is loaded in half a second without a snapshot: a mint with a
+# day of candles takes a millisecond.  A snapshot is due after TRADES trades, for which a starting
+# process would need about a second, and after EVERY_S: the log covers a quarter of an hour.
 MINTS_MIN: Final = 500
 TRADES: Final = 100_000
 EVERY_S: Final = 300.0
@@ -64,18 +64,19 @@ class ListKeeper:
         self._is_writable = True
 
     def note(self, trade_count: int) -> None:
-        """Note the number of trades of mints that were added to the list."""
+        """Record that *trade_count* trades were added to the list."""
         self._trade_count += trade_count
 
     def forget(self) -> None:
-        """Store the next list at once, because the log no longer reaches back to the snapshot."""
+        """Make a snapshot due at once, even if another process has just stored one."""
         self._kept_seq = 0
         self._kept_at_s = None
 
     async def restore(self, keep: ListMemory = IN_MEMORY) -> tuple[TokenList, Head] | None:
-        """Return the list of the newest snapshot, or None if there is none.
+        """Return the list of the newest snapshot; None if there is none, or it cannot be read.
 
-        Raises ServiceUnavailable.
+        keep   stores the large parts of the list
+        Raises ServiceUnavailable
         """
         for _ in range(TRIES):
             mark = await self._snapshots.newest(FORM)
@@ -92,7 +93,10 @@ class ListKeeper:
         return None
 
     async def _read(self, mark: SnapshotMark, keep: ListMemory) -> tuple[TokenList, Head] | None:
-        """Return the list of *mark*, or None if a newer snapshot has replaced it."""
+        """Return the list of *mark*, or None if a newer snapshot has replaced it.
+
+        Raises NotASnapshot, ServiceUnavailable.
+        """
         restoring = Restoring(keep)
         for place in range(mark.piece_count):
             piece = await self._snapshots.piece(mark.number, place)
@@ -103,6 +107,8 @@ class ListKeeper:
 
     async def keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
         """Store a snapshot of *tokens*, which must not change during the call, if one is due.
+
+        tracked_seq, facts   the positions that are stored in the `Head` of the snapshot
 
         If the store does not answer, the next attempt is made when a snapshot is due again.
         """
@@ -145,17 +151,17 @@ class ListKeeper:
         self._kept_at_s = self._clock.monotonic_s()
 
 
-# The most mints, trades and facts that are added to the list in one step: a step takes a thread
-# some milliseconds, during which nothing else uses the list.
+# About the most mints, trades and facts that are added to the list in one step: a step takes a
+# thread some milliseconds, during which nothing else uses the list.
 MINTS_PER_READ: Final = 100
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
 LOST_PER_LOOK: Final = 20  # mints; the store needs some milliseconds for each
 # Clocks of machines may differ by this much, so facts as new as this are read twice.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
-PAUSE_S: Final = 0.25  # the least time between two checks
-NEWS_S: Final = 0.05  # the time between two checks of the log's position
-LOOK_COST: Final = 4  # the pause after a check, in multiples of its duration
+PAUSE_S: Final = 0.25  # the shortest pause between two updates of the list
+NEWS_S: Final = 0.05  # the pause between two checks whether slots were folded
+LOOK_COST: Final = 4  # the shortest pause after an update, in multiples of its duration
 LIST_LATE_S: Final = 60.0
 LOADS_MAX: Final = 3
 DUE_EVERY_S: Final = 20.0
@@ -167,8 +173,8 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 class NextFold:
     """Waits until the list is due for an update; call an instance between two updates.
 
-    The store is queried only if one of the slots that this process has read was folded.  If
-    finality takes longer than some seconds, the store is queried every *refresh_s*.
+    An update is due when this process has read that more slots were folded, and at the latest
+    after *refresh_s*.  If finality takes longer than some seconds, only *refresh_s* counts.
     """
 
     def __init__(
@@ -180,7 +186,10 @@ class NextFold:
         refresh_s: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Wait, at each call, until *folded* returns another slot or *refresh_s* have passed."""
+        """Wait, at each call, until *folded* returns another slot or *refresh_s* have passed.
+
+        finality   returns the delay of finality; None if it was not measured
+        """
         self._folded_to = folded
         self._finality = finality
         self._clock = clock
@@ -217,9 +226,10 @@ class ListCache:
         keeper: ListKeeper | None = None,
         keep: ListMemory = IN_MEMORY,
     ) -> None:
-        """Read *reader*; *wait* is called between two reads.
+        """Read *reader*; *wait* is called between two updates.
 
-        keeper   stores snapshots of the list for processes that start, and reads them
+        keeper   stores snapshots of the list for processes that start, and reads them; None: no
+                 snapshots are used
         keep     stores the large parts of the list, in memory or in files
         """
         self._reader = reader
@@ -262,7 +272,7 @@ class ListCache:
             raise ServiceUnavailable(LOADING)
 
     async def expect_current(self) -> None:
-        """Raise ServiceUnavailable if the list has not been updated for a long time."""
+        """Raise ServiceUnavailable if the last update of the list is more than LIST_LATE_S old."""
         late_s = self._clock.monotonic_s() - self._read_at_s
         if not self._is_loading and late_s > LIST_LATE_S:
             raise ServiceUnavailable(
@@ -276,7 +286,7 @@ class ListCache:
         return self._listed is not None
 
     def newest(self) -> ListedTokens:
-        """Return the newest list.  Raises ServiceUnavailable while it is being loaded."""
+        """Return the newest list.  Raises ServiceUnavailable while there is none."""
         if self._listed is None:
             raise ServiceUnavailable(LOADING)
         return self._listed
@@ -284,12 +294,16 @@ class ListCache:
     async def facts_of(self, mint: Mint) -> MintFacts | None:
         """Return the newest facts of *mint* from a node, or None if they were not read yet.
 
-        Raises TokenNotFound if *mint* is not followed.
+        Raises TokenNotFound if *mint* is not tracked, ServiceUnavailable.
         """
         return await self._reader.facts_of(mint)
 
     async def refresh(self) -> None:
-        """Update the list with all swaps folded, mints tracked and facts read before this call."""
+        """Update the list with all swaps folded, mints tracked and facts read before this call.
+
+        If the log no longer reaches back to the list, the next call loads the list instead.
+        Raises ServiceUnavailable.
+        """
         try:
             is_new = self._list is None
             tokens = await self._load() if self._list is None else self._list
@@ -308,7 +322,7 @@ class ListCache:
         self._list = tokens
 
     async def keep(self) -> None:
-        """Store a snapshot of the list if one is due; failures of the store are ignored."""
+        """Store a snapshot of the list if one is due; failures of the store are only logged."""
         if self._keeper is not None and self._list is not None:
             await self._keeper.keep(self._list, self._tracked_seq, self._facts)
 
@@ -363,7 +377,7 @@ class ListCache:
         return bool(tracked) or is_described or tokens.folded != before
 
     async def _read_again(self, tokens: TokenList, mints: Sequence[Mint]) -> None:
-        """Reload *mints* as they are now, and drop those that are not followed."""
+        """Reload *mints* as they are now, and drop those that are not tracked."""
         page = await self._reader.some(mints)
         await self._apply(tokens, page.folded)
 
@@ -375,7 +389,7 @@ class ListCache:
         await asyncio.to_thread(read_again)
 
     async def _recall(self, tokens: TokenList) -> None:
-        """Reload the candles of some mints, because the list has too few candles for a swing."""
+        """Reload the candles of some mints of which the list has too few candles for the swing."""
         lost = tokens.lost(LOST_PER_LOOK)
         if lost:
             page = await self._reader.some(lost)
@@ -423,8 +437,10 @@ async def store_list(
 ) -> int | NotStored:
     """Store a snapshot of the list for the next start of an api; return its number of mints.
 
+    If none was stored, return the reason.
+
     mints_min   a shorter list is not stored
-    again       whether a snapshot of this version is replaced even if the log reaches back to it
+    again       whether a snapshot is stored even if the stored one is new enough
     Raises ServiceUnavailable
     """
     folded, _ = await reader.folded()
@@ -459,7 +475,8 @@ async def keep_snapshot(
 
     While an api process runs, it stores the snapshots, so this function stores none.
 
-    store   stores a snapshot, and returns whether it did
+    store       stores a snapshot, and returns whether it did
+    mints_min   the least number of tracked mints for which a snapshot is stored
     """
     while True:
         await sleep(DUE_EVERY_S)

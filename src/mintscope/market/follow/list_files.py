@@ -57,7 +57,7 @@ class ListFiles:
         return kept
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return *count* zero records in a mapped file, or in memory if *count* is small."""
+        """Return *count* zero records of type *of*, mapped if they are many and can be mapped."""
         if not self._maps or count < self._rows_min:
             return np.zeros(count, of)
         try:

@@ -34,9 +34,10 @@ from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
 LOG = structlog.get_logger(__name__)
 
 EVENTS_PER_READ: Final = 256
-LIVE_MS_MAX: Final = 5_000  # older slots may already be final when they are read
+LIVE_MS_MAX: Final = 5_000  # older slots do not measure finality: they may be final when read
 LOADS_AT_ONCE: Final = 8
-# Finality takes 13 s before Alpenglow; the fold may lag by half of that and 10 s more.
+# Finality takes 13 s before Alpenglow, and the fold of final slots begins up to 10 s later.  The
+# checks fail only after these much longer delays.
 FINAL_LATE_S: Final = 40.0
 FOLD_LATE_S: Final = 60.0
 LOAD_ATTEMPTS: Final = 5
@@ -115,7 +116,10 @@ class LogTailer:
             await self._wait()
 
     async def catch_up(self) -> None:
-        """Apply every event that was committed before this call."""
+        """Apply every event that was committed before this call.
+
+        Raises ServiceUnavailable, TimeoutError.
+        """
         async with self._lock:
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
@@ -147,7 +151,7 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint*; None if there is none in memory."""
+        """Return the plain report of *mint*; None if it is not in memory, or lacks data."""
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:
@@ -160,7 +164,7 @@ class LogTailer:
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
-        """Return the age of the newest applied slot, or None if there is none.
+        """Return the age of the newest applied slot in milliseconds, or None if there is none.
 
         0 while files are replayed, because the market's clock follows them.
         """
@@ -177,11 +181,14 @@ class LogTailer:
         return self._meter.pace
 
     def finality(self) -> Behind | None:
-        """Return the delay from applying a slot to its finality, or None before it was measured."""
+        """Return the delay from applying a slot to reading that it is final.
+
+        None before it was measured, and while files are replayed.
+        """
         return None if self._follows_files else self._finality.behind
 
     async def expect_rate(self) -> None:
-        """Raise ServiceUnavailable if SOL has no rate, so that prices are not updated."""
+        """Raise ServiceUnavailable if the rate of SOL is too old, so that prices stop."""
         if self._rate.is_late:
             ago_s = self._rate.seconds
             raise ServiceUnavailable(
@@ -189,7 +196,7 @@ class LogTailer:
             )
 
     async def expect_final(self) -> None:
-        """Raise ServiceUnavailable if blocks arrive but do not become final."""
+        """Raise ServiceUnavailable if the newest final block is FINAL_LATE_S behind the newest."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
@@ -199,7 +206,7 @@ class LogTailer:
             )
 
     async def expect_folded(self) -> None:
-        """Raise ServiceUnavailable if final blocks do not reach the candles and lists."""
+        """Raise ServiceUnavailable if candles and lists are FOLD_LATE_S behind the final blocks."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.folded, tip.final)
         if late_s is not None and late_s > FOLD_LATE_S:
@@ -216,7 +223,7 @@ class LogTailer:
         return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
-        """Return the newest slot in candles and lists, as of the newest read of the log."""
+        """Return the newest slot in candles and lists, as last read from the log, or None."""
         return self._folded
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -258,7 +265,7 @@ class LogTailer:
         return time is not None and self._clock.now() - time * SECOND_MS <= LIVE_MS_MAX
 
     async def _restart(self) -> None:
-        # Events between the two reads are applied again, which is harmless.
+        # Events between these reads are applied again, which is harmless.
         tip = await self._answer(self._reader.tip())
         _, tracked = await self._answer(self._reader.tracked())
         self._meter = PaceMeter(await self._answer(self._reader.seconds(WINDOW_S)))
@@ -344,7 +351,7 @@ class CoverageTailer:
             await self.try_to_look()
 
     async def look(self) -> None:
-        """Read the coverage once.  Raises ServiceUnavailable."""
+        """Read the coverage once.  Raises ServiceUnavailable, UnusableStore."""
         coverage = await self._reader.coverage(WINDOW_HOURS)
         if coverage is None:
             return
@@ -355,7 +362,7 @@ class CoverageTailer:
                 READ_SHARE.labels(by.removeprefix("by_")).set(share)
 
     async def expect_read(self) -> None:
-        """Raise ServiceUnavailable if too small a share of recent calls or volume was decoded."""
+        """Raise ServiceUnavailable if too small a share of recent calls or volume was read."""
         if self.newest is None:
             return
         by_calls, by_volume = totals(self.newest.rows).shares

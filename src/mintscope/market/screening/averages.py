@@ -2,8 +2,8 @@
 
 The engine computes these values for the mints in use; a list computes them for all mints.  For each
 row and timeframe, a list stores the part of the closed candles that these values depend on
-(`engine.recent`).  Readers get values with and without the open candle.  Only rows that traded are
-computed again.
+(`engine.recent`).  Readers get values with and without the open candle.  The values are computed
+when they are read, except the RSI of h1, which every list shows.
 """
 
 import weakref
@@ -51,7 +51,8 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 class RecentRows:
     """The records of the newest candles of the rows of one timeframe.
 
-    Most tokens have no closed candle of wider timeframes; their place is 0, an empty record.
+    Most tokens have no closed candle of wider timeframes; the place of their rows is 0, an empty
+    record.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
@@ -92,7 +93,7 @@ class RecentRows:
 
 
 class AverageColumns:
-    """The newest candles of each row and timeframe, and the values last shown."""
+    """The newest candles of each row and timeframe, and the RSI of h1 that was last shown."""
 
     def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
         """Store *count* rows; *make* creates the records of timeframes wider than a minute.
@@ -141,7 +142,7 @@ class AverageColumns:
         self._is_stale[at] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Close the open candles of timeframe *k* of rows *at* at their newest prices."""
+        """Close the open candles of timeframe *k* of rows *at*, at the prices in *rows*."""
         counts = rows["counts"]
         prices = np.column_stack([self._opens[at, k], rows["usd"][at]])
         with self._lock:
@@ -160,7 +161,10 @@ class AverageColumns:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Record the highs and lows *prices* of rows *at*; *is_next*: they open a new candle."""
+        """Record the highs and lows *prices* of rows *at* in timeframe *k*.
+
+        is_next   for each of *at*, whether its prices open a new candle
+        """
         self._is_stale[at] = True
         high, low = self._opens[at, k].T
         with self._lock:
@@ -253,7 +257,7 @@ class Averages:
     counts   the number of candles by row and timeframe
     usd      the newest price by row
     rsi      the RSI of h1, by row
-    next     the state after this one, if it was created while this one was in use
+    next     the state after this one; None if none was created while this one was in use
     """
 
     def __init__(
@@ -269,7 +273,7 @@ class Averages:
         self._before: list[tuple[AverageRows, int, Any, Floats]] = []
 
     def column(self, name: str) -> Floats:
-        """Return the values of *name*, of OF_OPEN or OF_RECENT, by row; NaN: unknown."""
+        """Return the values of *name*, a key of OF_OPEN or OF_RECENT, by row; NaN: unknown."""
         for kind, (places, kernel) in COLUMNS.items():
             if name in places:
                 k, z = places[name]
@@ -303,7 +307,11 @@ class Averages:
         return found
 
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
-        """Store the values that rows *at* had for timeframe *k*; *recents* is None if unchanged."""
+        """Store the values that rows *at* had for timeframe *k* before a change.
+
+        recents   their records; None: these do not change
+        opens     high and low of their open candles
+        """
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:

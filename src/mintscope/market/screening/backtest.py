@@ -74,11 +74,11 @@ COLUMNS: Final = {
     **{name: ("fibonacci", place) for place, name in enumerate(FIBONACCI, 2)},
 }
 FIRINGS_MAX: Final = 500
-DEPTH_CANDLES: Final = 50  # more candles than this are read before the first evaluation
+DEPTH_CANDLES: Final = 50  # candles; more than these are read before the first evaluation
 CANDLES_READ_MAX: Final = 10_000
 AFTER_ALL: Final = 1 << 62  # Unix seconds, later than any time
-# The number of candles before an indicator has a value, if older candles were dropped and no state
-# is stored.
+# The number of candles that an indicator needs before it has a value, if older candles were dropped
+# and no state is stored.
 NEEDED: Final = FORGOTTEN_AFTER | {
     "atr": FORGOTTEN + ATR_CANDLES + 1,
     "bollinger": BOLLINGER_CANDLES,
@@ -87,7 +87,10 @@ NEEDED: Final = FORGOTTEN_AFTER | {
 
 
 class UntestableCondition(ValueError):
-    """A condition needs data that are not stored for the past; the message names the field."""
+    """A condition cannot be tested: a field has no stored past, or is narrower than the candles.
+
+    The message names the field.
+    """
 
 
 class PastCandles(NamedTuple):
@@ -106,10 +109,10 @@ class BacktestQuestion(NamedTuple):
     """A condition and the period over which it is tested.
 
     timeframe      the timeframe of the candles at whose ends the condition is evaluated
-    since, until   the first and the last end of a candle that counts
+    since, until   the earliest and the latest time at which the condition is evaluated
     now            candles that end later are still open
     fee            the fraction of a purchase, and of a sale, that is lost
-    trade_usd      size of a trade, whose price impact lowers returns; 0: no impact
+    trade_usd      size of a trade in US dollars, whose price impact lowers returns; 0: no impact
     has_open       whether fields of wider timeframes include the candle that is open then
     """
 
@@ -126,7 +129,8 @@ class BacktestQuestion(NamedTuple):
 class Firing(NamedTuple):
     """One firing, at the end of a candle and at its close.
 
-    returns       the return by horizon, less fees; None: the horizon has not passed yet
+    returns       the return by horizon, less fees and price impact; None if unknown, for example
+                  because the horizon has not passed yet
     best, worst   the greatest and the least change of the price within a day after the firing,
                   by the highs and lows of the candles so far; None: there is no candle yet
     """
@@ -139,7 +143,12 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon: how many are known, their share above 0, and their mean."""
+    """Returns after one horizon.
+
+    known      the number of known returns
+    hit_rate   the share of them that is above 0; None if none is known
+    mean       their mean; None if none is known
+    """
 
     known: int
     hit_rate: float | None
@@ -169,8 +178,8 @@ class Backtested(NamedTuple):
 def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
     """Return the timeframes whose candles *condition* needs, *base* first.
 
-    Raises UntestableCondition for a field that has no stored past or has candles narrower than
-    *base*.
+    Raises UntestableCondition for a field that has no stored past, or whose candles or span are
+    narrower than *base*.
     """
     wider = FRAMES[FRAMES.index(base) :]
     found = [base]
@@ -192,7 +201,11 @@ def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
 def rows_before(
     condition: Condition, timeframe: AnyFrame, base: AnyFrame, *, has_open: bool = False
 ) -> int:
-    """Return the number of candles of *timeframe* needed before the first evaluation."""
+    """Return the number of candles of *timeframe* needed before the first evaluation.
+
+    base       the timeframe of the candles at whose ends *condition* is evaluated
+    has_open   whether fields of wider timeframes include the candle that is open then
+    """
     spans = [_span_s(each.name) or 0 for each in values_in(condition)]
     if has_open:  # the narrower candles of the wide one that is open at the first evaluation
         spans += [FRAME_S[each] for each in needed_timeframes(condition, base)]
@@ -265,7 +278,7 @@ def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles
 
 
 def _may_be(part: Condition, unknown: Collection[Value], *, is_true: bool = True) -> bool:
-    """Return whether *part* can be true if the values *unknown* are never known.
+    """Return whether *part* can be true, although the values *unknown* are never known.
 
     is_true   if False, return whether *part* can be false
     """
@@ -306,7 +319,10 @@ class _Rows:
         return self._columns[name]
 
     def unknown(self, is_looked_at: Bools) -> set[Value]:
-        """Return the values unknown at every evaluation, because too few candles were read."""
+        """Return the values that are unknown at every evaluation, because candles were dropped.
+
+        Only values of an `AskedFrame` are returned.
+        """
         found: set[Value] = set()
         for each in values_in(self._asked.condition):
             timeframe = _frame_of(each)
@@ -343,7 +359,7 @@ class _Rows:
 
     @cached_property
     def _depths(self) -> Floats:
-        """Return the estimated depth by row, US dollars on each side; NaN if no price moved."""
+        """The estimated depth by row, US dollars on each side; NaN if it cannot be estimated."""
         flows = np.array([abs(each.buy_volume - each.sell_volume) for each in self._candles], float)
         opens = np.array([each.open for each in self._candles], float)
         is_sided = np.array([each.imported_volume is None for each in self._candles], bool)
@@ -396,7 +412,7 @@ class _Rows:
         return np.where(at >= first, values[place], np.nan)
 
     def _is_counted(self, timeframe: AnyFrame) -> bool:
-        """Return whether it is known how many candles of *timeframe* precede those read."""
+        """Return whether the number of candles of *timeframe* before those read is known."""
         return not isinstance(timeframe, AskedFrame) or self._past[timeframe].series.closed == 0
 
     def _open(self, timeframe: AnyFrame) -> OpenCandles:
@@ -470,7 +486,7 @@ class _Rows:
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
-        """Return the ends of all spans with trades, and the sums of all trades before each span."""
+        """The ends of all spans with trades, in order, and the running sums of their trades."""
         width_s = FRAME_S[self._asked.timeframe]
         rows = [
             (
@@ -524,7 +540,7 @@ def _span_s(name: str) -> int | None:
 
 
 def pooled(parts: Sequence[ReturnsAfter]) -> ReturnsAfter:
-    """Return the returns of all *parts* together."""
+    """Return the returns of all *parts* as one."""
     count = sum(each.known for each in parts)
     if not count:
         return ReturnsAfter(0, None, None)

@@ -77,7 +77,7 @@ class ChunkInMemory:
         return len(self._chunk.rows)
 
     def column(self, name: str) -> Any:
-        """Return a column."""
+        """Return the column *name* of `PartChunk`; None if there is none."""
         return getattr(self._chunk, name)
 
     def whole(self) -> PartChunk:
@@ -132,7 +132,7 @@ def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
 
 
 class ListSpan(NamedTuple):
-    """The newest *parts* parts, each of *part_s* seconds since 1970."""
+    """The newest *parts* parts; parts of *part_s* seconds are numbered from 1970 on."""
 
     part_s: int
     parts: int
@@ -160,6 +160,7 @@ SPANS: Final = (M5, H1, D1)
 # before       the newest price from before each span
 # first        the first price; first_at: the start of its minute, Unix seconds
 # buckets      start of the newest candle of each timeframe; counts: the number of candles
+# volume       micro-USD in D1; swaps: the number of swaps in D1 that have a price
 # open_...     the open part of D1, as is part_close; minute_...: the open minute
 # h1_...       volume of H1, and its bought part
 # depth        micro-USD in the pools that agree on the price; set_since, set_at: when the price was
@@ -364,7 +365,7 @@ class ListColumns:
         return Signers(list(self._signers), unknown)
 
     def advance(self, now: UnixS) -> None:
-        """Advance the time to *now*: close parts that have ended, and drop those of no span."""
+        """Advance the time to *now*: close parts that have ended, and drop those in no span."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -506,8 +507,8 @@ def load_list_kernels() -> None:
         averages.earlier(f"atr_{timeframe}", timeframe)
 
 
-# The newest price from before the day, then the newest price at the end of each part; None before
-# the first price.
+# The newest price from before the day, then that at the end of each closed part, then the newest;
+# None before the first price.
 Closes = list[float | None]
 
 
@@ -516,8 +517,8 @@ class DayCloses(NamedTuple):
 
     parts    the closed parts, by number
     open     the number of the open part
-    before   by row, the newest price from before the day; NaN if there is none
-    now      by row, the newest price
+    before   by row, the newest price from before D1; NaN if there is none
+    now      by row, the newest price; NaN if there is none
     """
 
     parts: Mapping[int, Sequence[KeptChunk]]
@@ -541,7 +542,7 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return rows in which each price is repeated until the next one."""
+    """Return the rows of *found*, each NaN replaced by the price before it, or None without one."""
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

@@ -112,7 +112,8 @@ def _fields(timeframes: Iterable[AnyFrame]) -> Iterator[ScreenField]:
 
 
 FIELDS: Final = {field.name: field for field in (*OF_TOKENS, *_fields(TIMEFRAMES))}
-# Reports and series of one token have all of these fields; a list of all tokens has FIELDS only.
+# Conditions on one token, of alerts and backtests, may have all of these fields; conditions on the
+# list have FIELDS only.
 ALL_FIELDS: Final = FIELDS | {field.name: field for field in _fields(AskedFrame)}
 LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
 LEVEL_NAMES: Final = tuple(LEVELS)
@@ -252,7 +253,7 @@ class _Part(NamedTuple):
 
 
 def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Condition:
-    """Return *text* as a condition over *known* fields.  Raises ConditionError."""
+    """Return *text* as a condition over the fields *known*.  Raises ConditionError."""
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
     reader = _Reader(_tokens(text), known)
@@ -486,7 +487,10 @@ class _Reader:
 
 
 def _common_timeframe(first: _Part, second: _Part) -> AnyFrame:
-    """Return the timeframe of two parts, one of which may be the price or a number."""
+    """Return the timeframe of two parts, one of which may be the price or a number.
+
+    Raises ConditionError if there is none, or if they have different ones.
+    """
     found: AnyFrame | None = None
     for part in (first, second):
         if isinstance(part.read, NumberOf) and part.kind is Kind.NUMBER:

@@ -1,4 +1,4 @@
-"""A listed token, and sort orders of the list.
+"""A listed token, and the sort orders of the list.
 
 A page ends at a place, (value, mint), and the next page continues after it, in the list that is the
 newest at that time.  So a mint whose value does not change is on exactly one page.  A mint whose
@@ -65,9 +65,9 @@ def _times_of(column: Floats) -> list[UnixS | None]:
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
-    """Return the order of all rows by *values*; NaN: no value.
+    """Return the order of the listed rows by *values*; NaN: no value.
 
-    by_key   all rows in the order of their keys
+    by_key   the listed rows in the order of their keys
     """
     of = values[by_key]
     is_known = ~np.isnan(of)
@@ -120,8 +120,10 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     in_any_case  whether the case of an address is ignored
     among        the only mints to find; None: all
     volume_min   the least volume in D1, in micro-USD
-    since_min    find only mints tracked since this time or later
-    where        a condition of the screen; "": none
+    since_min    find only mints whose tracking began at this time or later; None: all
+    where        a condition in the syntax of `grammar`; "": none
+    is_rising    whether the least value comes first
+    limit        the most mints on the page
     after        the end of the previous page; None: the first page
     """
 
@@ -180,11 +182,12 @@ class ListLine(NamedTuple):
     rsi             the RSI of h1, 0 to 100; None while there are too few candles
     pressure        the bought share of the volume within H1, 0 to 1; None: no volume
     ready           the timeframes in which all indicators have values
-    age_s           seconds since the mint is tracked
+    age_s           seconds since tracking of the mint began
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
     look_alike_of   the most traded mint in D1 whose symbol or name looks the same, if it is traded
                     more than this one
-    namesakes       the number of tokens with this symbol or name, including this one
+    namesakes       the number of tokens whose symbol looks the same, or whose name does if these
+                    are more, including this one
     price           the price in USD and SOL, with its basis
     """
 
@@ -285,7 +288,7 @@ class ListedTokens:
         self._change_since: Floats = np.where(is_young, rows["first_at"], np.nan)
         before = rows["before"].copy()
         before[is_young, -1] = rows["first"][is_young]
-        with np.errstate(divide="ignore", invalid="ignore"):  # spare rows hold 0
+        with np.errstate(divide="ignore", invalid="ignore"):  # unknown prices are NaN
             self._changes: Floats = rows["usd"][:, None] / before - 1.0
         self._volume: NDArray[np.int64] = rows["volume"].copy()
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
@@ -342,7 +345,7 @@ class ListedTokens:
         return listed
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return the prices within D1 of each of *rows*, oldest first."""
+        """Return the prices within D1 of each of *rows*, oldest first.  Raises OSError."""
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
@@ -384,7 +387,10 @@ class ListedTokens:
 
     @cached_property
     def _namesakes(self) -> NDArray[np.int32]:
-        """By row, the number of tokens with the same symbol, or the same name if these are more."""
+        """By row, the number of tokens with the same symbol, or the same name if these are more.
+
+        Symbols and names are compared as in `_larger`.
+        """
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
             rows = self._by_key[ids[self._by_key] != 0]
@@ -422,7 +428,7 @@ class ListedTokens:
         return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
-        """Return all rows that come after the previous page."""
+        """Return, in order, the rows that come after the previous page, without any filter."""
         order = self._order(asked.sort)
         after = asked.after
         rows = order.rows

@@ -45,7 +45,7 @@ def folded(text: str) -> str:
     return normalize("NFC", shown.translate(_IN_ONE_CASE))
 
 
-MARKS_MAX: Final = 3  # Hebrew has up to 3 marks; more cover other lines
+MARKS_MAX: Final = 3  # Hebrew has up to 3 marks on a character; more would cover other lines
 # Blocks of combining marks of Latin, Greek, Cyrillic and symbols, which are stacked on names.
 _MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _STACK: Final = re.compile(f"([{_MARKS}]{{{MARKS_MAX}}})[{_MARKS}]+")
@@ -55,8 +55,9 @@ NAME_END: Final = b"\n"  # no name contains it, so no text spans two names
 def cleaned(text: str | None) -> str | None:
     """Return *text* without control, format and private characters; None if nothing is left.
 
-    Printable characters stay, as Python defines them: all but those of the Unicode categories Other
-    and Separator, and the space.  Of the marks on one character, the first MARKS_MAX stay.
+    The characters that Python calls printable stay: the space, and all outside the categories Other
+    and Separator of Unicode.  Other white space becomes a space; spaces are merged, and removed at
+    both ends.  Of the marks on one character, the first MARKS_MAX stay.
     """
     if text is None:
         return None
@@ -68,7 +69,11 @@ def cleaned(text: str | None) -> str | None:
 
 
 def hides(text: str | None) -> bool:
-    """Return whether *text* contains characters that `cleaned` removes."""
+    """Return whether *text* has characters that `cleaned` removes.
+
+    These are characters of the Unicode category Other, and marks after the first MARKS_MAX of a
+    character.
+    """
     if text is None or (text.isascii() and text.isprintable()):
         return False
     return any(category(each).startswith("C") for each in text) or bool(_STACK.search(text))

@@ -65,7 +65,10 @@ class OpenCandles:
         return count
 
     def averages(self, start: Start | None) -> Floats:
-        """Return the averages that a kernel writes, by row and column, from *start* on."""
+        """Return the averages that a kernel writes, by row and column; NaN: unknown.
+
+        start   the place from which averages are known; None: all are unknown
+        """
         found = np.full((len(self.closed), kernels.AVERAGES), np.nan)
         if start is None:
             return found
@@ -122,7 +125,10 @@ class OpenCandles:
         return np.column_stack([high, low, *(high - part * span for part in RETRACEMENTS)])
 
     def _extreme(self, name: str, short: float) -> Floats:
-        """Return the highest high or lowest low of the 99 candles before each open one."""
+        """Return the highest high or lowest low of the 99 candles before each open one.
+
+        short   the value that replaces candles before the first one
+        """
         values = np.concatenate([np.full(SWING - 1, short), self._column(name)])
         windows = sliding_window_view(values, SWING - 1)
         extremes = windows.max(axis=1) if name == "high" else windows.min(axis=1)

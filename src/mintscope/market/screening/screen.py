@@ -117,6 +117,8 @@ class ScreenQuestion(NamedTuple):
     condition   None: all tokens
     sort        the field to sort by
     fields      the fields to return of each token
+    is_rising   whether the least value comes first
+    limit       the most tokens on the page
     after       the end of the previous page; None: the first page
     """
 
@@ -194,7 +196,7 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 
 
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the first of *rows* in order: one more than the page holds."""
+    """Return the first of *rows* in order: up to one more than the page holds."""
     of = values[rows] if asked.is_rising else -values[rows]
     keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
     return rows[least(np.where(np.isnan(of), np.inf, of), keys, asked.limit + 1)]
@@ -266,7 +268,7 @@ class ScreenColumns:
         }
 
     def column(self, name: str) -> Floats:
-        """Return the values of the field *name*."""
+        """Return the values of the field *name*, or of a `grammar.before` name, by row."""
         if name in OF_OPEN or name in OF_RECENT:
             return self._averages.column(name)
         found = self._found.get(name)

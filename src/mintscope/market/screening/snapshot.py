@@ -14,7 +14,10 @@ from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
-    """The newest event of the finalized fold, with its slot and effective time."""
+    """The newest event of the finalized fold, with its slot and effective time.
+
+    slot, time   None if nothing was folded yet
+    """
 
     seq: int
     slot: Slot | None
@@ -59,14 +62,14 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state      the accumulators of the fold; None before its first swap
     facts      its newest facts from a node; None if they were not read
     before     the newest prices from before the spans M5, H1 and D1; None: there is no price
-    first_usd  the price of its first candle that was not imported; None: there is none
+    first_usd  the open of the first stored minute that was not imported; None: there is none
     minutes    the minutes of H1 with trades, oldest first
     parts      the parts of D1 with trades, oldest first
     standing   its pools, packed by `standings.pack`; None before its first priced swap
     recent     its newest closed candles by timeframe: at least `kernels.AGES`, or all
     newest     high, low and close of its newest closed candles by timeframe, oldest first, as
                floats of 64 bits: `engine.recent.READ_BACK` candles, or all
-    Of these, only state, *recent* and *newest* include imported candles.
+    Of these, only *state*, *recent* and *newest* include imported candles.
     """
 
     mint: Mint
@@ -152,7 +155,7 @@ class ListReader(Protocol):
         """Return the tracked ones of *mints*."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return the folded slots after event *after_seq* up to *until_seq*, in order.
+        """Return folded slots after event *after_seq* up to *until_seq*: the first ones, in order.
 
         limit    number of trades after which no further slot is returned
 
@@ -160,9 +163,9 @@ class ListReader(Protocol):
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints tracked or untracked between these events, each once.
+        """Return the mints tracked or untracked after *after_seq* up to *until_seq*, each once.
 
-        Raises LogTrimmed if the first event is no longer stored.
+        Raises LogTrimmed if the first of these events is no longer stored.
         """
 
     async def facts_after(
@@ -202,7 +205,7 @@ class ListSnapshots(Protocol):
         """Return whether the log may soon not reach back to the newest snapshot of *form*.
 
         True if that snapshot is in the oldest third of the log, or if there is none; always False
-        while fewer than *mints_min* mints are tracked.
+        while fewer than *mints_min* mints are tracked, or nothing was folded.
         """
 
     async def piece(self, number: int, place: int) -> bytes | None:

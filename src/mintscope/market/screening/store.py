@@ -1,8 +1,7 @@
 """Reads the list from SQL, and stores snapshots of it.
 
-A snapshot is stored in a few rows of the market: a statement moves at most two pieces.
-
-Ingest writes to the same file or database, so each piece is a transaction of its own.
+A snapshot is a row, and its pieces are rows of another table.  Ingest writes to the same file or
+database, so each piece is stored in a transaction of its own.
 """
 
 from array import array
@@ -96,8 +95,9 @@ SELECT id, address, since_time, state.state, facts, {FIRST_USD}, {STANDING},
  WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL ORDER BY id
 """  # noqa: S608 - constants
 
-# One mint at a time: for a range of mints, SQLite would read all candles, however old.
-# MATERIALIZED, because PostgreSQL without statistics would read all mints for each page.
+# These queries read one mint at a time: for a range of mints, SQLite would read all candles,
+# however old.  MATERIALIZED is needed because PostgreSQL without statistics would read all mints
+# for each page.
 MINTS_OF_PAGE: Final = """
 page AS MATERIALIZED (
     SELECT id FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL)
@@ -125,9 +125,9 @@ SELECT part.mint, number, volume, swaps, close
  ORDER BY part.mint, number
 """  # noqa: S608 - constants
 
-# The newest candles, from the newest waypoint before them on; without a waypoint, all candles, or
-# so many that older ones certainly exist.  MATERIALIZED and CROSS JOIN keep SQLite from reading all
-# candles of a mint first.
+# Reads the newest AGES closed candles and the open one, from the newest waypoint before them on.
+# Without a waypoint, it reads WAYPOINT_EVERY more candles, or all if there are fewer.
+# MATERIALIZED and CROSS JOIN keep SQLite from reading all candles of a mint first.
 RECENT: Final = f"""
 WITH place AS MATERIALIZED (
     SELECT id, (SELECT bucket FROM candle
@@ -153,8 +153,8 @@ SELECT candle.mint, close, closed, acc
  ORDER BY candle.mint, candle.bucket
 """  # noqa: S608 - constants
 
-# The newest READ_BACK closed candles and the open one, or all if there are fewer.  They are in any
-# order: sorting in SQLite would double the time.
+# Reads the newest READ_BACK closed candles and the open one, or all if there are fewer.  They are
+# in any order: sorting in SQLite would double the time.
 CLOSED_COLUMNS: Final = 5
 CLOSED: Final = f"""
 WITH place AS MATERIALIZED (
@@ -244,11 +244,11 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return the folded slots after event *after_seq* and not after *until_seq*, in order."""
+        """Return folded slots after event *after_seq* up to *until_seq*: the first, in order."""
         return await self._reading.in_snapshot(lambda db: _trades(db, after_seq, until_seq, limit))
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints tracked or untracked between these events, each once."""
+        """Return the mints tracked or untracked after *after_seq* up to *until_seq*, each once."""
 
         def read(db: Database) -> Sequence[Mint]:
             _expect_kept(db, after_seq)
@@ -266,7 +266,7 @@ class SqlListReader:
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*."""
+        """Return the stored facts of *mint*.  Raises TokenNotFound if it is not tracked."""
         found = await self._reading.in_snapshot(lambda db: db.execute(FACTS_OF, (mint,)).fetchone())
         if found is None:
             raise TokenNotFound(f"This service does not track {mint}.")
@@ -319,7 +319,7 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
 def _recent(
     db: Database, numbers: Mapping[str, int]
 ) -> Mapping[int, dict[Timeframe, RecentCandles]]:
-    """Return the newest closed candles, by the number of their mint and by timeframe."""
+    """Return the closes of the newest closed candles, by number of their mint and timeframe."""
     found: dict[int, dict[Timeframe, RecentCandles]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(RECENT, {**numbers, "timeframe": timeframe})
@@ -333,12 +333,12 @@ def _recent(
 
 
 def _newest(db: Database, numbers: Mapping[str, int]) -> Mapping[int, dict[Timeframe, bytes]]:
-    """Return the newest closed candles, by the number of their mint and by timeframe."""
+    """Return the prices of the newest closed candles, by number of their mint and timeframe."""
     found: dict[int, dict[Timeframe, bytes]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(CLOSED, {**numbers, "timeframe": timeframe})
-        # Hundreds of candles for each mint, so no Python code runs for single candles.  Whole
-        # numbers are exact.
+        # There are hundreds of candles for each mint, so no Python code runs for single candles.
+        # The numbers of mints and the buckets are exact as floats.
         candles = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, CLOSED_COLUMNS)
         candles = candles[np.lexsort((candles[:, 1], candles[:, 0]))]
         begins = np.flatnonzero(np.diff(candles[:, 0], prepend=np.nan))
@@ -389,13 +389,13 @@ WRITE_TIMEOUT_S: Final = 30.0
 # If a snapshot is still incomplete after this time, the process that was storing it has ended.
 LEFT_BEHIND_MS: Final = 5 * MINUTE_MS
 PIECES_A_STEP: Final = 4
-OLDEST_PART: Final = 3  # a new snapshot is due if the newest one is in the oldest third of the log
+OLDEST_PART: Final = 3  # a snapshot is due if the newest one is in the oldest third of the log
 
 NEWEST: Final = """
 SELECT number, form, folded_seq, piece_count FROM list_snapshot
  WHERE piece_count IS NOT NULL AND form = ? ORDER BY number DESC LIMIT 1
 """
-# A count stops at the requested number, so it takes the same time for any number of mints.
+# The count of mints stops at :mints_min, so it takes the same time for any number of mints.
 DUE: Final = f"""
 SELECT folded_seq > 0
        AND (SELECT count(*) FROM (
@@ -420,7 +420,7 @@ ADD: Final = "INSERT INTO list_snapshot_piece (snapshot, place, content) VALUES 
 END: Final = """
 UPDATE list_snapshot SET form = ?, folded_seq = ?, piece_count = ? WHERE number = ?
 """
-# This also deletes pieces that a process stored after another process had replaced it.
+# Pieces of deleted snapshots, also those that a process stored after the deletion.
 OLDER: Final = """
 SELECT snapshot, place FROM list_snapshot_piece
  WHERE snapshot < ? AND NOT EXISTS (SELECT 1 FROM list_snapshot WHERE number = snapshot)
@@ -428,7 +428,7 @@ SELECT snapshot, place FROM list_snapshot_piece
 """
 DROP_PIECE: Final = "DELETE FROM list_snapshot_piece WHERE snapshot = ? AND place = ?"
 # During an upgrade api processes of two versions run, and each starts from snapshots of its own
-# form.
+# form, so older ones of other forms are deleted only after a day.
 DROP: Final = f"""
 DELETE FROM list_snapshot
  WHERE number < :number
@@ -454,12 +454,12 @@ class SqlListSnapshots:
         return None if found is None else SnapshotMark(*found)
 
     async def is_due(self, form: str, mints_min: int) -> bool:
-        """Return whether the newest snapshot of *form* is in the oldest part of the log."""
+        """Return whether the log may soon not reach back to the newest snapshot of *form*."""
         values = {"form": form, "mints_min": mints_min}
         return bool(await self._reading.run(lambda db: db.execute(DUE, values).get))
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place* of snapshot *number*; None once a newer one is complete."""
+        """Return piece *place*, from 0 on, of a snapshot; None if a newer one is complete."""
         found: bytes | None = await self._reading.run(
             lambda db: db.execute(PIECE, (number, place)).get
         )
@@ -479,7 +479,7 @@ class SqlListSnapshots:
         return await self._writing.run(begin)
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
-        """Store piece *place* of snapshot *number*, which was begun."""
+        """Store piece *place* of snapshot *number*, which `begin` returned."""
 
         def add(db: Database) -> None:
             with db.transaction(beside=True):
@@ -488,7 +488,10 @@ class SqlListSnapshots:
         await self._writing.run(add)
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete older ones of its form."""
+        """Make the snapshot of *mark* the newest, and delete older ones of its form.
+
+        Snapshots of other forms are stored for a day, because other versions read them.
+        """
 
         def end(db: Database) -> None:
             with db.transaction(beside=True):

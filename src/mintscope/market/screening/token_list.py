@@ -75,7 +75,7 @@ class TokenList:
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
         self._standings: list[bytes | None] = []  # the pools of the mint of each row, packed
-        self._restood: set[int] = set()  # rows whose pools have changed since `listed`
+        self._restood: set[int] = set()  # rows whose pools have changed since `_stand`
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # lengths of the search lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # look-alike keys of name and symbol
@@ -84,8 +84,8 @@ class TokenList:
         self._keys: RowKeys | None = None  # of the last list; None if mints have changed
         self._lost_to = 0  # the row at which the next search for lost candles begins
         self._is_shown = False  # whether the last list shares `_folds` and `_address_bytes`
-        # Rows of removed mints, and the part in which each was removed.  Closed parts have their
-        # trades for another day; only then may another mint use the row.
+        # Rows of removed mints, and the part in which each was removed.  Closed parts have trades
+        # of these rows for another day; after that, other mints may use the rows.
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
@@ -249,7 +249,7 @@ class TokenList:
         self._names = None
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Append the trades of a closed part to those of the parts before it."""
+        """Append a chunk that `closed_chunks` yielded."""
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
     def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
@@ -376,7 +376,7 @@ class TokenList:
 
 
 def fold_key(text: str | None) -> int:
-    """Return the 64-bit hash of the look-alike form of *text*; 0 for no text.
+    """Return the 64-bit hash of the look-alike form of *text*; 0 if no character is visible.
 
     A number for each text would need a table with every name that was ever listed.
     """
@@ -393,7 +393,7 @@ def _address_bytes(addresses: Iterable[str]) -> Any:
 
 
 def _states_of(traded: Sequence[MintAsFolded]) -> Any:
-    """Return the states of *traded* as records of STATE."""
+    """Return the states of *traded* as records of `engine.fold.STATE`."""
     return read_states([one.state for one in traded if one.state is not None])
 
 
@@ -425,8 +425,8 @@ def _minutes(
 
 
 VERSION: Final = 6
-# The format of snapshots.  Snapshots of other formats are not read; the mints are then loaded one
-# by one.
+# The format of snapshots.  Snapshots of other formats are not read; all mints are then loaded from
+# the store.
 FORM: Final = blake2b(
     repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
 ).hexdigest()
@@ -444,7 +444,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
 
     rows          the number of rows, including those of removed mints
     gone          (part in which it was removed, row) of each removed mint
-    tracked_seq   the newest event of a tracked or untracked mint that was read
+    tracked_seq   the event up to which tracked and untracked mints were read
     facts         the place of the newest facts of mints that were read
     """
 
@@ -509,7 +509,7 @@ def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> It
 
 
 class Restoring:
-    """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
+    """Restores a list from its pieces, given in order.  `add` and `whole` raise NotASnapshot."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
         """Store the large parts of the list in *keep*."""

@@ -1,6 +1,7 @@
 """Stores coverage in SQL.
 
-If an hour has too many programs, those with the least volume are summed under one name.
+If an hour has too many programs or mints, those with the least volume are summed under the name
+OTHER.
 """
 
 from collections import defaultdict
@@ -27,7 +28,7 @@ from mintscope.market.coverage import (
 )
 from mintscope.market.timeframe import Timeframe
 
-# The most names in an hour that has ended; before that, an hour may have twice as many.
+# The most names in an hour once a later hour has begun; until then, there may be twice as many.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
 # Sums stay integers: SQLite would convert a larger sum to a float.
@@ -92,7 +93,7 @@ MISSED_MINTS: Final = """
 SELECT mint, sum(calls), sum(valued), sum(CAST(volume AS double precision))
   FROM coverage_mint WHERE hour >= ? GROUP BY mint ORDER BY mint
 """
-# The calls that set a price in the hours of the window, as far as they are final.
+# Of each tracked mint with missed calls: the calls in the window that set a price and are folded.
 READ_OF_MINTS: Final = """
 SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precision))
   FROM candle JOIN mint ON mint.id = candle.mint
@@ -113,14 +114,14 @@ class CoverageWriter:
         self._mints: set[str] = set()
 
     def add(self, db: Database, seen: Sequence[SlotCoverage]) -> None:
-        """Add *seen*, which is sorted, oldest first."""
+        """Add *seen*, which is sorted by time."""
         for hour, slots in groupby(seen, lambda each: each.time // HOUR_S):
             if hour != self._hour:
                 self._begin(db, hour)
             self._add(db, hour, list(slots))
 
     def _begin(self, db: Database, hour: int) -> None:
-        """Begin or continue *hour*, and delete rows that are too old or too many."""
+        """Begin *hour*: sum the excess names of the newest stored hour, and delete old hours."""
         newest = db.execute("SELECT max(hour) FROM coverage").get
         if newest is not None:
             _keep_programs(db, newest)
@@ -181,7 +182,7 @@ def _bounded(tally: Tally) -> Tally:
 
 
 def _keep_programs(db: Database, hour: int) -> None:
-    """Replace the programs with the least volume by their sum, under the name OTHER."""
+    """Replace all programs of *hour* but the largest by their sum, under the name OTHER."""
     rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
     for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
         for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):
@@ -201,7 +202,10 @@ def _keep_mints(db: Database, hour: int) -> None:
 
 
 def coverage_of(db: Database, hours: int) -> Coverage | None:
-    """Return the coverage of *hours* hours, which end with the newest block's hour."""
+    """Return the coverage of the *hours* hours, at most a week, that end with the newest hour.
+
+    The newest hour is that of the newest block.  Returns None before the first block.
+    """
     time = db.execute(NEWEST_TIME).get
     if time is None:
         return None

@@ -38,7 +38,8 @@ SELECT slot, time, seq FROM header
  LIMIT ?
 """
 
-# Whether an operator, or a joined backfill, has changed the mints since the batch read them.
+# Whether a mint was tracked or untracked, by an operator or a joined backfill, since the batch was
+# read.
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """
@@ -92,8 +93,8 @@ CROWDS: Final = Batch(
     {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
     _updating("mint, bucket", "swaps", "traders"),
 )
-# An earlier version wrote after each batch, so a row may exist for a part of the span: both are
-# merged.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
+# An earlier version wrote after each batch, so a row may exist for a part of the span: the new row
+# is merged with it.  The volumes of both are at most SUM_MAX, so their sums fit in 64 bits.
 POOL_CANDLES: Final = Batch(
     "pool_candle",
     {
@@ -152,7 +153,7 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
 class SqlFolding:
     """One batch of the finalized fold, read in parts and written in one transaction; see `begin`.
 
-    slots    final slots that are not folded yet, oldest first
+    slots    the final slots of the batch, oldest first
     day      the UTC day of the checkpoint; None before the first checkpoint
     """
 
@@ -180,7 +181,7 @@ class SqlFolding:
         *,
         retention: Retention,
     ) -> Self:
-        """Return a batch of up to *slots_max* final slots."""
+        """Return a batch of the next final slots that are not folded yet, up to *slots_max*."""
         folding = cls(access, tables, retention=retention)
         await access.run(lambda db: folding._read(db, slots_max))
         return folding
@@ -199,16 +200,16 @@ class SqlFolding:
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
     async def details(self, slot: FinalizedSlot, mints: Sequence[Mint]) -> dict[Mint, bytes]:
-        """Return the details of the swaps in *slot* of *mints*, which were read by `kept`.
+        """Return the details of the swaps in *slot*, by mint, as stored blobs.
 
-        The details are blobs as stored; mints without details are left out.
+        *mints* must have been read by `kept`.  Mints without details are left out.
         """
         mint_of = {self._ids[mint]: mint for mint in mints}
         found = await self._access.run(lambda db: _details(db, slot.seq, list(mint_of)))
         return {mint_of[mint_id]: bytes(blob) for mint_id, blob in found}
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
-        """Return the stored data of each of *mints*."""
+        """Return the stored data of *mints*, by mint; mints without a row are left out."""
         found = {}
         rows = await self._access.run(lambda db: self._tables.kept(db, mints))
         for address, mint_id, since_slot, is_removed, *states, day, swaps, volume, lively in rows:
@@ -220,7 +221,7 @@ class SqlFolding:
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
-        """Return the activity of the mints that a rule may drop: tracked, but not listed."""
+        """Return the stored activity of the mints that a rule may drop: tracked, but not listed."""
         rows = await self._access.run(lambda db: db.execute(FOLLOWED))
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
@@ -309,7 +310,7 @@ class SqlFolding:
 
 
 def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return the details at *seq* by mint; each statement has the same number of parameters."""
+    """Return (mint id, details) of event *seq*; each statement has equally many parameters."""
     found: list[tuple[int, bytes]] = []
     for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
         some = mint_ids[first : first + DETAILS_AT_ONCE]
@@ -377,7 +378,7 @@ SELECT address, deciding, time / {DAY_S} FROM (
  WHERE place = 1
 ON CONFLICT (address) DO UPDATE SET deciding = excluded.deciding, day = excluded.day
 """  # noqa: S608 - a constant
-# Price pools older than this have no effect: a quote must be younger than an hour.
+# In days: older price pools have no effect, because a quote must be younger than an hour.
 OTHERS_DAYS: Final = 2
 OTHERS_A_STEP: Final = 500
 FORGET_OTHERS: Final = """
@@ -388,7 +389,7 @@ DELETE FROM other_deciding_kept
 
 
 def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
-    """Return the price pools after living slots, oldest first."""
+    """Return (slot, mint, price pools after the slot), as `SqlMarketStore.price_pools` does."""
     return [
         (Slot(slot), Mint(mint), unpack(blob))
         for statement in (DECIDED, TRIMMED_PRICE_POOLS, PRICE_POOLS)
@@ -397,7 +398,7 @@ def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
 
 
 def keep_price_pools(db: Database, until: int) -> None:
-    """Keep the price pools as of event *until*, the newest event to be trimmed."""
+    """Store the price pools as of event *until*, the newest to be trimmed; delete some old ones."""
     db.execute(KEEP_PRICE_POOLS, (until,))
     db.execute(KEEP_OTHERS, (until,))
     db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

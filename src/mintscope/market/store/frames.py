@@ -14,13 +14,13 @@ from mintscope.market.engine.kernels import PRICE_MAX
 from mintscope.market.log import CandleRow, LoadedMint
 from mintscope.market.timeframe import TIMEFRAMES, AskedFrame, Timeframe
 
-BARS_MAX: Final = 20_000  # candles of a timeframe: 2 years of hours
+BARS_MAX: Final = 20_000  # the most candles read of a timeframe; more than 2 years of h1
 NEVER: Final = UnixS(1 << 62)
 ALL_SLOTS: Final = Slot(1 << 62)
 
 
 class _PriceRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The first fields of a swap in a blob of `log_reader`: few fields are decoded faster."""
+    """The first fields of a swap in a blob of `log_reader`; decoding only these is faster."""
 
     transaction_index: int
     outer: int
@@ -50,9 +50,13 @@ SELECT time, swaps
 
 
 class Folded(NamedTuple):
-    """The swaps of a mint that its stored state includes: up to *seq*, slot and time.
+    """The bounds of the swaps of a mint that its loaded state includes.
 
+    seq      the newest event that is included
+    since    swaps of later slots are included
     recent   the time before which swaps are too old for s15
+    folded   the newest slot that is included
+    before   the time before which swaps are included
     """
 
     mint_id: int
@@ -98,7 +102,10 @@ def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, mint_id: int) ->
 def _bars(
     db: Database, candles: Mapping[Timeframe, Any], mint_id: int, timeframe: Timeframe
 ) -> list[Bar]:
-    """Return the candles of *timeframe*, oldest first, the newest as in *candles*."""
+    """Return the candles of *timeframe* with a price, oldest first: up to BARS_MAX, and the newest.
+
+    The newest candle is that in *candles*; if *candles* has none, the result is empty.
+    """
     loaded = candles.get(timeframe)
     if not loaded:
         return []
@@ -112,7 +119,7 @@ def _bars(
 
 
 def _prices(db: Database, folded: Folded) -> Iterator[tuple[UnixS, float]]:
-    """Yield the times and prices of folded swaps, in order."""
+    """Yield (time, price) of each recent folded swap that sets a price, in order."""
     bounds = {**folded._asdict(), "mint": folded.mint_id}
     del bounds["mint_id"]
     for time, blob in db.execute(SHORT, bounds):

@@ -28,7 +28,8 @@ from mintscope.solana.blocks import Gap
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A PricedSwap as a blob stores it: without mint and detail, which have their own columns.
 
-    Trailing fields without a value are left out; rows of older versions have no pool.
+    `offered` and `evidence` are left out if they and all later fields are None; rows of older
+    versions have no pool.
     """
 
     transaction_index: int
@@ -104,7 +105,7 @@ def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
 
 
 def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
-    """Return the volume bought and the volume sold in *swaps*."""
+    """Return the volume bought and the volume sold in *swaps*, in micro-USD."""
     volumes = [0, 0]
     for swap in swaps:
         volumes[not swap.is_buy] += swap.volume
@@ -163,7 +164,7 @@ class MarketReading:
     access       runs reads over a connection of its own
     timeout_s    the time limit of one read, including the wait for earlier reads
 
-    Every method raises ServiceUnavailable if the database fails or does not answer in time.
+    Reads raise ServiceUnavailable if the database fails or does not answer in time.
     """
 
     def __init__(
@@ -182,7 +183,7 @@ class MarketReading:
         return await self.run(in_one)
 
     async def run(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*, which executes one statement and so needs no snapshot."""
+        """Return the result of *read*, whose statements may see different commits."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._access.run(read)
@@ -190,7 +191,7 @@ class MarketReading:
             raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         self._access.close()
 
 
@@ -225,7 +226,10 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
 
 
 def add(db: Database, seen: NotRead) -> None:
-    """Add *seen* to the counts of its hour, and delete counts that are a week older."""
+    """Add *seen* to the counts of its hour, and delete counts of hours that are a week older.
+
+    If the hour has too many kinds, the program of a new kind is counted as `other`.
+    """
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
     db.execute(FORGET, (hour - WEEK_HOURS,))
@@ -237,7 +241,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 
 def largest(db: Database, limit: int) -> list[NotRead]:
-    """Return up to *limit* kinds of calls of the last day, by falling volume."""
+    """Return up to *limit* kinds of calls, by falling volume, as `CoverageReader.not_read` does."""
     bounds = {"hour_s": HOUR_S, "hours": DAY_HOURS, "limit": limit}
     return [
         NotRead(
@@ -260,8 +264,8 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
     ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
 
-# The mint, and all data of it that are single values.  The time is that of the final slot: "now"
-# may step back to it if all newer slots die.
+# The number of a tracked mint, its data that are single values, the newest event, the newest folded
+# event, and the time of the newest final slot: "now" may step back to it if all newer slots die.
 STANDS: Final = """
 SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
        (SELECT imported_from FROM state WHERE mint = mint.id),
@@ -315,7 +319,8 @@ SELECT max(slot), time, sum(bought), sum(sold)
  ORDER BY time
 """
 
-# The pools of a mint after the newest folded slot that changed them, and after each later change.
+# The pools of a mint: after the newest folded slot that changed them (if it is no longer stored:
+# TRIMMED_STANDING), and after each later slot that changed them.
 TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
 FOLDED_STANDING: Final = """
 SELECT slot, deciding
@@ -348,7 +353,7 @@ SELECT slot, time, swaps
 """
 
 
-# The newest block, and the position of the finalized fold.
+# The newest block, the checkpoint of the finalized fold, and whether blocks come from files.
 STANDING: Final = """
 SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
   FROM progress LEFT JOIN header ON header.seq =
@@ -376,6 +381,8 @@ class SqlLogReader:
     access    runs reads in one thread
     version   returns a number that changes with each commit, and takes less time than a read of the
               tip; None: there is no such number
+
+    Every method may also raise UnusableStore, because the database is opened by the first read.
     """
 
     def __init__(
@@ -386,7 +393,7 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest committed position; fast if nothing new was committed."""
+        """Return the newest committed position, from memory if `version` shows no commit since."""
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
@@ -407,11 +414,11 @@ class SqlLogReader:
         )
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> log.LoadedMint | None:
-        """Return the stored data of *mint*, with frames; None if it is not tracked."""
+        """Return the stored data of *mint*, with frames *timeframes*; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _load(db, mint, timeframes))
 
     async def overview(self) -> MarketOverview:
-        """Return the position of the market.  Raises ServiceUnavailable, UnusableStore."""
+        """Return the position of the market.  Raises ServiceUnavailable."""
         return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
@@ -424,11 +431,14 @@ class SqlLogReader:
         )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of calls in the newest block's day, largest volume first."""
+        """Return up to *limit* kinds of calls of the newest block's day, by falling volume."""
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of *hours* hours, which end with the newest block's hour."""
+        """Return the coverage of the *hours* hours, at most a week, that end with the newest hour.
+
+        The newest hour is that of the newest block.  Returns None before the first block.
+        """
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
     async def missed_mints(self) -> MissedMints:
@@ -450,7 +460,7 @@ class SqlLogReader:
 
 
 def tip_of(db: Database) -> log.LogTip:
-    """Return the position of the log, within a snapshot."""
+    """Return the position of the log; a single statement reads it."""
     seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
     return log.LogTip(
         seq=seq,
@@ -546,7 +556,7 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
 
 
 def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
-    """Return the pools of a mint, oldest first."""
+    """Return (slot, pools after the slot) of a mint, as `LoadedMint.standings` has them."""
     folded = list(db.execute(FOLDED_STANDING, bounds))
     before = folded or list(db.execute(TRIMMED_STANDING, bounds))
     return [
@@ -561,10 +571,11 @@ def tail_of(
     folded: str = FOLDED_SECONDS,
     ahead: str = NOT_FOLDED,
 ) -> list[log.TailSwap]:
-    """Return the swaps of *mint* within *bounds*, as `LoadedMint.tail` has them.
+    """Return the swaps of *mint* as `LoadedMint.tail` has them.
 
-    folded   reads the volumes of seconds that are folded
-    ahead    reads the swaps that are not folded yet
+    bounds   the values of both statements
+    folded   the statement that reads the volumes of seconds that are folded
+    ahead    the statement that reads the swaps that are not folded yet
     """
     seconds = [
         log.TailSwap(slot, time, folded=True, swap=swap)
@@ -580,7 +591,7 @@ def tail_of(
 
 
 def _volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
-    """Return swaps with the amounts bought and sold of *mint* in one second."""
+    """Return a buy and a sell of *mint* with *volumes*, (bought, sold); none for a volume of 0."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
         for is_buy, volume in zip((True, False), volumes, strict=True)

@@ -84,7 +84,7 @@ SWAPS: Final = Batch(
 
 OTHERS: Final = Batch("other_deciding", {"seq": "bigint", "address": "text", "deciding": "bytea"})
 
-# Only the newest living slot can die, so no living slot ever follows a dead one.
+# Only the newest living slot can die, so no living slot descends from a dead one.
 KILL: Final = """
 UPDATE header SET is_dead = 1
  WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0) AND slot = ?
@@ -112,7 +112,7 @@ ADD_UNREAD: Final = """
 INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?) RETURNING id
 """
 
-# The content of a Tail: every living header since 60 s before the finalized one.
+# The headers of a `Tail`: of living slots from 60 s before the finalized slot on.
 TAIL_HEADERS: Final = """
 SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
   FROM header
@@ -128,14 +128,15 @@ NEWEST_DEAD: Final = (
 NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
 
 # The first event that must not be deleted: it is not folded yet, or so near to the checkpoint that
-# loading a mint, pricing a slot or placing a block may read it.  Times do not decrease.
+# it must be stored, because loading a mint, pricing a slot or placing a block may read it.  Times
+# do not decrease.
 FIRST_TO_KEEP: Final = """
 SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
 """
 
 
 class LogCopier:
-    """Copies the write-ahead log into its file in a thread, while the writer continues.
+    """Copies the write-ahead log into the database file in a thread, while the writer continues.
 
     access   runs *copy* in a thread, over a connection of its own
     copy     copies the log if it is long enough
@@ -169,8 +170,9 @@ class SqlMarketStore:
     """Writes the market for ingest; one process writes at a time.
 
     access        runs work on the writer's connection, in one thread or in the event loop
+    tables        the reads and writes that differ by database engine
     follows_all   whether the swaps of untracked mints are logged, too
-    copier        copies a write-ahead log; None: there is none, or each commit copies it
+    copier        copies a write-ahead log; None: there is no such log, or each commit copies it
     """
 
     def __init__(
@@ -192,7 +194,7 @@ class SqlMarketStore:
         self._forgetting = Forgetting(self._mints.drop)
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return the position of the log; track *mints* if the log is empty.
+        """Return the tail of the log; track *mints* if the log has no slot.
 
         A store that logs only tracked mints untracks the mints that a rule chose.
 
@@ -201,9 +203,10 @@ class SqlMarketStore:
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return (slot, mint, price pools after the slot) of living slots, oldest first.
+        """Return (slot, mint, price pools after the slot), oldest first.
 
-        For each mint, the price pools after the newest slot that is no longer stored are included.
+        For each mint: the newest slot that changed them and is no longer stored, as -1; the newest
+        stored final slot that did; and all later living slots that did.
         """
         return await self._access.run(price_pools)
 
@@ -216,7 +219,7 @@ class SqlMarketStore:
         await self._access.run(lambda db: self._write(db, changes))
 
     async def fold(self, slots_max: int) -> SqlFolding:
-        """Return a batch of up to *slots_max* final slots; save this batch before the next one."""
+        """Return a batch of up to *slots_max* final slots; save it before the next is read."""
         return await SqlFolding.begin(
             self._access,
             self._tables,
@@ -232,8 +235,8 @@ class SqlMarketStore:
     async def trim(self, events_max: int) -> int:
         """Delete up to *events_max* of the oldest events, if not needed; return their number.
 
-        After the start of a day, each call also deletes some mints that no longer trade, and
-        some candles of mints that are no longer tracked.
+        Each call also deletes some candles of mints that are no longer tracked and, after the start
+        of a day, some mints that no longer trade.
         """
         trimmed = await self._access.run(lambda db: self._trim(db, events_max))
         if self._copier is not None:
@@ -318,7 +321,7 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add a slot, and one row with the swaps of each mint."""
+        """Add the slot *new*: one row for each mint that is logged, or whose pools changed."""
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}
@@ -412,7 +415,7 @@ class SqlTracking:
         self._access = access
 
     async def add(self, mint: Mint) -> bool:
-        """Track *mint* from the next slot on; return False if it was listed already."""
+        """List *mint*, and track it if it was not tracked; return False if it was listed before."""
         return await self._run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
@@ -427,10 +430,10 @@ class SqlTracking:
         return await self._run(lambda db: _read(db, PAGE, after, limit))
 
     async def found(self, text: str, limit: int) -> FoundMints:
-        """Return up to *limit* tracked mints with *text* in their address, and how many there are.
+        """Return up to *limit* tracked mints with *text* in their address, and their total number.
 
-        Mints listed by an operator come first, then mints by their newest swap.  Their states are
-        not read.
+        Mints listed by an operator come first, then mints with newer swaps.  Their states are not
+        read.
         """
         return await self._run(lambda db: _found(db, text, limit))
 
@@ -487,7 +490,7 @@ class SqlIngestChecks:
         self._access = access
 
     async def keep(self, failing: Mapping[str, str], now: UnixMs) -> None:
-        """Replace the stored checks with *failing*, messages by name."""
+        """Replace the stored checks with *failing*, messages by name; new ones fail since *now*."""
 
         def write(db: Database) -> None:
             with db.transaction():
@@ -504,7 +507,7 @@ class SqlIngestChecks:
         return await self._run(lambda db: {str(name): str(said) for name, said in db.execute(ALL)})
 
     async def expect_none(self) -> None:
-        """Raise ServiceUnavailable with the failing checks, if there are any."""
+        """Raise ServiceUnavailable with the messages of the failing checks, if there are any."""
         failing = await self.failing()
         if failing:
             raise ServiceUnavailable("; ".join(failing.values()))
@@ -520,7 +523,8 @@ class SqlIngestChecks:
             raise ServiceUnavailable(UNAVAILABLE) from cause
 
 
-# If a node returned facts with an absurdly high slot, newer ones must still replace them.
+# Facts read this much later than the stored ones replace them even if their slot is lower: a node
+# may have returned the stored ones with an absurdly high slot.
 NEWER_MS: Final = HOUR_MS
 
 SAVE: Final = f"""
@@ -555,7 +559,7 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Store *facts*; return False if *mint* has no row, or has newer facts of this hour."""
+        """Store *facts*; return False if *mint* has no row, or has newer facts: see NEWER_MS."""
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -574,7 +578,7 @@ class SqlMintFacts:
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints not read since *before_ms*, oldest first."""
+        """Return up to *mints_max* tracked mints last read before *before_ms*, oldest first."""
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 

@@ -29,17 +29,19 @@ class MarketTables(Protocol):
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that are tracked.
+        """Return the numbers of those *mints* that are tracked; if *creates*, of all of them.
 
-        creates   whether mints without a number get one, so that the numbers of all *mints* are
-                  returned
+        creates   whether mints without a number get one
         """
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
         """Return the rows of `fold.KEPT` for *mints*."""
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*, except the *newest* candles with a price of a mint."""
+        """Drop the candles before *cuts*, and waypoints without candles.
+
+        newest   the number of the newest candles with a price that each mint and timeframe keeps
+        """
 
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
@@ -47,10 +49,13 @@ class MarketTables(Protocol):
         """Drop the rows of *table* before *cuts*, each the number of a mint and a bucket."""
 
     def written(self, db: Database) -> None:
-        """Notify the readers of the log, within the transaction that wrote it."""
+        """Notify readers of the log that do not poll; call it in the transaction that wrote it."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints* but keep their candles; return the numbers of those that were tracked."""
+        """Untrack *mints*; return the numbers of those that were tracked.
+
+        Their candles are only marked, and deleted later: see `retention.clear_some`.
+        """
 
     def tidy(self, db: Database) -> None:
         """Return a bounded part of the unused space to the disk."""
@@ -72,7 +77,8 @@ UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
 RETURNING id
 """
 
-# `asked` and `numbers`: a subquery for the values of an array, which differs by engine.
+# In these statements, `asked` and `numbers` are subqueries for the values of an array, which differ
+# by engine.
 UNFOLLOW_ALL: Final = """
 UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0, is_uncleared = 1
  WHERE address IN ({asked}) AND since_slot IS NOT NULL
@@ -92,8 +98,8 @@ BEFORE_ALL: Final = Slot(-1)
 class MintIds:
     """A cache of the numbers of the mints whose swaps are logged.
 
-    The cache is kept from one transaction to the next, and cleared once another process, such as a
-    command of an operator, has tracked or untracked a mint.
+    The cache is kept from one transaction to the next.  It is cleared if it is full, or if another
+    process, such as a command of an operator, may have tracked or untracked a mint.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
@@ -104,7 +110,7 @@ class MintIds:
         self._ids: dict[Mint, int | None] = {}
 
     def refresh(self, db: Database) -> None:
-        """Clear the cache if another process has changed the mints; call it in a transaction."""
+        """Clear the cache if it is full or may be outdated; call it in a transaction."""
         version = self._tables.version(db)
         if version != self._version or len(self._ids) >= KNOWN_MAX:
             self._ids.clear()
@@ -120,7 +126,7 @@ class MintIds:
             self._ids.pop(mint, None)
 
     def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
-        """Return the number of each of *mints*, or None if its swaps are not logged."""
+        """Return the number of each mint, at least of *mints*; None if its swaps are not logged."""
         unknown = [mint for mint in mints if mint not in self._ids]
         if unknown:
             found = self._tables.numbers(db, unknown, creates=self._creates)
@@ -141,8 +147,9 @@ def track(
     *,
     by_rule: bool = False,
 ) -> bool:
-    """Track *mint* from the slot after *since* on, by default the tip; False if it was tracked.
+    """Track *mint* from the slot after *since* on; return False if it was tracked already.
 
+    since     a slot and its time; None: the newest living slot
     by_rule   if False, an operator tracks it: it becomes listed, so that no rule drops it
     """
     mint_id = number(db, mint)
@@ -157,7 +164,7 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Untrack *mint* so that no rule tracks it again; return False if it was not tracked."""
+    """Do `untrack`, and let no rule track *mint* again; return False if it was not tracked."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 

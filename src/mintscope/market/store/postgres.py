@@ -19,9 +19,9 @@ DROPPED: Final = [
     for table in DROPPED_AT_ONCE
 ]
 
-# Before the cut, a mint keeps only its newest candles; minutes without a price do not count.
-# The rows are found mint by mint and deleted by their place: with some hundred cuts, PostgreSQL
-# would join these with the whole table, which took longer than its timeout at ten million candles.
+# Before the cut, a mint keeps only its newest candles with a price.  Rows are found mint by mint
+# and deleted by their place: with some hundred cuts, PostgreSQL would join these with the whole
+# table, which took longer than its timeout at ten million candles.
 DROP_OLD: Final = """
 DELETE FROM candle WHERE ctid = ANY (ARRAY(
     SELECT place
@@ -67,7 +67,7 @@ class PostgresMarketTables:
     """Implements MarketTables."""
 
     def version(self, db: Database) -> int:
-        """Return the newest event that tracked or untracked a mint."""
+        """Return the seq of the newest event that tracked or untracked a mint; 0 for none."""
         return int(db.execute(VERSION).get)
 
     def numbers(
@@ -88,7 +88,7 @@ class PostgresMarketTables:
         return db.execute(KEPT_OF, (list(mints),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*."""
+        """Drop the candles before *cuts*, and waypoints without candles."""
         for first in range(0, len(cuts), CUTS_MAX):
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
             columns = [list(column) for column in part]
@@ -110,7 +110,7 @@ class PostgresMarketTables:
         db.execute(NOTIFY)
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints* but keep their candles; return the numbers of those that were tracked."""
+        """Untrack *mints*; return the numbers of those that were tracked."""
         found = {
             Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
         }

@@ -1,8 +1,9 @@
 """Deletion of old rows in SQL.
 
-On each new day of the market, every mint is checked once: mints that are not tracked and have not
-traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes a
-part of them, and all statements between two blocks take a tenth of a second.
+On each new day of the market, every mint is checked once.  Mints that are not tracked and have not
+traded on that day are deleted, unless an operator removed them, or swaps or candles of them are
+still stored.  There may be hundreds of thousands, so each statement deletes a part of them, and all
+statements between two blocks take about a tenth of a second.
 
 Many thousands of mints can be dropped in a day, each with thousands of candles.  They are untracked
 in one transaction, which marks their rows; their candles are deleted afterwards, at the latest
@@ -21,7 +22,8 @@ from mintscope.kit.sql.database import Database
 from mintscope.kit.time import DAY_S, HOUR_S
 from mintscope.market.timeframe import Timeframe
 
-# Deleting a mint takes up to 65 us on an idle PostgreSQL, and ten times as long on a busy one.
+# A step checks this number of mints.  Deleting a mint takes up to 65 us on an idle PostgreSQL, and
+# ten times as long on a busy one.
 MINTS_A_STEP: Final = 500
 STEPS_S: Final = 0.1  # no further step begins after this time, because blocks wait
 
@@ -32,7 +34,7 @@ MARK: Final = "SELECT folded_day, forgotten_id, (SELECT max(id) FROM mint) FROM 
 LAST: Final = "SELECT max(id) FROM (SELECT id FROM mint WHERE id > ? ORDER BY id LIMIT ?) AS next"
 KEEP_MARK: Final = "UPDATE progress SET forgotten_id = ?"
 
-# A subquery with one value for each row: with EXISTS a database might read the whole log.
+# Each subquery returns one value for each row: with EXISTS, a database might read the whole log.
 FORGET_ACTIVITY: Final = """
 DELETE FROM activity
  WHERE mint > ?1 AND mint <= ?2 AND day < ?3
@@ -60,7 +62,7 @@ class Forgetting:
         self._count = 0
 
     def steps(self, db: Database) -> None:
-        """Check the next mints, in separate transactions, for STEPS_S."""
+        """Check the next mints, each step in its own transaction, until STEPS_S have passed."""
         end_s = time.monotonic() + STEPS_S
         while self._step(db) and time.monotonic() < end_s:
             pass
@@ -100,7 +102,10 @@ CLEARED: Final = "UPDATE mint SET is_uncleared = 0 WHERE id = ?"
 
 
 def clear(db: Database, mint_id: int) -> int:
-    """Delete the candles of one mint; return their number."""
+    """Delete the candles of one mint; return their number.
+
+    Its waypoints, the candles of its pools, and its crowds are deleted, too.
+    """
     db.execute(DELETE.format(table="candle"), (mint_id,))
     count = db.changes()
     for table in ("waypoint", "pool_candle", "crowd"):
@@ -129,7 +134,7 @@ def clear_some(db: Database) -> None:
     UNCLEARED_MINTS.set(db.execute(LEFT).get)
 
 
-MINTS_MIN: Final = 500  # mints in the sample, if so many are tracked
+MINTS_MIN: Final = 500  # about the least number of mints in the sample, if so many are tracked
 SAMPLED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL AND id % ? = 0"
 COUNTED: Final = """
 SELECT timeframe, count(*), min(bucket) FROM candle
@@ -142,10 +147,10 @@ SELECT timeframe, count(*), min(bucket) FROM candle
 def candles_a_day(
     db: Database, time: UnixS | None, tracked_count: int
 ) -> Mapping[Timeframe, int] | None:
-    """Return the number of candles of each timeframe added in the day before *time*.
+    """Return the estimated number of candles of each timeframe added in the day before *time*.
 
-    If the candles cover less than a day, the number is extrapolated; None if they cover less than
-    an hour.
+    The estimate is from a sample of the *tracked_count* tracked mints.  If their candles cover less
+    than a day, it is extrapolated; None if they cover less than an hour, or there are none.
     """
     if time is None:
         return None

@@ -32,15 +32,15 @@ DROPPED: Final = [
     DROP_OF_ALL.format(table=table, numbers="SELECT value FROM json_each(?)")
     for table in DROPPED_AT_ONCE
 ]
-# The indices of the cuts, in a JSON array, before which there are candles: faster than one
-# statement for each cut.
+# Of the cuts in a JSON array, the indices of those before which there are candles: this is faster
+# than one statement for each cut.
 WITH_OLD: Final = """
 SELECT key FROM json_each(?)
  WHERE EXISTS (SELECT 1 FROM candle
                 WHERE mint = value ->> 0 AND timeframe = value ->> 1 AND bucket < value ->> 2)
 """
 
-# Before the cut, a mint keeps only its newest candles; minutes without a price do not count.
+# Before the cut, a mint keeps only its newest candles with a price.
 DROP_OLD: Final = """
 DELETE FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket < :cut
@@ -74,7 +74,7 @@ class SqliteMarketTables:
     """Implements MarketTables."""
 
     def version(self, db: Database) -> int:
-        """Return a number that changes when another process has written."""
+        """Return a number that changes when another connection has committed."""
         return version(db)
 
     def numbers(
@@ -91,7 +91,10 @@ class SqliteMarketTables:
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*; an index look-up skips mints without old ones."""
+        """Drop the candles before *cuts*, and waypoints without candles.
+
+        An index look-up skips the cuts before which there are no candles.
+        """
         for (place,) in db.execute(WITH_OLD, (json.dumps(cuts),)):
             mint_id, timeframe, cut = cuts[place]
             bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
@@ -108,7 +111,7 @@ class SqliteMarketTables:
         """Do nothing: readers poll."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints* but keep their candles; return the numbers of those that were tracked."""
+        """Untrack *mints*; return the numbers of those that were tracked."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
@@ -129,7 +132,7 @@ def copy_log(db: Database) -> None:
     """Copy the write-ahead log into the file if more than LOG_PAGES of its pages are not copied.
 
     *db* is not the writer's connection, and is used in another thread: no slot waits for the copy,
-    and a page of several commits is copied once.
+    and a page that several commits changed is copied only once.
     """
     _, pages, copied = db.execute("PRAGMA wal_checkpoint(NOOP)").get
     if pages - copied > LOG_PAGES:
@@ -137,7 +140,7 @@ def copy_log(db: Database) -> None:
 
 
 def _empty_log(db: SqliteDatabase) -> None:
-    """Restart the write-ahead log, unless a reader still needs it."""
+    """Empty the write-ahead log, unless a reader still needs it."""
     db.connection.set_busy_timeout(CHECKPOINT_MS)
     try:
         busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
