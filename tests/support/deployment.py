@@ -21,8 +21,7 @@ DEPLOY: Final = ROOT / "deploy"
 OPERATING: Final = ROOT / "docs" / "operating"
 EXAMPLE: Final = DEPLOY / "example.toml"
 
-# Prometheus itself creates the first series; its client library for Python creates the others in
-# each process.
+# Prometheus itself creates `up`; its client library for Python creates the others in each process.
 OTHERS_METRICS: Final = {
     "up",
     "process_resident_memory_bytes",

@@ -17,7 +17,8 @@ ON_FILES: Final = {"test_restored_payments.py", "test_both_ways.py"}
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 CONNECTED: Final = "connection"
 WAYS: Final = ["application", pytest.param(CONNECTED, marks=pytest.mark.storm)]
-# `make test` runs each engine once and each way once, `make storm` runs all combinations.
+# `make test` runs each engine with the application, and the first engine over a connection, too;
+# `make storm` runs all combinations.
 EACH_WITH_EACH: Final = [
     pytest.param(engine, way, marks=pytest.mark.storm if way == CONNECTED else ())
     for engine, way in product(ENGINES, ("application", CONNECTED))

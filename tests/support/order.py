@@ -62,7 +62,7 @@ LONG_S: Final = {
 }
 WAITING_FOLDERS: Final = {"e2e", "browser"}
 SHORT_S: Final = 5  # the assumed duration of each other file in WAITING_FOLDERS
-# The last waiting file starts at this part of the run: later, the other files keep all workers
+# All waiting files start within this part of the run; after it, the other files keep all workers
 # busy.
 WITHIN: Final = 0.85
 

@@ -44,7 +44,10 @@ class Series:
         self._samples.setdefault((name, frozenset(labels.items())), []).append((at_s, value))
 
     def value(self, expression: str, at_s: float) -> Vector:
-        """Return the value of *expression*, a vector, at *at_s*."""
+        """Return the value of *expression*, a vector, at *at_s*.
+
+        Raises ValueError for an expression that this module does not know.
+        """
         found = self._value(promql_parser.parse(expression), at_s)
         assert isinstance(found, dict), f"expected a vector; was {found}"
         return found

@@ -119,7 +119,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Raise UsageError if a file listed as slow does not exist."""
+    """With `--quick`, raise UsageError if a file listed as slow does not exist."""
     gone = [each for each in sorted(SLOW_PATHS) if not (TESTS / each).exists()]
     if gone and config.getoption("quick"):
         raise pytest.UsageError(f"expected the files of SLOW; there is no {gone[0]}")

@@ -9,7 +9,7 @@ import schemathesis
 from based58 import b58encode
 from hypothesis import strategies as st
 
-USED = [  # e-mail addresses that exist in the tested service
+USED = [  # mints that the tested service tracks
     "So11111111111111111111111111111111111111112",
     "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
 ]

@@ -132,7 +132,7 @@ CATALOG: Final = (
 
 
 def catalog(db: "psycopg.Connection[Any]") -> list[tuple[str, ...]]:
-    """Return kind, table, name and definition of what the schema has, except the migrations."""
+    """Return kind, table, name and definition of each object of the schema but the migrations."""
     rows: list[tuple[str, ...]] = []
     (schema,) = db.execute("SELECT current_schema()").fetchone() or ("",)
     for query in CATALOG:
@@ -247,7 +247,7 @@ def _url(dsn: str) -> str:
 
 
 def _rows(dsn: str, folder: Path) -> dict[str, Any]:
-    """Return the migrations that the database has run, and all its rows."""
+    """Return the catalog of the database, the migrations that it has run, and all its rows."""
     found: dict[str, Any] = {"migrations": {}, "rows": {}}
     with psycopg.connect(dsn, autocommit=True) as db:
         found["catalog"] = catalog(db)

@@ -11,7 +11,10 @@ from packaging.requirements import Requirement
 
 
 def closure(names: Iterable[str], extras: Iterable[str] = ()) -> list[Distribution]:
-    """Return the distributions *names*, and all distributions that they require on this machine."""
+    """Return the distributions *names*, and all distributions that they require on this machine.
+
+    extras   the extras of *names* whose requirements are included
+    """
     found: dict[str, Distribution] = {}
     waiting = [(name, frozenset(extras)) for name in names]
     while waiting:
@@ -28,7 +31,7 @@ def closure(names: Iterable[str], extras: Iterable[str] = ()) -> list[Distributi
 
 
 def wheel_of(installed: Distribution, folder: Path) -> Path:
-    """Write the wheel of *installed*, from its files in site-packages."""
+    """Write the wheel of *installed* to *folder*, from its installed files; return its path."""
     tag = next(
         line.removeprefix("Tag: ")
         for line in (installed.read_text("WHEEL") or "").splitlines()

@@ -165,9 +165,10 @@ class _Run:
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _bury(self, worker: _Worker) -> None:
-        """Report the unfinished tests of the ended *worker* as failed, and start another worker.
+        """Report the unfinished tests of the ended *worker* as failed.
 
-        If the worker failed after its last test, a fixture of the session has failed.
+        If there are such tests and further files, start another worker.  If the worker failed after
+        its last test, a fixture of the session has failed: report that test.
         """
         del self._workers[worker.connection]
         worker.process.join()

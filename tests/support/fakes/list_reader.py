@@ -1,4 +1,4 @@
-"""A ListReader in memory, as `market.screening.store` requires; it stores no answers."""
+"""A ListReader in memory, as `market.screening.store` requires; it computes answers when asked."""
 
 from array import array
 from collections.abc import Sequence

@@ -218,7 +218,10 @@ class FakeLog:
         return frozenset(found)
 
     def load_at(self, seq: int, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
-        """Return *mint* as loaded at *seq*: swaps of final slots are folded, later ones are not."""
+        """Return *mint* as loaded at *seq*: swaps of final slots are folded, later ones are not.
+
+        Return None if *mint* is not tracked.
+        """
         if mint not in self.tracked_at(seq):
             return None
         found = self._found(seq, mint)
@@ -233,7 +236,7 @@ class FakeLog:
         return msgspec.structs.replace(loaded, standings=standings, frames=frames)
 
     def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
-        """Return the pools of *mint* after each slot that changed them and is not retracted."""
+        """Return each slot that changed the pools of *mint* and is not retracted, and the pools."""
         slots = self.slots_at(seq)
         return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 

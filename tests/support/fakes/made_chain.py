@@ -86,7 +86,7 @@ def made_transaction(swap: Swap) -> Transaction:
 
 
 def made_entry(swap: Swap) -> dict[str, Any]:
-    """Return the same transaction in the form that getBlock returns."""
+    """Return the transaction that holds *swap* in the form that getBlock returns."""
     data = b58encode(msgspec.json.encode(swap)).decode()
     instruction = {"programIdIndex": 0, "accounts": [], "data": data}
     message = {"accountKeys": ["made"], "instructions": [instruction]}
@@ -178,7 +178,10 @@ def random_chain(
 
 @dataclass
 class ListSource:
-    """A source that yields the blocks of a list after the tip, and then reports them as final."""
+    """A source that yields the blocks of a list after the tip, and reports blocks as final.
+
+    final_every   1: each block is reported as final; 2: every second block; and so on
+    """
 
     blocks: Sequence[Block]
     final_every: int = 1
@@ -189,7 +192,10 @@ class ListSource:
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield the blocks after the slot *after*, and then their finality."""
+        """Yield the blocks after the tip *after*, and the finality of blocks as they are read.
+
+        Blocks up to *after* are reported as final, too, and the last block always is.
+        """
         self.asked.append(after)
         last = None
         for number, made in enumerate(self.blocks):

@@ -24,7 +24,11 @@ def refusal(status: int, description: str, **parameters: int) -> Answer:
 
 @dataclass
 class FakeTelegram:
-    """Chats and updates.  The next of *answers* answers a message; if none is left, it is sent."""
+    """Chats and updates.
+
+    answers   the answers to the next messages to the bot's chats; when there are none, messages are
+              sent
+    """
 
     url: str = ""
     sent: list[tuple[int, str]] = field(default_factory=list)

@@ -55,7 +55,7 @@ def sol_price(
     n: int,
     slack: Fraction = Fraction(0),
 ) -> float | None:
-    """Return dollars per SOL at block *n*, computed from the beginning.
+    """Return dollars per SOL at block *n*, computed from the beginning; None if there is no price.
 
     slack   the relative increase of half the weight: rounding can decide a tie either way
     """
@@ -88,7 +88,7 @@ class _Said(NamedTuple):
 def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
     """Yield samples of the SOL price: for each transaction and pool, the last swap.
 
-    If they are purchases and sales, there is no sample.
+    A transaction that both buys and sells in a pool gives no sample of that pool.
     """
     by_place: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     first: dict[int, str] = {}

@@ -28,7 +28,7 @@ READY_S: Final = 60.0
 END_S: Final = 20.0
 PASSWORD: Final = "a password that is long enough"
 GENESIS: Final = Genesis(0)
-# Days of history: enough for every indicator of m1 in reports, and quick to create.
+# The history is long enough for every indicator of m1 in reports, and quick to create.
 CHAIN: Final = ("--mints", "2", "--history-days", "0.2")
 
 
@@ -98,7 +98,9 @@ class DocumentedService:
 
 @contextmanager
 def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[DocumentedService]:
-    """Run the service in *folder* with the settings of a demo; so do commands in the block.
+    """Run the service in *folder* with the settings of a demo.
+
+    Commands in the block have the same working directory and settings.
 
     is_troubled   whether a proxy that can misbehave is in front of the chain
     """

@@ -59,7 +59,10 @@ def serve_quiet(folder: Path, reported: Connection, dsn: str = "") -> None:
 
 
 def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
-    """Return a ledger that kills the process once the third period is charged, before its data."""
+    """Return a ledger that kills the process when the third period is charged, before its data.
+
+    The charge is committed then, and no data of the period was sent.
+    """
     ledger = _ledger_on(dsn, folder)
     prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 

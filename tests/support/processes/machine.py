@@ -4,7 +4,7 @@ All changes are made below the folder: `systemctl` reads the units installed
 there and runs their commands, `install` and `chown` do not change owners, `runuser` runs as the
 current user. `python3 -m venv` makes environments that use the pip and the locked packages of
 the tests. Before the next command of the page runs, installed packages get the compiled files of
-the same sources in the checkout: to compile machine code takes half a minute (a test of it is
+the same sources in the checkout: compiling machine code takes half a minute (a test of it is
 tests/app/test_kernels.py), and byte code several seconds. Everything else is real.
 """
 
@@ -164,7 +164,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
 
 
 def _taken_from_here(line: re.Match[str]) -> str:
-    """Return a command in place of *line* that lets Python find the packages of the tests."""
+    """Return the command that replaces *line*: it lets Python find the packages of the tests."""
     where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     return f"echo {SITE} > $({where})/locked.pth"
 
@@ -203,7 +203,7 @@ class Machine:
         return OURS.sub(rf"{self.folder}/\1/", offline)
 
     def run(self, block: str) -> str:
-        """Run a *block* of the page on the machine; return its output."""
+        """Run *block*, commands of install.md, on the machine; return its output."""
         text = self.here(block)
         environment = {
             "PATH": self.path,

@@ -1,7 +1,7 @@
 """A chain in a separate process that only handles payments, with rich buyers and with faults.
 
-At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast, to save
-time: the tests prove the same at both paces.
+At full length (STORM=full) it has the pace of mainnet.  Otherwise, to save time, slots are a fifth
+as long, and a block is final after 20 slots: the tests prove the same at both paces.
 """
 
 import asyncio

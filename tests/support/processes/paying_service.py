@@ -58,7 +58,10 @@ LEDGERS = {
 
 
 def serve(folder: Path, reported: Connection, ledger: str, trace: Path | None) -> None:
-    """Serve until killed; each flush adds a line to *trace*, if given."""
+    """Serve until killed, with the ledger LEDGERS[*ledger*].
+
+    trace   the file to which each flush adds a line; None: flushes are not recorded
+    """
     files = None if trace is None else TracedFiles(FlushTrace(trace))
     asyncio.run(_serve(folder, ledger, reported.send))
     del files  # files must exist until the service ends

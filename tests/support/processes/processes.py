@@ -47,7 +47,10 @@ def start_process(serve: Callable[..., None], *given: object) -> BaseProcess:
 
 @contextmanager
 def running(serve: Callable[..., None], *given: object) -> Iterator[tuple[Any, BaseProcess]]:
-    """Run `serve(pipe, *given)`; yield the first message of the process, and kill it at the end."""
+    """Run `serve(pipe, *given)` in a process; yield its first message, and the process.
+
+    The process is killed at the end of the block.
+    """
     hears, tells = processes.Pipe(duplex=False)
     process = start_process(serve, tells, *given)
     tells.close()

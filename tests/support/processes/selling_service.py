@@ -75,8 +75,9 @@ CHAINS = {each.__name__: each for each in (SendsFirst, UnknownIsFailed, TrustsEv
 class Manner:
     """The options of the service.
 
-    mistake    the name of a mistake: one of CHAINS, or NeverFlushes; empty: no mistake
-    trace      the file for its flushes; None if flushes are not recorded
+    patience_s   seconds to wait for the outcome of a payment before the answer
+    mistake      the name of a mistake: one of CHAINS, or NeverFlushes; empty: no mistake
+    trace        the file for its flushes; None if flushes are not recorded
     """
 
     patience_s: float = 2.0

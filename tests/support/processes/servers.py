@@ -37,6 +37,7 @@ RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)
 class PostgresServer:
     """A PostgreSQL cluster in a temporary folder.
 
+    durable        whether commits are flushed to disk; False: the settings FAST
     installed_in   the folder of an installed version, with `bin` in it; None: the version of the
                    wheel
     shared_mb      the size of the shared memory for pages, in MB

@@ -101,7 +101,11 @@ def written(
 
 @dataclass
 class SlowStore:
-    """The tables of the ledger, which block after a debit until a test continues them."""
+    """The state of tables of the ledger that block after a debit.
+
+    taken   is set when a debit is committed
+    go_on   a test sets it to let the blocked debits continue
+    """
 
     taken: threading.Event
     go_on: threading.Event
@@ -161,7 +165,10 @@ async def break_off(server: Served, request: bytes, random: Random) -> None:
 
 
 async def until_seen(server: Served, count: int) -> None:
-    """Wait until the server has noticed the actions of its clients."""
+    """Wait until the server has noticed the actions of its clients.
+
+    Wait for *count* iterations of the event loop, and then for the answer to another request.
+    """
     for _ in range(count):
         await asyncio.sleep(0)
     async with server.connection() as client:

@@ -142,7 +142,7 @@ class Tx:
         return self
 
     def entry(self) -> dict[str, Any]:
-        """Return the transaction as a block entry, in the form `jsonParsed` of the RPC."""
+        """Return the transaction as an entry of getBlock, in the encoding `json`."""
         static = [*self.signers]
         for word in self._mentioned():
             if word not in static and word not in self.loaded:

@@ -60,7 +60,10 @@ async def _nothing() -> None:
 
 
 class QuickHasher:
-    """A Hasher whose hashes show the password; it counts its calls, and each runs `meanwhile`."""
+    """A Hasher whose hashes show the password; it counts its calls.
+
+    meanwhile   a function that the next call awaits, once
+    """
 
     def __init__(self) -> None:
         self.count = 0

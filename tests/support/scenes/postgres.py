@@ -123,7 +123,7 @@ def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
 
 
 def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
-    """Return a connection to the database of `dsn_in`; all calls return one until its removal."""
+    """Return the connection to the database of `dsn_in`: one for each folder, until its release."""
     if folder not in _looked_at:
         _looked_at[folder] = PostgresDatabase(dsn_in(folder, kinds))
     return _looked_at[folder]

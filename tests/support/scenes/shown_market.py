@@ -1,4 +1,4 @@
-"""A market for tests of pages: about forty tokens that have traded for a day, in a real store."""
+"""A market for tests of pages: about thirty tokens that have traded for a day, in a real store."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -117,12 +117,16 @@ class ShownMarket:
         """Do nothing, so the check passes."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Add a slot that is final at once, in which each mint trades, and update pages."""
+        """Add a slot like `append`, and update the data of pages."""
         await self.append(at_s, mints)
         await self.catch_up()
 
     async def append(self, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Append a final slot in which each mint trades, without updating the data of pages."""
+        """Append a final slot with trades, without updating the data of pages.
+
+        at_s    the time of the slot, Unix seconds; None: now
+        mints   the mints that trade; empty: all. Mints with little volume skip some slots
+        """
         at = self.clock.now() // 1000 if at_s is None else at_s
         random, swaps = Random(at), []
         for n, (symbol, _, usual, volume) in enumerate(NAMES):

@@ -120,7 +120,7 @@ class Streaming:
             await asyncio.sleep(0)
 
     async def until_open(self, count: int) -> None:
-        """Wait until exactly *count* streams are open and receive changes."""
+        """Wait until at least *count* streams are open and receive changes."""
         async with asyncio.timeout(PATIENCE_S):
             while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - nothing tells it
                 await asyncio.sleep(0.001)

@@ -128,7 +128,7 @@ def new_slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> NewSlot:
 def swap_of(
     mint: Mint, usd: float, *, is_buy: bool = True, dollars: float = 120.0, number: int = 0
 ) -> PricedSwap:
-    """Return a swap of *mint* for *dollars*, in its pool against SOL."""
+    """Return a swap of *mint* for *dollars*, in its pool against SOL, or against USDC for SOL."""
     decimals = 9 if mint == SOL else 6
     detail = SwapDetail(
         Signature(f"{number:0>4}".replace("0", "Q") + "x" * 83),
@@ -146,7 +146,7 @@ def swap_of(
 
 
 async def _trade_until(market: Market, end_s: int) -> int:
-    """Make all tokens trade until *end_s*, fold all but the newest slots; return the last slot."""
+    """Make the tokens trade until *end_s*, fold all but the newest slots; return the last slot."""
     random, prices = Random(7), dict(START_USD)
     slots, number = [], BEGIN_SLOT
     for step in range(SWAPS):

@@ -39,7 +39,7 @@ DRESSES: Final = (
     "deep",
 )
 ROUTED: Final = ("routed", "carried")
-STACK_HEIGHT_MAX: Final = 9  # a top-level instruction has height 1, and may have eight nested calls
+STACK_HEIGHT_MAX: Final = 9  # a top-level instruction has height 1; calls may be nested eight deep
 EVENT_SIZE: Final = 220
 POOL_AT: Final = 112  # the offset of the pool in the events of PumpSwap
 CARRIER: Final = "what a router calls"

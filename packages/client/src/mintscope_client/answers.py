@@ -50,7 +50,8 @@ def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bo
     """Return whether *response* delivers the purchase at *path*; a proxy's page does not.
 
     A purchase of credits is delivered if *response* has a credit token or, if *bearer* is the
-    `Authorization` of an API key, the bundle that the service added to the account.
+    `Authorization` of an API key, the bundle that the service added to the account.  Any other
+    purchase is delivered if *response* is a success with an object as `data`, or without a body.
     """
     data = data_of(response)
     if path.endswith(PURCHASE):

@@ -57,8 +57,8 @@ class PaymentAuth(PayingAuth):
 
     Every request has an `Idempotency-Key`.  A repeated request with the same key sends the same
     payment, so it is never paid for twice.  A payment is forgotten when its purchase has arrived,
-    or when the chain proves that the payment can no longer land; then the wallet may spend the
-    amount again.  A statement of the seller is no proof.
+    or when the chain proves that the payment can no longer land; in the second case, the wallet may
+    spend the amount again.  A statement of the seller is no proof.
 
     rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
                of payments; None: a payment counts as spent even if no purchase arrives
@@ -85,7 +85,10 @@ class PaymentAuth(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for this request; return its key."""
+        """Claim the payment that an earlier process left for this request.
+
+        Return its key; None if there is none.
+        """
         sent = self._journal.adopt(f"{method} {url}")
         return None if sent is None else sent.key
 
@@ -107,7 +110,10 @@ class PaymentAuth(PayingAuth):
         self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
-        """Sign and record a payment for the offer in *demand*; return it without sending it."""
+        """Sign and record a payment for the offer in *demand*; return it without sending it.
+
+        If another request with *key* has recorded a payment meanwhile, return that payment.
+        """
         if self._journal.is_full:
             yield from self._bury(list(self._journal))
         try:
@@ -153,7 +159,10 @@ class PaymentAuth(PayingAuth):
             raise WillNotPay(str(cause)) from cause
 
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
-        """Finish the payment *sent* if *response* delivers its purchase; keep it otherwise."""
+        """Finish the payment *sent* if *response* delivers its purchase; keep it otherwise.
+
+        If the seller has refused the payment, look it up on chain before it is sent again.
+        """
         bearer = request.headers.get("Authorization", "")
         if is_delivered(request.url.path, response, bearer=bearer):
             self._journal.finish(sent.key)
@@ -162,7 +171,10 @@ class PaymentAuth(PayingAuth):
             self._doubted.add(sent.key)
 
     def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
-        """Drop the payments in *sent* that provably cannot land, and count them as unspent."""
+        """Drop the payments in *sent* that provably cannot land, and count them as unspent.
+
+        Drop none if there is no `rpc_url`, or if the node gives no proof.
+        """
         if self._rpc_url is None:
             return
         sent = yield from self._bounded(self._rpc_url, sent)
@@ -177,7 +189,8 @@ class PaymentAuth(PayingAuth):
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
         """Return the payments of *sent*, each with the last block height at which it can land.
 
-        Set an unknown height now; it stays unknown if the node does not answer.
+        Set an unknown height now; it stays unknown if the node does not answer.  Payments that were
+        finished or dropped meanwhile may be left out.
         """
         if all(each.last_valid_height for each in sent):
             return list(sent)

@@ -1,4 +1,4 @@
-"""Buying from a mintscope service until the purchase arrives or the payment cannot land."""
+"""Buying from a mintscope service: a paid request is repeated until the purchase arrives."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,10 @@ NO_PATIENCE: Final = 0.0  # seconds for retries: a request that is not paid yet 
 
 @dataclass(frozen=True, slots=True)
 class BoughtCredits:
-    """The purchase of a bundle; its credit token must be stored like a password."""
+    """The purchase of a bundle; its credit token must be stored like a password.
+
+    price_paid    the price that was paid, in atoms of the payment token
+    """
 
     token: CreditToken
     credits: int
@@ -32,7 +35,8 @@ class Buyer:
     """Pays for requests and bundles at the service that is the base_url of *http*.
 
     Before anything is paid, each error is raised at once.  After the payment was sent, the request
-    is repeated with the same payment until it is answered or the payment can no longer land.
+    is repeated with the same payment until it is answered or PAYMENT_PATIENCE_S have passed; then
+    PendingError is raised.
 
     request_s_max   seconds after which one sending of a request is aborted, including its requests
                     to the seller and the node.  A payment that was sent before is not lost: the
@@ -79,7 +83,10 @@ class Buyer:
         return await self._pay(call, key)
 
     async def _pay(self, call: ApiCall[Data], key: str | None) -> Data:
-        """Return the data of *call*; pay once, or continue an earlier process's payment."""
+        """Return the data of *call*; pay once.
+
+        If there is a payment under *key*, or one that an earlier process left, continue it.
+        """
         answered = await drive(
             converse(self._session, call, key=key),
             self._http,

@@ -37,17 +37,21 @@ class Client(Methods, PagedMethods, Blocking):
 
     credential   a credit token or an API key: a client with a credential pays for reads with it
     payer        a `mintscope_client.auth.PaymentAuth`: pays for purchases, and for reads if there
-                 is no credential
+                 is no credential; or a `mintscope_client.signatures.sign_in.WalletSignIn`
     budget       the limits of the credits that calls may spend; None: no limits
-    patience_s   the most seconds between the first sending of a call and its last retry
-    timeout_s    seconds to wait for each part of a response; at least 90 if a wallet pays for the
-                 call
-    retries_max  the largest number of retries of a call; None: only patience_s limits them
+    patience_s   the most seconds between the beginning of a call and its last retry; 180 while a
+                 payment for the call may still land
+    timeout_s    seconds to wait for a connection, and for each read and write; at least 90 if a
+                 wallet pays for the call
+    retries_max  the largest number of retries of a call; None: only patience_s limits them. While a
+                 payment for the call may still land, this limit does not apply
     by_websocket  whether streams use WebSocket, which needs the package websockets
-    transport    sends the requests; for tests and proxies. None: a connection to *url*
+    transport    sends the requests, except WebSockets; for tests and proxies. None: a connection to
+                 *url*
 
-    Calls raise the errors of `mintscope_client.errors`.  A call is repeated if it may then succeed,
-    after the time that the service names, with the same Idempotency-Key.
+    Calls raise the errors of `mintscope_client.errors`; calls that a wallet pays for also raise
+    WillNotPay and JournalUnusable.  A call is repeated if it may then succeed, after the time that
+    the service names, or else after a growing pause, with the same Idempotency-Key.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting

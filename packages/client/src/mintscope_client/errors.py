@@ -1,15 +1,15 @@
 """Exceptions for failed client calls, grouped by remedy and then by code.
 
-RefusedError                 the service answered, with a code; nothing was charged
+RefusedError                 the service refused the call, which cost no credits
   WrongCallError             400 and other 4xx: correct the call
   CredentialRefusedError     401, 403: send another credential
   UnpaidError                402: buy credits, or pay
-  NothingThereError          404: the mint is not tracked, or has too little data so far
+  NothingThereError          404: the named thing is unknown, or has too little data so far
   ConflictError              409: the call contradicts an earlier call
   TooManyRequestsError       429: wait
-  NotNowError                5xx, and a request that arrived too late: try again later
-UnreachableError             no answer arrived; the outcome of the request is unknown
-UnreadableError              the answer does not have the documented form
+  NotNowError                5xx, 408, 425: try again later
+UnreachableError             no complete answer arrived; the request may have been executed
+UnreadableError              the answer does not have the documented form, or lacks the purchase
 OverBudgetError              the call may cost more than the budget allows; it was not sent
 PendingError                 a payment was sent and its outcome is not known yet
 """
@@ -130,7 +130,7 @@ class InvalidBundleError(WrongCallError, code=ErrorCode.INVALID_BUNDLE):
 
 
 class InvalidPaymentError(WrongCallError, code=ErrorCode.INVALID_PAYMENT):
-    """The header with the payment is not valid."""
+    """The header with the payment cannot be read."""
 
 
 class CredentialRefusedError(RefusedError):
@@ -170,11 +170,11 @@ class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
 
 
 class NothingThereError(RefusedError):
-    """There is no data to deliver."""
+    """The thing that the call names is unknown, or has too little data so far."""
 
 
 class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):
-    """The service does not track this mint; ask its operator to add it."""
+    """The service does not track this mint; ask the operator of the service to add it."""
 
 
 class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
@@ -214,10 +214,9 @@ class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
 
 
 class UnreachableError(ClientError):
-    """No response arrived.
+    """No complete response arrived.
 
-    may_be_charged    whether the request may have arrived, so that a credit may have been spent on
-                      it
+    may_be_charged    whether the request may have arrived, and may have spent credits
     """
 
     def __init__(self, message: str, *, may_be_charged: bool = False) -> None:
@@ -226,7 +225,9 @@ class UnreachableError(ClientError):
 
 
 class UnreadableError(ClientError):
-    """The response does not have the documented form; it may be a proxy's page.
+    """The response does not have the documented form, or lacks the purchase that was paid for.
+
+    It may be a proxy's page.
 
     status    HTTP status
     """
@@ -261,6 +262,6 @@ BY_STATUS: Final[dict[int, type[RefusedError]]] = {
 
 
 def refusal_kind(status: int, code: str) -> type[RefusedError]:
-    """Return the exception for *code*, or for *status* if the code is new or unreadable."""
+    """Return the exception class for *code*; if *code* has none, return the class for *status*."""
     group = BY_STATUS.get(status) or (NotNowError if status >= 500 else WrongCallError)  # noqa: PLR2004
     return next((kind for kind in group.__subclasses__() if code in kind.codes), group)

@@ -23,9 +23,9 @@ SUFFIX: Final = ".payment.json"
 
 
 class JournalUnusable(Exception):
-    """The folder of the journal cannot store payments; the message has the reason.
+    """The folder of the journal cannot be used, or has a damaged file; the message has the reason.
 
-    Nothing was paid.
+    No new payment was sent.
     """
 
 
@@ -211,7 +211,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the open, locked file at *path*; None if it is missing, or another process has it."""
+    """Return the open, locked file at *path*.
+
+    Return None if it is missing, if it was replaced meanwhile, or if another process has it.
+    """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

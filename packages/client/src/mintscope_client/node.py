@@ -165,7 +165,10 @@ def _history(
 
 
 def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
-    """Return the result of *method*; use `finalized` if the node does not know `confirmed`."""
+    """Return the result of *method*; use `finalized` if the node does not know `confirmed`.
+
+    Raises NodeSilent if the answer has no such result.
+    """
     asked = list(params)
     final = [_as_final(each) for each in params]
     try:

@@ -18,8 +18,9 @@ class AnswerTooLarge(httpx.ReadError):
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
-    Requests demand answers without compression, because httpx decompresses without a limit. Raises
-    AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
+    A request with the extension ENDLESS has no limit.  Requests demand answers without compression,
+    because httpx decompresses without a limit.  Raises AnswerTooLarge, an httpx.RequestError, if an
+    answer is too long or compressed: the outcome of the request is unknown.
     """
 
     def __init__(self, inner: httpx.AsyncBaseTransport | None = None) -> None:

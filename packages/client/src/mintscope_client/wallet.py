@@ -1,4 +1,4 @@
-"""The wallet of a buyer: its payee, asset, limits and signed payments."""
+"""The wallet of a buyer: its key, its limits, the payee and asset, and the payments it signs."""
 
 import secrets
 from base64 import b64decode, b64encode
@@ -32,7 +32,7 @@ RANDOM_MEMO_BYTES: Final = 16
 
 
 class WillNotPay(Exception):
-    """The wallet rejects the demand; the message names the broken rule."""
+    """The wallet does not sign or pay; the message has the reason."""
 
 
 class OverSpendLimit(WillNotPay):
@@ -43,8 +43,11 @@ class OverSpendLimit(WillNotPay):
 class Pin:
     """The only asset and payee of a wallet's payments, from a trusted source.
 
+    network          the identifier of the network, CAIP-2
+    asset            the mint of the asset; decimals: its decimals; token_program: its program
+    pay_to           the address of the payee's wallet
     usd_per_token    the most that a whole token is worth, in USD: 1 for USDC. A limit in USD needs
-                     this value; a price from the seller is never used
+                     this value; a price from the seller is never used. None: no limits in USD
     """
 
     network: str
@@ -62,7 +65,7 @@ class Pin:
     def atoms_of(self, usd: Decimal) -> int:
         """Return the atoms that are worth *usd*, at usd_per_token, rounded down.
 
-        Raises ValueError if usd_per_token is unknown, or *usd* is negative.
+        Raises ValueError unless usd_per_token is positive, and *usd* is not negative.
         """
         if self.usd_per_token is None or not self.usd_per_token > 0 or not usd >= 0:
             raise ValueError("expected an amount in USD, and usd_per_token of the asset")
@@ -88,7 +91,7 @@ class SpendLimit:
     def in_usd(cls, pin: Pin, *, per_payment: Decimal, in_all: Decimal) -> Self:
         """Return the limits of *per_payment* and *in_all*, in USD, at the token price in *pin*.
 
-        Raises ValueError.
+        Raises the ValueError of `Pin.atoms_of`.
         """
         return cls(atoms_per_payment=pin.atoms_of(per_payment), atoms_in_all=pin.atoms_of(in_all))
 
@@ -137,7 +140,8 @@ class PayerWallet:
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
         """Return the demand in *header*, and the offer in it that the wallet can pay.
 
-        Raises WillNotPay or OverSpendLimit if there is none, or the limit does not allow it.
+        Raises WillNotPay if *header* cannot be read, if no offer is for the pinned asset and payee,
+        or if its amount is invalid or too large; OverSpendLimit if too little of the limit is left.
         """
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
@@ -161,6 +165,7 @@ class PayerWallet:
 
         memo      the result of `memo_of`, if the caller needs it; None: a memo that the caller does
                   not see
+        Raises    WillNotPay or OverSpendLimit
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
         self.limit.spend(amount_of(offer))
@@ -175,7 +180,11 @@ class PayerWallet:
         return found == (SCHEME, pin.network, pin.asset, pin.pay_to)
 
     def _transaction(self, offer: PaymentRequirements, memo: str, blockhash: str) -> bytes:
-        """Return the transaction of the payment, signed by the wallet but not by the fee payer."""
+        """Return the transaction of the payment, signed by the wallet but not by the fee payer.
+
+        Raises WillNotPay if the fee payer, *blockhash* or amount is invalid, or if the wallet would
+        pay the network fee.
+        """
         fee_payer = offer.extra.get("feePayer")
         if not isinstance(fee_payer, str):
             raise WillNotPay("expected a fee payer in the demand")
@@ -235,7 +244,10 @@ def blockhash_of(offer: PaymentRequirements) -> str | None:
 
 
 def amount_of(offer: PaymentRequirements) -> int:
-    """Return the amount that *offer* demands, in atoms.  Raises WillNotPay."""
+    """Return the amount that *offer* demands, in atoms, from 1 to AMOUNT_MAX.
+
+    Raises WillNotPay for any other amount.
+    """
     text = offer.amount
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise WillNotPay("expected an amount in atoms")
@@ -248,8 +260,8 @@ def amount_of(offer: PaymentRequirements) -> int:
 def memo_of(offer: PaymentRequirements) -> str:
     """Return the memo that *offer* demands, or a random memo if it demands none.
 
-    The memo identifies the payment on chain, so it must be plain text.
-    Raises    WillNotPay
+    The memo identifies the payment on chain, so it must be plain text.  Raises WillNotPay unless it
+    is printable ASCII of at most MEMO_CHARACTERS_MAX characters.
     """
     memo = offer.extra.get("memo") or secrets.token_hex(RANDOM_MEMO_BYTES)
     if not isinstance(memo, str) or not (memo.isascii() and memo.isprintable()):

@@ -120,7 +120,10 @@ class Blockstore:
         return dropped
 
     def reached(self, commitment: CommitmentLevel) -> Slot:
-        """Return the newest slot whose block has reached *commitment*."""
+        """Return the newest slot whose block has reached *commitment*.
+
+        If no stored block has, return the oldest stored slot.
+        """
         newest = bisect_right(self._slots, self._tip - self._pace.lag(commitment)) - 1
         return self._slots[max(newest, 0)]
 

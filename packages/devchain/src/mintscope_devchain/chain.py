@@ -1,8 +1,8 @@
 """The devchain: a seeded market that makes blocks.
 
 The history is created at the start and rendered on demand: a block an hour, then every 15, 5 and 1
-minutes up to the present, so that each timeframe has 200 candles.  After that, blocks are one slot
-apart.
+minutes up to the present.  With the default of 10 days, m1, m5, m15 and h1 thus have 200 candles.
+After that, blocks are one slot apart.
 
 Memory   bounded by *kept_blocks*; rendered blocks are not stored
 Order    depends only on the seed, the start and the calls
@@ -36,7 +36,7 @@ from mintscope_devchain.svm.vm import Closed, Vm
 from mintscope_devchain.transaction import Json
 
 HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
-"""Up to how many seconds before the present blocks are how many seconds apart; beyond: an hour."""
+"""(age, step) in seconds: up to this age, blocks are this step apart; older blocks: an hour."""
 HISTORY_DAYS_MAX: Final = 90
 MINTS_MAX: Final = 1_000
 FIRST_SLOT: Final = 380_000_000
@@ -49,6 +49,9 @@ KEPT_BLOCKS: Final = 10_000
 class Devchain:
     """A chain in memory; call `tick` for its next block.
 
+    now                    the time of the newest block of the history, Unix milliseconds
+    mints                  the number of tokens of the market other than SOL, USDC and the story's
+    kept_blocks            the number of blocks that are stored at least, the newest ones
     slot_ms, finality_ms   see `slot_pace`
     has_votes              whether blocks contain votes; None: they do unless the pace is that of
                            Alpenglow
@@ -79,8 +82,8 @@ class Devchain:
         pace = slot_pace(slot_ms, finality_ms)
         self._slot_ms = slot_ms
         self.blockstore = Blockstore(kept_blocks, pace)
-        # This clock stands still: until another clock is set, a sent transaction is due in the next
-        # block.
+        # This clock does not advance: until another clock is set, a sent transaction is due in the
+        # next block.
         self.vm = Vm(
             clock=ManualClock(now),
             seed=seed,
@@ -99,7 +102,7 @@ class Devchain:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the market: SOL, then the others, the token with the most swaps first."""
+        """The tokens of the market: SOL, then those of LISTINGS, then those of the story."""
         return (SOL, *(listed.token for listed in self.world.listed))
 
     @property
@@ -110,7 +113,8 @@ class Devchain:
     def tick(self, now: UnixMs | None = None) -> Slot:
         """Make the next block, with the time *now*; leaders may skip slots before it.
 
-        None: the time is one slot after the last block, plus one slot for each skipped slot.
+        None: the time is one slot after the last block, plus one slot for each skipped slot.  If
+        transactions must vanish now, a fork first replaces the newest blocks.
         """
         depth = self.vm.fork_depth()
         if depth:
@@ -126,7 +130,7 @@ class Devchain:
     def fork(self, depth: int) -> None:
         """Replace the newest *depth* blocks with as many others, in later slots.
 
-        Raises ValueError if one of these blocks is final.
+        Raises ValueError if one of these blocks is final, or *depth* is less than 1.
         """
         if not 0 < depth <= self.blockstore.unfinalized():
             raise ValueError(

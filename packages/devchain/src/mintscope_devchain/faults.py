@@ -123,12 +123,12 @@ class Faults:
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
-        """Return the fault for the next transaction."""
+        """Return the fault for the next transaction, None if there is none."""
         landing = self.knobs.landing
         return landing if landing and self._strikes("landing", landing.times) else None
 
     def answering(self, method: str) -> Answering | None:
-        """Return the fault for the next call of *method*."""
+        """Return the fault for the next call of *method*, None if there is none."""
         row = method if method in self.knobs.calls else EVERY_METHOD
         answering = self.knobs.calls.get(row)
         return answering if answering and self._strikes(f"call {row}", answering.times) else None

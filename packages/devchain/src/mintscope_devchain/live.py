@@ -22,8 +22,9 @@ async def serve(
     slot_s: float,
     grpc_address: str | None = None,
 ) -> None:
-    """Serve *chain* on *listener* until a signal arrives; add a block every *slot_s* seconds.
+    """Serve *chain* on *listener* until the process gets a signal to end; add blocks to it.
 
+    slot_s         seconds from one slot to the next; skipped slots get no block
     grpc_address   `host:port` of the gRPC stream; None: there is no stream
     """
     chain.vm.clock = clock

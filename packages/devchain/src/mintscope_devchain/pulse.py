@@ -10,7 +10,7 @@ FIRST_SLOT: Final = 1
 
 
 class Pulse:
-    """Closes a block of *vm* every *slot_ms*, when `tick` is called."""
+    """Closes blocks of *vm*, one for each *slot_ms* milliseconds, when `tick` is called."""
 
     def __init__(self, vm: Vm, *, slot_ms: int = SLOT_MS) -> None:
         self._vm = vm
@@ -31,7 +31,7 @@ class Pulse:
             self._close()
 
     async def run(self) -> None:
-        """Call `tick` at the time of each block, until cancelled."""
+        """Call `tick` once per slot, until cancelled."""
         while True:
             await asyncio.sleep(self._slot_ms / 1_000)
             self.tick()

@@ -167,7 +167,7 @@ class World:
         )
 
     def reconciler(self) -> Reconciler:
-        """Return a reconciler whose clock is so late that all leases have expired."""
+        """Return a reconciler whose clock is so far ahead that all leases have expired."""
         self.ahead_ms += 3_600_000
         ahead = ManualClock(UnixMs(self.clock.now() + self.ahead_ms))
         return Reconciler(

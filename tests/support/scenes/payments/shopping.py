@@ -26,9 +26,9 @@ UNSENT_S = 2.0
 
 @dataclass
 class Paid:
-    """A payment that was sent for a bundle of ten credits.
+    """A signed payment for a bundle of ten credits.
 
-    answer    the last answer; None if there was no answer
+    answer    the last answer; None if there was none so far
     """
 
     header: str

@@ -95,7 +95,8 @@ BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
 """
 
 # Compares the style of each element (visibility, colours, and whether it is large) with its style
-# in the first view. Stores visible elements whose style differs; returns whether all are equal.
+# when this script last ran. Stores visible elements whose style differs; returns whether all styles
+# are equal.
 LOOKS: Final = """() => {
   const before = window.looks ?? [];
   const elements = [...document.querySelectorAll("body *")];

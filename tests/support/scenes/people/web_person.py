@@ -43,7 +43,7 @@ async def alice(site: Website) -> AsyncIterator["Person"]:
 class Person:
     """One browser, at the IP address *address*; it does not follow redirects.
 
-    app   the application of a listener other than the public one
+    app   the application of another listener; None: that of the public listener
     """
 
     def __init__(

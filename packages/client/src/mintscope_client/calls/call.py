@@ -12,14 +12,14 @@ class ApiCall(Generic[Data]):
     """One request, and how to read its answer.
 
     name          the name of the endpoint; calls with the same name share a rate limit
-    kind          the type to which `data` of the answer is decoded
+    kind          the type of the result
     query         names and values, in the order in which they are sent
     body          JSON; empty: the request has no body
     credits_max   the most credits that the answer can cost; 0 if it is free
     credits_of    a function from the data to its cost in credits; None: it costs `credits_max`
     is_purchase   whether a wallet pays for the call even if the client has a credential
-    takes_key     whether the request has an `Idempotency-Key`, for which the service repeats an
-                  answer that was lost, even if the call is free
+    takes_key     whether the request has an `Idempotency-Key` even if the call is free: for this
+                  key, the service repeats an answer that was lost
     is_enveloped  whether the result is `data` of the body; otherwise it is the whole body
     """
 
@@ -37,7 +37,7 @@ class ApiCall(Generic[Data]):
 
     @property
     def is_charged(self) -> bool:
-        """Return whether the call may cost credits."""
+        """Return whether the call may cost credits or a payment."""
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:
@@ -55,7 +55,8 @@ class Answered(Generic[Data]):
     is_degraded     whether the data is older than the service's limit for live data
     is_idle         whether the data is live, but the token does not trade
     request_id      the identifier of the request, for the operator
-    receipt         the signed receipt of the payment for this call, a JWS; None: no such payment
+    receipt         the signed receipt of the payment for this call, a JWS; None: the answer has no
+                    receipt
     status          the HTTP status
     headers         all headers, by name in lower case
     """

@@ -89,12 +89,17 @@ class CallSession:
 
     origin       the origin of the service, such as https://api.example
     credential   a credit token or an API key; None: requests have no credential
-    payer        pays for purchases, and for all calls if there is no credential; None: no payer
-    patience_s   the most seconds between the first sending of a call and its last retry
-    timeout_s    seconds to wait for each part of a response; at least PAID_TIMEOUT_S if a wallet
-                 pays
-    retries_max  the largest number of retries of a call; None: only patience_s limits them
+    payer        pays for purchases, and for all charged calls if there is no credential; None: no
+                 payer
+    budget       the limits of the credits that calls may spend
+    patience_s   the most seconds between the beginning of a call and its last retry;
+                 PAYMENT_PATIENCE_S while a payment for the call may still land
+    timeout_s    seconds to wait for a connection, and for each read and write; at least
+                 PAID_TIMEOUT_S if a wallet pays
+    retries_max  the largest number of retries of a call; None: only patience_s limits them. While a
+                 payment for the call may still land, this limit does not apply
     chance       returns random numbers from 0 to 1
+    pacing       the rate limits that the service has named
     """
 
     origin: httpx.URL
@@ -114,7 +119,7 @@ class CallSession:
         return self.payer if by_wallet else None
 
     def credits_at_stake(self, call: ApiCall[Data]) -> int:
-        """Return the most credits that *call* may cost; 0 if it is paid for with money."""
+        """Return the most credits that *call* may cost; 0 if it is free, or paid with money."""
         payer = self.payer_of(call)
         if payer is not None:
             return call.credits_max if payer.spends_credits else 0
@@ -175,7 +180,10 @@ def converse(
 def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its answer, or the error in place of the answer."""
+    """Send *call* once; return its answer, or the error in place of the answer.
+
+    Raises OverBudgetError if the budget does not allow the call.
+    """
     credit_count = session.credits_at_stake(call)
     session.budget.reserve(credit_count)
     spent = credit_count  # until the cost is known, the most is counted

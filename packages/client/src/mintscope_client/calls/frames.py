@@ -47,7 +47,10 @@ def choose_library(library: Library | None = None) -> Library:
 
 
 def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each field of *line*; if *line* is None, all values are None."""
+    """Yield the name and value of each field of *line*, with *before* in front of each name.
+
+    If *line* is None, all values are None.
+    """
     for field in msgspec.structs.fields(shape):
         value = None if line is None else getattr(line, field.name)
         inner = _struct_in(field.type)

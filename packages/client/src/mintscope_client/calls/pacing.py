@@ -34,7 +34,7 @@ def backoff_s(repetition: int, share: float) -> float:
 class Pacing:
     """The times at which rate limits allow a request again, from the `RateLimit` headers.
 
-    Each answer has the name of its rate limit, the number of requests that it still allows, and the
+    The header has the name of the rate limit, the number of requests that it still allows, and the
     seconds until it allows more.  The limit of an endpoint is known after its first answer; several
     endpoints may share a limit.
     """
@@ -44,7 +44,7 @@ class Pacing:
         self._free_at_s: dict[str, float] = {}  # time of the next allowed request, by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
-        """Store the rate limit in a response of the endpoint *name*."""
+        """Store the rate limit in *headers*, of a response of the endpoint *name*, if any."""
         said = ROOM.search(headers.get("RateLimit", ""))
         if said is None:
             return

@@ -127,7 +127,10 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
 
 
 def _of_exchange(response: httpx.Response) -> _Reason:
-    """Return the reason of a refusal from its header `X-Error-Code`, as key exchanges send it."""
+    """Return the reason of a refusal from its header `X-Error-Code`, as key exchanges send it.
+
+    Without that header, the code is UNKNOWN.
+    """
     code = response.headers.get("X-Error-Code")
     if code is None:
         return _Reason(UNKNOWN, "the answer cannot be read")

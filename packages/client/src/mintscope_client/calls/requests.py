@@ -65,7 +65,7 @@ def query_of(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 def text_of(value: object) -> str:
-    """Return *value* as query text; a time becomes Unix seconds.
+    """Return *value* as query text; a datetime becomes Unix seconds.
 
     Raises ValueError for a datetime without a time zone, because it is ambiguous.
     """

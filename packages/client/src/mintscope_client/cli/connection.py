@@ -90,7 +90,10 @@ TIMEFRAME: Final = typer.Option(
 
 
 def credential_of(file: Path | None) -> str | None:
-    """Return the credential in *file*; None: in the environment.  Raises ValueError."""
+    """Return the credential in *file*; if *file* is None, the one in the environment, if any.
+
+    Raises ValueError if the file cannot be read.
+    """
     if file is None:
         # A client has no other configuration: it reads no settings file.
         return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251
@@ -105,7 +108,10 @@ def credential_of(file: Path | None) -> str | None:
 def connected(
     url: str, credential_file: Path | None, max_credits: int | None, patience_s: float = PATIENCE_S
 ) -> Iterator[Client]:
-    """Yield a client; an exception of its calls ends the command, with one line on stderr."""
+    """Yield a client; a ClientError of its calls ends the command, with one line on stderr.
+
+    A closed pipe of the output ends the command, too.  Raises BadParameter for invalid arguments.
+    """
     try:
         credential = credential_of(credential_file)
         budget = CreditBudget(credits_in_all=max_credits)

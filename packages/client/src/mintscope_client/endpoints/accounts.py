@@ -92,7 +92,7 @@ class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of credits moved into the account, and those left there and on the token."""
+    """The number of credits moved into the account, and then the balances of account and token."""
 
     credits: int
     balance: int

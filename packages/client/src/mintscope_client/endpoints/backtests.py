@@ -13,7 +13,7 @@ from mintscope_client.calls.requests import Moment, query_of, segment, text_of
 from mintscope_client.endpoints.reports import WhyNot
 
 TestedTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
-CANDLES_A_CREDIT: Final = 10_000  # candles that a backtest reads for each credit
+CANDLES_A_CREDIT: Final = 10_000  # the most candles that a backtest reads for each credit
 # The most credits for a token of a backtest: one for each stored timeframe
 CREDITS_A_TOKEN: Final = 4
 
@@ -80,8 +80,8 @@ class TokenFiring(RuleFiring, frozen=True, kw_only=True):
 class TokensBacktest(msgspec.Struct, frozen=True):
     """The firings of a condition in the past of several tokens, and the returns of all of them.
 
-    candles     the number of candles that were read; each 10,000 cost one credit, if there was an
-                evaluation
+    candles     the number of candles that were read; each 10,000, or part of them, cost one credit,
+                unless there was no evaluation
     looks       the number of evaluations of the condition, of all tokens together
     fired       the number of times that the condition became true; *firings* has the newest 500,
                 oldest first
@@ -138,7 +138,9 @@ class BacktestQuery(TypedDict, total=False):
 
 
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
-    """Return the call for the past firings of *where* for *mint*.  Costs one credit.
+    """Return the call for the past firings of *where* for *mint*.
+
+    It costs one credit, or nothing if there was no evaluation.
 
     where    a condition, in the syntax of GET /v1/screen: "crosses_below(rsi_m5, 30)"
     """
@@ -162,7 +164,8 @@ def backtest_tokens(
 ) -> ApiCall[TokensBacktest]:
     """Return the call for the past firings of *where* for up to 50 mints.
 
-    It costs one credit for each 10,000 candles that are read.
+    It costs one credit for each 10,000 candles that are read, or part of them; nothing if there was
+    no evaluation.
 
     where    a condition, in the syntax of GET /v1/screen: "crosses_below(rsi_m5, 30)"
     """

@@ -150,7 +150,7 @@ class TokenQuery(TypedDict, total=False):
 def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage, TokenLine]:
     """Return the pages of tokens that match *text*.  Free.
 
-    text    a part of the name or symbol, or the beginning of the mint; None: all tokens
+    text    a part of the name or symbol, or the beginning of the mint; empty: all tokens
     """
     expect_known(asked, TokenQuery)
     fields = {"query": text or None, **asked}
@@ -189,7 +189,8 @@ def screen(where: str = "", **asked: Unpack[ScreenQuery]) -> PagedCall[ScreenPag
 
     A page costs one credit, an empty page nothing.
 
-    where    a condition, in the syntax of GET /v1/screen: "liquidity > 100000 and rsi_h1 < 30"
+    where    a condition, in the syntax of GET /v1/screen: "liquidity > 100000 and rsi_h1 < 30";
+             empty: all tokens
     """
     expect_known(asked, ScreenQuery)
     fields = {"where": where or None, **asked}

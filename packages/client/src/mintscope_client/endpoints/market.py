@@ -147,7 +147,7 @@ class TokenHolders(msgspec.Struct, frozen=True, rename=NAMES):
 
 
 def holders(mint: str) -> ApiCall[TokenHolders]:
-    """Return the call for the 20 largest holders of *mint*.  Costs one credit."""
+    """Return the call for the 20 largest accounts of *mint*.  Costs one credit."""
     return ApiCall(
         name="holders",
         method="GET",
@@ -162,7 +162,7 @@ class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
 
     flow_usd    US dollars that changed hands
     top_share, top10_share    the share of `flow_usd` of the largest trader and of the ten largest
-                              traders, 0 to 1
+                              traders, 0 to 1; None if nothing was traded
     """
 
     buyers: int
@@ -238,7 +238,9 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
-    """The traders of a token, of the last 5 minutes (`m5`) and of all swaps since *swaps_since*.
+    """The traders of a token.
+
+    m5, kept               the traders of the last 5 minutes, and of all swaps since `swaps_since`
 
     h1, d1                 the traders of the newest 12 and 288 spans of 5 minutes; None: no swap is
                            recorded yet, or the server is older than these fields

@@ -87,7 +87,10 @@ class DayOfUse(msgspec.Struct, frozen=True):
 
 
 class CreditHistory(msgspec.Struct, frozen=True):
-    """The changes of a balance, newest first, and the spent credits: their sum, and by day."""
+    """The balance, its changes other than spends (newest first), and the credits spent.
+
+    spent    the number of credits spent in all; days: the numbers by day
+    """
 
     balance: int
     spent: int

@@ -155,7 +155,8 @@ class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     """The indicators of each candle, oldest first; the next page has the candles before them.
 
     exact_from    the time of the first point; values before it cannot be exact, because older
-                  candles are no longer stored
+                  candles are no longer stored. None: there are older pages, or the series begins
+                  with the token
     in_           the unit of the prices: "usd", "sol" or "marketcap"
     supply        the supply by which prices were multiplied; None unless in_ is "marketcap"
     """

@@ -53,7 +53,7 @@ def sign_up(  # noqa: PLR0913 - the fields of an application
     telegram: str | None = None,
     twitter: str | None = None,
 ) -> ApiCall[SignedUp]:
-    """Return the call that applies for an API key with *scopes* besides the read scopes."""
+    """Return the call that applies for an API key with *scopes* in addition to the read scopes."""
     fields = {"email": email, "motivation": motivation, "userType": user_type}
     optional = {"telegram": telegram, "twitter": twitter, "scopes": list(scopes) or None}
     body = fields | {name: value for name, value in optional.items() if value is not None}

@@ -19,7 +19,7 @@ ALGORITHM: Final = "EdDSA"
 
 
 class ForgedReceipt(ValueError):
-    """The receipt is not from the service; the message has the reason."""
+    """The receipt is malformed, or is not from the service; the message has the reason."""
 
 
 class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,7 +29,7 @@ class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resource_url   the URL of the purchased resource
     payer          the address of the wallet that paid
     issued_at      the time of the receipt, Unix seconds
-    transaction    the signature of the payment's transaction, base58
+    transaction    the signature of the payment's transaction, base58; None: the receipt has none
     """
 
     version: int

@@ -44,7 +44,7 @@ class _Chain(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Challenge(msgspec.Struct, frozen=True, rename="camel"):
-    """The text of a 402 that a wallet signs."""
+    """The challenge of a 402; `sign_challenge` makes of it the text that a wallet signs."""
 
     info: _Info
     supported_chains: list[_Chain]
@@ -96,7 +96,10 @@ class WalletSignIn(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for this request; return its key."""
+        """Claim the payment that an earlier process left for this request.
+
+        Return its key; None if there is none.
+        """
         return None if self._otherwise is None else self._otherwise.adopt(method, url)
 
     @override
@@ -150,7 +153,8 @@ def challenge_of(response: httpx.Response) -> Challenge | None:
 def sign_challenge(challenge: Challenge, keypair: Keypair, url: httpx.URL) -> str:
     """Return the SIGN-IN-WITH-X header for a request to *url*.
 
-    Raises    WillNotPay unless the challenge names the host and the path of *url*
+    Raises    WillNotPay unless the challenge names the host and the path of *url*, its fields are
+              printable ASCII, and it accepts Solana wallets
     """
     info = challenge.info
     expected = str(url.copy_with(query=None, fragment=None))

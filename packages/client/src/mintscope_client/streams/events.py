@@ -50,7 +50,10 @@ class EventReader:
         self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that *chunk* completes.  Raises UnreadableError."""
+        """Yield the events that *chunk* completes.
+
+        Raises UnreadableError if an incomplete event is longer than EVENT_BYTES_MAX.
+        """
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         if len(self._unread) + sum(map(len, self._data)) > EVENT_BYTES_MAX:
             raise UnreadableError("expected shorter events", status=200)

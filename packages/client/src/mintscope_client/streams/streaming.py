@@ -28,8 +28,8 @@ from mintscope_client.transport import ENDLESS
 
 # A connection without data for this time is lost; the service sends a heartbeat every 15 s
 SILENCE_S_MAX: Final = 45.0
-# If the budget has no room for the next minute, the stream ends at a heartbeat after these seconds
-# of the current minute
+# If the budget has no room for the next minute, the stream ends when data arrive after these
+# seconds of the current minute
 LEAVE_AFTER_S: Final = 40.0
 ENDS: Final = {
     "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
@@ -65,9 +65,9 @@ _MESSAGE: Final = msgspec.json.Decoder(_Message)
 class LiveCall:
     """One stream of several mints.
 
-    Send `request` to open a connection, and pass its data to `feed`.  When it ends, pass the reason
-    to `refuse` or `lose`, wait for `wait_s`, and send `request` again.  Each method raises the
-    error that ends the stream.
+    Send `request` to open a connection, and pass its data to `feed`.  If the connection fails, pass
+    the reason to `refuse` or `lose`.  When it has ended, wait for `wait_s`, and send `request`
+    again.  If the stream must end, one of these methods raises the error.
 
     The credits of a minute are reserved before the minute begins.  If the budget has no room for
     the next minute, the stream ends up to 20 s before that minute, with OverBudgetError.
@@ -181,7 +181,10 @@ class LiveCall:
             raise OverBudgetError("expected credits for another minute in the budget; none is left")
 
     def wait_s(self) -> float:
-        """Return the seconds to wait before reopening the stream, or raise the last failure."""
+        """Return the seconds to wait before reopening the stream.
+
+        Raise the last failure if the stream would have been silent for longer than the patience.
+        """
         now_s = self._session.clock.monotonic_s()
         asked_s = self._failure.retry_after_s if isinstance(self._failure, RefusedError) else None
         own_s = backoff_s(self._failures, self._session.chance())

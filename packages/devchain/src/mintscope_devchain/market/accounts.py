@@ -25,7 +25,7 @@ METADATA_V1: Final = 4  # the first byte of Metaplex's account `Metadata`
 
 
 def account(world: World, address: Pubkey) -> Account | None:
-    """Return the market's account at *address*."""
+    """Return the market's account at *address*, None if it has none there."""
     key = str(address)
     token = world.mints.get(key)
     if token is not None:

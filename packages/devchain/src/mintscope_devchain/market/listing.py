@@ -1,4 +1,4 @@
-"""The tokens of the market and how they are traded, the token with the most swaps first."""
+"""The tokens of the market, and how they are traded."""
 
 from random import Random
 from typing import Final, NamedTuple
@@ -89,7 +89,7 @@ STORY: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return the listing of token *number*; after the last, a copy with fewer swaps."""
+    """Return the listing of token *number*; after the last one, a copy of one with fewer swaps."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

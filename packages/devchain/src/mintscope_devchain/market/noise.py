@@ -64,7 +64,7 @@ class Noise:
         )
 
     def _filled(self) -> list[Pool]:
-        """Return the pools that hold tokens."""
+        """Return the pools of PumpSwap that hold tokens."""
         return [each for each in self._shared_pools if self._world.balances[each.base_vault]]
 
     def _liquidity_change(self, at: UnixS, pools: list[Pool]) -> MarketTransaction:

@@ -71,7 +71,10 @@ class Traffic:
     def block(
         self, slot: Slot, at: UnixS, parent: str, after_s: float
     ) -> tuple[MarketTransaction, ...]:
-        """Return the transactions of *slot*, *after_s* seconds after the block *parent*."""
+        """Return the transactions of *slot*; its parent block has the hash *parent*.
+
+        at, after_s   the time of the block, and the seconds since its parent block
+        """
         self._prices.advance(after_s)
         intents: list[Callable[[], Iterable[MarketTransaction]]] = []
         for listed in self._world.listed:
@@ -154,7 +157,11 @@ class Traffic:
     ) -> Fill | None:
         """Return a trade that moves *pool* towards its target price, or a random trade.
 
+        Return None if the trader or the pool cannot pay.
+
+        buys   the share of buys among random trades, 0 to 1
         size   the size of a random trade, as a multiple of the usual size
+        dust   the probability that the trader pays a tiny amount instead
         """
         random = self._random
         base, quote = pool.reserves(self._world.balances)
@@ -182,7 +189,11 @@ class Traffic:
     def _settle(
         self, pool: Pool, amount_in: int, at: UnixS, trader: str, *, is_buy: bool
     ) -> Fill | None:
-        """Return the trade of *trader* that pays *amount_in*; None if trader or pool cannot pay."""
+        """Return the trade of *trader* that pays *amount_in*.
+
+        Return None if the trader or the pool cannot pay, or if the pool would pay less than
+        PAID_MIN.
+        """
         world = self._world
         reserves = pool.reserves(world.balances)
         amount_out = pool.amount_out(reserves, amount_in, is_buy=is_buy)
@@ -197,7 +208,10 @@ class Traffic:
         return fill if _possible(fill) else None
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
-        """Return *fill* as a route of two trades: token for SOL and SOL for dollars, or back."""
+        """Return *fill* as a route of two trades: token for SOL and SOL for dollars, or back.
+
+        Return None if no route can use its pool, or if the other trade cannot be paid.
+        """
         pool = fill.pool
         trader = fill.trader
         at = fill.at

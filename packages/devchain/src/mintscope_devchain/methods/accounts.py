@@ -134,7 +134,7 @@ class AccountMethods:
 def show(
     account: Account | None, options: AccountOptions, read: Callable[[Pubkey], Account | None]
 ) -> Json | None:
-    """Return *account* in the form of *options*; *read* returns the account of a mint."""
+    """Return *account* in the form of *options*, None if it is None; *read* reads a mint."""
     if account is None:
         return None
     return {

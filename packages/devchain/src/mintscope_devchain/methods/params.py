@@ -86,9 +86,10 @@ def _from_text(kind: type, value: object) -> object:
 def final_params(
     params: Sequence[object], fault: Literal["refused", "finalized"]
 ) -> Sequence[object]:
-    """Return *params* with `finalized` for `confirmed`; raise if *fault* is "refused".
+    """Return *params* with `finalized` in place of `confirmed`.
 
-    Raises RpcError with the message that a node sends for a level that it does not know.
+    If *fault* is "refused", `confirmed` raises RpcError instead, with the message that a node sends
+    for a level that it does not know.
     """
     levels = "commitment", "preflightCommitment"
     changed: list[object] = []

@@ -1,4 +1,4 @@
-"""The chain as of a commitment; the answers that have a `context` use it."""
+"""The chain at a level of commitment, for the answers that have a `context`."""
 
 from typing import Final
 
@@ -14,7 +14,10 @@ API_VERSION: Final = "4.3.1"
 
 
 class View:
-    """The chain *vm* as of the commitment in *options*, by default `finalized`."""
+    """The chain *vm* at the commitment in *options*, by default `finalized`.
+
+    Raises RpcError if its newest block is below the `minContextSlot` of *options*.
+    """
 
     def __init__(self, vm: Vm, options: ContextOptions | None) -> None:
         options = options or ContextOptions()
@@ -29,7 +32,7 @@ class View:
             )
 
     def account(self, address: Pubkey) -> Account | None:
-        """Return the account at *address*."""
+        """Return the account at *address*, None if there is none."""
         return self._vm.account(address, self.commitment)
 
     def answer(self, value: object) -> Json:

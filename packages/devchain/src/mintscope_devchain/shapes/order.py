@@ -41,7 +41,7 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocati
     if wrapped:
         calls += _wrapped(fill)
     else:
-        # The target is no wallet: a bonding curve pays lamports to the wallet
+        # A bonding curve pays lamports to the wallet itself, which needs no token account
         if fill.target != fill.trader:
             calls.append(spl.ensure_account(fill.target, fill.trader, fill.paid))
         calls.append(SWAP[fill.pool.venue](fill))

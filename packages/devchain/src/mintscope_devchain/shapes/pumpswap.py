@@ -1,4 +1,4 @@
-"""PumpSwap: pools with two vaults; fees of the protocol and the creator are added."""
+"""PumpSwap: pools with two vaults, whose protocol and creator each take a fee in the quote."""
 
 from typing import NamedTuple
 

@@ -45,9 +45,12 @@ class Inner(NamedTuple):
 class Execution:
     """The effect of a transaction, executed or simulated.
 
-    landed   whether it becomes part of a block: it succeeded, or failed and paid its fee
     before   the accounts that it can write, before it ran; after: the same accounts after it ran
+    fee      its fee in lamports
+    landed   whether it becomes part of a block: it succeeded, or failed and paid its fee
     inner    the inner instructions, one list for each instruction
+    units    the compute units that it used
+    returned   the last program that returned data, and the data; None: no program returned any
     """
 
     keys: Keys
@@ -224,7 +227,10 @@ def _inner(call: InnerInstruction) -> Inner:
 
 
 def _transfer(transaction: VersionedTransaction) -> tuple[int, Pubkey]:
-    """Return the index and program of the first token instruction, or of the last instruction."""
+    """Return the index and program of the first token instruction, or of the last instruction.
+
+    Return 0 and the System program if there is no instruction.
+    """
     message = transaction.message
     programs = [message.account_keys[call.program_id_index] for call in message.instructions]
     place = programs.index(TOKEN) if TOKEN in programs else max(len(programs) - 1, 0)

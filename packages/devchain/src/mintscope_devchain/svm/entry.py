@@ -29,7 +29,7 @@ def entry(
     outcome: Execution,
     account: Callable[[Pubkey], Account | None],
 ) -> Json:
-    """Return *transaction* with its effects; *account* reads accounts that it did not change."""
+    """Return *transaction* with its effects; *account* reads accounts that it cannot write."""
     return {
         "transaction": {
             "signatures": [str(signature) for signature in transaction.signatures],
@@ -105,7 +105,7 @@ def _meta(outcome: Execution, account: Callable[[Pubkey], Account | None]) -> Js
 
 
 def inner_instructions(outcome: Execution) -> list[Json]:
-    """Return the inner instructions of *outcome*, in a list for each outer instruction."""
+    """Return the inner instructions of *outcome*, in a list for each instruction that has any."""
     return [
         {"index": index, "instructions": [_instruction(*call) for call in calls]}
         for index, calls in enumerate(outcome.inner)
@@ -114,7 +114,7 @@ def inner_instructions(outcome: Execution) -> list[Json]:
 
 
 def return_data(outcome: Execution) -> Json | None:
-    """Return the return data of the last program that set any."""
+    """Return the return data of the last program that set any, None if no program did."""
     if outcome.returned is None:
         return None
     program, data = outcome.returned

@@ -34,7 +34,7 @@ ON_TIME: Final = Landing("late")
 
 
 class Closed(NamedTuple):
-    """The parts of a block that transactions need."""
+    """The parts of a block that transactions need; *at_ms* is its time, Unix milliseconds."""
 
     slot: int
     height: int
@@ -139,8 +139,9 @@ class Vm:
             self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
-        """Accept *transaction* as pending; ignore it if it is known or its signature is invalid.
+        """Accept *transaction* as pending.
 
+        Ignore it if it is known, if a signature is invalid, or if the fault `dropped` applies.
         Raises Busy if too many transactions are pending.
         """
         signature = str(transaction.signatures[0])
@@ -173,7 +174,7 @@ class Vm:
         return self._blockhashes.last_valid_height(blockhash)
 
     def block(self, commitment: CommitmentLevel) -> Closed:
-        """Return the newest block that has *commitment*."""
+        """Return the newest block that has *commitment*, or the oldest known block."""
         reached = self._reached(commitment)
         at = (block for block in reversed(self._blocks) if block.slot <= reached)
         return next(at, self._blocks[0])
@@ -185,7 +186,7 @@ class Vm:
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
 
     def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
-        """Return the account at *address* in the newest block of *commitment*."""
+        """Return the account at *address* in the newest block of *commitment*, None if missing."""
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
             account = landed.outcome.before.get(address, account)
@@ -249,6 +250,6 @@ class _Pending(NamedTuple):
 
 
 def _trim(kept: dict[K, V]) -> None:
-    """Drop the oldest entries of *kept* beyond its limit."""
+    """Drop the oldest entries of *kept* beyond LANDED_KEPT."""
     for _ in range(len(kept) - LANDED_KEPT):
         del kept[next(iter(kept))]
