@@ -239,6 +239,8 @@ async def test_a_forged_receipt_is_refused(buyer: Buyer) -> None:
         f"{changed(head, kid='did:web:shop.example#x')}.{body}.{signature}",
         f"{head}.{changed(body, payer=str(evil.pubkey()))}.{signature}",
         f"{head}.{changed(body, resourceUrl='https://evil.example/')}.{signature}",
+        f"{head}.{changed(body, resourceUrl='https://[::1')}.{signature}",
+        f"{head}.{changed(body, resourceUrl='')}.{signature}",
     ]
     for each in forged:
         with pytest.raises(ForgedReceipt):

@@ -61,9 +61,9 @@ def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
         header = decode_json(_plain(head), _HEADER)
         claims = decode_json(_plain(body), _CLAIMS)
         signed = Signature(_plain(signature))
-    except (ValueError, Undecodable) as cause:
+        url = httpx.URL(claims.resource_url)
+    except (ValueError, Undecodable, httpx.InvalidURL) as cause:
         raise ForgedReceipt("expected a JWS with the claims of a receipt") from cause
-    url = httpx.URL(claims.resource_url)
     if document.id != did_of(url):
         raise ForgedReceipt(f"expected a receipt of {document.id}; was of {did_of(url)}")
     key = document.key_of(header.kid) if header.alg == ALGORITHM else None
