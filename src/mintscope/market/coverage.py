@@ -26,8 +26,9 @@ WINDOW_HOURS: Final = 2
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 7 * DAY_HOURS
 
-# A program has a jump if it has at least so many missed calls, if they are at least this share of
-# all its calls, and if this share is at least so many times that of the day before.
+# A program has a jump if more than JUMP_CALLS_MIN of its calls were missed in the window, if these
+# are more than JUMP_SHARE_MIN of all its calls, and if they are more than JUMP_FACTOR times as many
+# as in WINDOW_HOURS average hours of the day before.
 JUMP_CALLS_MIN: Final = 20
 JUMP_SHARE_MIN: Final = 0.01
 JUMP_FACTOR: Final = 4
@@ -100,7 +101,7 @@ class Coverage(NamedTuple):
 
 
 class MintCoverage(NamedTuple):
-    """The coverage of one mint: its calls that set a price, and the calls that were missed."""
+    """The coverage of one mint: its final calls that set a price, and the missed calls."""
 
     read: Tally
     missed: Tally
@@ -123,7 +124,8 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     program     the name of the program; its address if it is not listed
     reason      why the calls were not read; `unknown_program`: read from transfers, because the
                 program is not listed
-    head        the first bytes of the instruction, hex, if the decoder does not know them
+    head        the first bytes of the instruction, hex, if the decoder does not know them;
+                otherwise empty
     count       the number of calls
     volume      estimated micro-USD, without calls that have no rate or no quote
     signature   the signature of an example; None if unknown
@@ -203,8 +205,8 @@ class ReportCoverage(
 class ReportCoverages(NamedTuple):
     """The coverages in the reports of all mints.
 
-    usual     the coverage of each mint without missed calls
-    by_mint   the coverages of all other mints
+    by_mint   the coverage of each mint whose missed calls are counted by name
+    usual     the coverage of all other mints
     """
 
     usual: ReportCoverage

@@ -20,7 +20,7 @@ SIGNERS_MAX: Final = 16_384  # cached numbers, 150 bytes each
 
 
 class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Details of a swap on chain, which the analytics do not need.
+    """Details of a swap on chain, which prices and candles do not need.
 
     program                    the short name of the program
     amount, quote_amount       traded raw units of the token and of the quote
@@ -52,7 +52,8 @@ class Uncounted(IntEnum):
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Facts that a swap shows about its pool: see `standing`.
 
-    depth       micro-USD of the quote in the pool after the swap; None if no balance shows it
+    depth       micro-USD of the quote in the pool after the swap; None if no balance shows it; 0 if
+                the program of the pool is not listed
     flow        traded micro-USD, even if they do not count as volume
     signer      the start of the signer's address
     is_direct   whether the quote is a dollar or SOL
@@ -179,7 +180,8 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A stored candle; a bucket with volume but no price has count 0 and no prices.
 
-    open_sol to close_sol   prices in SOL; None if the SOL price of one of its swaps is unknown
+    open_sol to close_sol   prices in SOL; None if the candle was imported, or if an earlier version
+                            stored a part of it without them
     """
 
     bucket: UnixS
@@ -224,7 +226,7 @@ class TailSwap(msgspec.Struct, frozen=True, gc=False):
 class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     """All data of a mint from which an engine continues after `seq`, read in one snapshot.
 
-    state           the accumulators of closed candles; None: no candle has closed
+    state           the state of its fold, see `fold.read_state`; None: no folded swap set a price
     candles         by timeframe the newest 101 folded candles with a price, oldest first
     minutes         folded (minute start, bought, sold) of somewhat more than 24 h, oldest first
     tail            logged swaps that are not folded yet, and folded ones since 15 minutes before
@@ -249,10 +251,11 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):
     """The position of the log.
 
+    slot, time      the newest block; None before the first
     follows_files   the clock of the market follows replayed files, so the age of the data is not
                     measured against the time of day
-    final           the newest final slot
-    folded          the newest slot in candles and lists
+    final           the newest final slot; None before the first
+    folded          the newest slot in candles and lists; None before the first
     genesis_hash    the genesis hash of the chain; None if no node has returned it
     """
 
@@ -294,4 +297,4 @@ class LogReader(Protocol):
 
 
 class LogTrimmed(Exception):
-    """The requested events are deleted: the reader must start again from the tip."""
+    """An event or slot that the reader needs is missing: it must start again from the tip."""

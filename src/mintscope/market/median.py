@@ -31,7 +31,7 @@ class Side(NamedTuple):
     deepest: float
 
     def and_one(self, weight: float, *, is_silent: bool) -> "Side":
-        """Return this side with one more pool, of *weight*."""
+        """Return this side with one more pool; *weight* is an eighth of a silent pool's weight."""
         trading, heaviest, silent, deepest = self
         if is_silent:
             return Side(trading, heaviest, silent + weight, max(deepest, SILENT * weight))
@@ -87,5 +87,5 @@ def _compared(one: Side, other: Side) -> tuple[float, float]:
 
 
 def is_near(usd: float, other: float, agreement: float) -> bool:
-    """Return whether the higher price exceeds the lower by at most the part *agreement* of it."""
+    """Return whether the higher price exceeds the lower by at most *agreement* of the lower."""
     return (usd / other if usd > other else other / usd) <= 1 + agreement

@@ -35,7 +35,7 @@ Read = dict[Mint, MintFacts | NotAMint]
 async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
     """Read the facts of each mint once it is tracked, and then every day; never return.
 
-    If the node or the store does not answer, the next call tries again.
+    If the node or the store does not answer, this tries again after LOOK_S.
     """
     while True:
         with suppress(ServiceUnavailable):
@@ -49,7 +49,7 @@ async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
     """Read facts of tracked mints that are due, those with the oldest facts first, in one call.
 
-    Raises SourceError and ServiceUnavailable.
+    Raises SourceError if the node fails, and ServiceUnavailable if the store does not answer.
     """
     before_ms = UnixMs(clock.now() - REFRESH_S * SECOND_MS)
     mints = await store.due(before_ms, MINTS_A_CALL)
@@ -65,7 +65,7 @@ async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
     """Return the facts of each of *mints*, at most 50, or the reason why it is not a mint.
 
-    Raises SourceError.
+    Raises SourceError if the node fails.
     """
     addresses = [address for mint in mints for address in (mint, metadata_address(mint))]
     accounts, slot = await read_accounts(rpc, addresses)
@@ -80,7 +80,7 @@ async def read_accounts(
 ) -> tuple[Sequence[ChainAccount | None], Slot]:
     """Return the account at each of *addresses*, or None, and the slot at which they were read.
 
-    Raises SourceError.
+    Raises SourceError if the node fails.
     """
     answer = await rpc.accounts(addresses)
     if len(answer.value) != len(addresses):

@@ -28,11 +28,12 @@ PERMANENT_DELEGATE = 12
 TRANSFER_HOOK = 14
 TOKEN_METADATA = 19
 SCALED_UI_AMOUNT: Final = 25
-# In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
+# The newer fee of TransferFeeConfig comes after two authorities, the withheld amount and the older
+# fee; it begins with 16 bytes of its epoch and its maximum.
 NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
 HOOK_PROGRAM_AT: Final = 32  # after the authority of the hook
-# ScaledUiAmountConfig: its authority; the multiplier f64, the time i64 from which the newer
-# applies, the newer f64.
+# ScaledUiAmountConfig has an authority, then the multiplier (f64), the time from which the newer
+# multiplier applies (i64), and the newer multiplier (f64).
 MULTIPLIERS: Final = struct.Struct("<dqd")
 MULTIPLIERS_AT: Final = 32
 
@@ -75,7 +76,10 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.new_multiplier if time >= self.effective_at else self.multiplier
 
     def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
-        """Return the multiplier that applies from a time after *time*, and that time, or None."""
+        """Return the new multiplier and its time if it will apply after *time*; otherwise None.
+
+        None also if it is equal to the multiplier, or will apply only after UNIX_S_MAX.
+        """
         is_ahead = time < self.effective_at <= UNIX_S_MAX
         if not is_ahead or self.new_multiplier == self.multiplier:
             return None
@@ -131,7 +135,7 @@ def facts_of(
 
     metadata   the account at `metadata_address`; ignored unless it is Metaplex's and of this mint
 
-    Raises NotAMint.
+    Raises NotAMint if *account* is not a mint that can be tracked.
     """
     program, data = _expect_mint(mint, account)
     found = _extensions(data) if program is TokenProgram.SPL_2022 else {}
@@ -193,7 +197,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return name and symbol, from the mint if it has them, otherwise from Metaplex."""
+    """Return name and symbol, from the mint if it has them, otherwise from Metaplex; else None."""
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:
         return _texts(extension, 64)
@@ -212,7 +216,7 @@ def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
 
 
 def _text(data: bytes, at: int) -> tuple[str | None, int]:
-    """Return the string at *at* and its end; Metaplex pads strings with zero bytes."""
+    """Return the string at *at*, or None, and its end; Metaplex pads strings with zero bytes."""
     end = at + 4 + int.from_bytes(data[at : at + 4], "little")
     if at + 4 > len(data) or end > len(data):
         return None, len(data)
@@ -221,18 +225,18 @@ def _text(data: bytes, at: int) -> tuple[str | None, int]:
 
 
 def _optional(data: bytes, at: int) -> str | None:
-    """Return a COption<Pubkey>: a tag of four bytes, then the key."""
+    """Return the key of a COption<Pubkey>, which has a tag of four bytes before it; else None."""
     return _address(data, at + 4) if data[at : at + 4] == b"\x01\0\0\0" else None
 
 
 def _address(value: bytes | None, at: int) -> str | None:
-    """Return the address at *at*; 32 zero bytes mean none."""
+    """Return the address at *at*; None if it is 32 zero bytes, or missing."""
     key = b"" if value is None else value[at : at + PUBKEY_BYTES]
     return str(Pubkey.from_bytes(key)) if len(key) == PUBKEY_BYTES and any(key) else None
 
 
 def _scaled(value: bytes | None) -> ScaledUiAmount | None:
-    """Return the multipliers, or None if the token program would not accept them."""
+    """Return the multipliers, or None if they are missing, or not positive and finite."""
     if value is None or len(value) < MULTIPLIERS_AT + MULTIPLIERS.size:
         return None
     multiplier, effective_at, newer = MULTIPLIERS.unpack_from(value, MULTIPLIERS_AT)

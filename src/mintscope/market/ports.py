@@ -81,10 +81,11 @@ def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
 
-# Loading a mint reads this number of candles, and, for the pressure, the minutes of this span.
+# Loading a mint reads this number of candles of each timeframe, and, for the pressure, the minutes
+# of this span.
 CANDLES_MIN: Final = 101
 MINUTES_S: Final = DAY_S + 24 * MINUTE_S
-# Single swaps are stored until they are this much older than the checkpoint.
+# Single swaps are stored at least until they are this much older than the checkpoint.
 RECENT_S: Final = 900
 
 
@@ -138,9 +139,11 @@ class Kept(NamedTuple):
 
     since_slot   swaps of later slots count; None: the mint is not tracked
     is_removed   whether an operator removed the mint, so that no rule tracks it
+    state        the state of its `fold.MintFold`; None before its first swap
+    in_sol       the prices in SOL of that state; None if there are none
     activity     the trading of the mint; counted only if mints are tracked by a floor
-    pools        the state of its `pool_book`
-    traders      the state of its `crowd_book`
+    pools        the state of its `pool_book`; None if it has none
+    traders      the state of its `crowd_book`; None if it has none
     """
 
     since_slot: Slot | None
@@ -153,7 +156,14 @@ class Kept(NamedTuple):
 
 
 class FoldedMint(NamedTuple):
-    """The changes that a batch makes to one mint; rows are in order, oldest first."""
+    """The changes that a batch makes to one mint; rows are in order, oldest first.
+
+    The fields up to `opened` are the results of these methods of `fold.MintFold`.
+
+    last_swap   the effective time of its newest swap
+    pools       the changes of its pool book
+    crowd       the changes of its crowd book
+    """
 
     state: bytes
     in_sol: bytes
@@ -171,6 +181,7 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint   the last slot of the batch
     untracked    mints that a rule drops; these are dropped first
     tracked      mints that a rule tracks, each with the slot from which it is tracked
+    activity     the trading of mints, if mints are tracked by a floor
     mints        the changes of tracked mints
     """
 
@@ -211,8 +222,9 @@ class MarketOverview(NamedTuple):
     """The position of the market.
 
     slot, time     the slot and the time of the newest block; None before the first
-    folded_slot    the checkpoint of the finalized fold
-    newest_gap     the last slot of the newest gap
+    folded_slot    the checkpoint of the finalized fold; None before the first
+    gap_count      the number of open gaps; *gap_slots*: of the slots in them
+    newest_gap     the last slot of the newest open gap; None if no gap is open
     candles_a_day  the estimated number of new candles in a day; None: it cannot be estimated yet
     gaps_given_up  the number of open gaps that ingest no longer tries to fill
     """
@@ -230,7 +242,9 @@ class MarketOverview(NamedTuple):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """The retention of candles and swaps; the newest 101 candles of a mint are never deleted.
+    """The retention of candles and swaps.
+
+    The newest 101 candles of each mint and timeframe are never deleted.
 
     keep_s    the most seconds, by timeframe, that a stored candle is older than the mint's newest
               one
@@ -241,7 +255,7 @@ class Retention(msgspec.Struct, frozen=True):
     swaps_s: int = RECENT_S
 
     def __post_init__(self) -> None:
-        """Raise ValueError if these ages are shorter than loading a mint needs."""
+        """Raise ValueError if *keep_s* is shorter than loading a mint needs, for any timeframe."""
         for timeframe in Timeframe:
             floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
             if self.keep_s.get(timeframe, 0) < floor:

@@ -89,7 +89,10 @@ class _ExactRate(NamedTuple):
 
 
 class Unpriced(StrEnum):
-    """The reason why a swap sets no price; the first three add no volume either."""
+    """The reason why a swap sets no price.
+
+    Only swaps with UNKNOWN_DECIMALS, DUST or ABSURD_PRICE may add volume nevertheless.
+    """
 
     NO_ANCHOR = "no_anchor"
     NO_RATE = "no_rate"
@@ -119,6 +122,7 @@ def sol_usd_samples(
     A transaction has at most one sample in each pool, that of its last swap.  It has none in a pool
     in which it bought and sold SOL.  All its samples have the same signer.
 
+    quotes   the quote mints as of before the slot
     time     the time of the slot
     agrees   returns whether the next swap may set the price of SOL; None: every swap may
     """
@@ -159,7 +163,8 @@ def sol_usd_samples(
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
     """Return the rate of a slot at *time* with *samples*, or None if there is none.
 
-    Without samples, the previous rate is returned: a slot without trades of SOL does not change it.
+    Without samples, the previous rate is returned, unless it is older than RATE_AGE_MAX_S: a slot
+    without trades of SOL does not change it.
 
     recent   the headers before the slot, newest first; read only as far back as needed
     """
@@ -194,6 +199,7 @@ def price_slot(
 ) -> Priced:
     """Return *swaps* with prices and volumes for the analytics of their base mints.
 
+    rate         the rate of SOL; None: no swap has a price or a volume
     sets_price   returns whether the next swap sets the price; None: every swap does
     quotes       the quote mints as of before the slot
     time         the time of the slot
@@ -314,7 +320,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     uncounted: int,
     trip: int = 0,
 ) -> Evidence:
-    """Return the facts that *swap*, of this *volume*, shows about its pool."""
+    """Return the facts that *swap* shows about its pool; *volume* is in micro-USD."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
@@ -352,7 +358,7 @@ def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
 
 
 def _has_evidence(flow: int, uncounted: int) -> bool:
-    """Return whether the log stores the amounts of a swap too small to set a price."""
+    """Return whether the log stores the evidence of a swap without a price of its own."""
     return flow > DUST_VOLUME or (flow > 0 and not uncounted)
 
 
@@ -368,8 +374,8 @@ def dust_volume(evidence: Evidence, *, counts: bool) -> int:
 def _shown(swap: Swap, depth: int | None) -> int | None:
     """Return the *depth* that *swap* shows, at most DEPTH_MAX.
 
-    A swap by a program that is not listed shows none, because the trader may own such a program,
-    and put one vault into any number of its pools.
+    A swap by a program that is not listed shows 0, because the trader may own such a program, and
+    put one vault into any number of its pools.
     """
     if swap.recognised_by is RecognisedBy.TRANSFERS:
         return 0

@@ -9,10 +9,10 @@ Peg       a dollar is off its peg while its price in its own market is more than
           the median of all dollars that traded recently.  USDC and USDT count until their own
           market is off the peg; other dollars count once their market has been on the peg.
 Staking   a listed token with a fresh price of STAKED_SOL_MIN to STAKED_SOL_MAX SOL
-Robust    a token whose price was set directly, by a pool that has decided the price for an hour and
-          trades about every ten seconds; trades against it do not count as volume, because a
-          private pool can meet these conditions.  A listed staking token needs only a fresh price,
-          and trades against it count.
+Robust    a token that has had a price for an hour, and whose price was set directly within
+          ROBUST_FRESH_S by a pool that trades about every ten seconds; trades against it do not
+          count as volume, because a private pool can meet these conditions.  A listed staking token
+          needs only a fresh price, and trades against it count.
 Behind    the reserves of a token limit those of a pool that is quoted in it: anyone can make a
           token and call a billion of it a billion dollars.  The limit of each such pool is one part
           in POOLS_BEHIND, because eight pools on one side of a price may show the same money.
@@ -69,6 +69,7 @@ class QuoteMints(NamedTuple):
 class Quotes:
     """The kind, rank and value of each mint as a quote, at one time.
 
+    decided   returns the standing of a mint; None if it has no price
     dollars   the mints that count as one dollar
     off_peg   the deviation of each dollar from the median of all dollars, see `off_peg`
     """
@@ -167,6 +168,8 @@ class Quotes:
 def _behind(decided: Standing, time: UnixS) -> int:
     """Return 1 / POOLS_BEHIND of the reserves of pools near the price of *decided*, in micro-USD.
 
+    Pools that have not traded within ROBUST_FRESH_S do not count.
+
     The reserves of a pool younger than OLD_S count in proportion to its age.
     """
     low = decided.usd / (1 + AGREEMENT)
@@ -197,7 +200,7 @@ def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return the prices of the *dollars* that traded recently."""
+    """Return the prices of the *dollars* that traded within PEG_FRESH_S."""
     prices: dict[Mint, float] = {}
     for dollar in dollars:
         known = decided(dollar)
@@ -237,8 +240,8 @@ def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
     return Oriented(kind, *out, *into, True, swap.in_left)  # noqa: FBT003 - a purchase
 
 
-# SOL trades in every block.  Swaps are priced at the rate of the last minute, and have no price and
-# no volume without it.  The check reports an old rate earlier.
+# SOL trades in every block.  Without a trade for `pricing.RATE_AGE_MAX_S` there is no rate, and
+# swaps have no price and no volume.  A warning about an old rate is logged earlier.
 RATE_LATE_S: Final = MINUTE_S // 2
 
 
@@ -250,7 +253,7 @@ class RateAge:
         self._newest: UnixS | None = None
 
     def note(self, time: UnixS, rated_at: UnixS | None) -> None:
-        """Record the *time* of a slot and that of its rate.
+        """Record the *time* of the newest slot and that of its rate.
 
         rated_at   time of the newest trade on which the slot's rate is based; None: it has no rate
         """

@@ -349,9 +349,9 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     is_partial: bool = False,
     frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
-    """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
+    """Return the report of *mint* from its snapshot *values* as of *now*, with its *coverage*.
 
-    basis    basis of the price; None if the log lacks it
+    basis    the basis of the price; None if the log lacks it
     frames   the values of frames that were requested, by name
 
     Raises InsufficientData without a priced swap, and with fewer than 9 m1 candles unless
@@ -375,7 +375,10 @@ def report_of(  # noqa: PLR0913 - one argument for each part
     *,
     frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
-    """Return the report even if it is incomplete; at least one priced swap is required."""
+    """Return the report even if it is incomplete; at least one priced swap is required.
+
+    The parameters are those of `token_report`.
+    """
     v = values.tolist()
     m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
     indicators = Indicators(
@@ -469,8 +472,9 @@ class Reports(Protocol):
         """Return the report of *mint* of *kind*, as of the newest applied slot.
 
         Raises TokenNotFound if *mint* is not tracked.  Raises InsufficientData if it has no priced
-        swap or, unless *kind* is partial, fewer than 9 m1 candles.
+        swap or, unless *kind* is partial, fewer than 9 m1 candles.  Raises ServiceUnavailable if
+        the data are still being loaded, or cannot be read.
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is in memory, otherwise None."""
+        """Return the plain report of *mint* if it can be made from memory; otherwise None."""

@@ -46,7 +46,7 @@ def shard_of(mint: Mint, total: int) -> int:
 
 
 def parse_shard(text: str) -> Shard:
-    """Return the shard that *text* names, for example `1/2`.  Raises ValueError."""
+    """Return the shard that *text* names, such as `1/2`.  Raises ValueError if it names none."""
     number, slash, total = text.partition("/")
     if slash and number.isdecimal() and total.isdecimal():
         shard = Shard(int(number), int(total))

@@ -87,7 +87,7 @@ class _Pool:
 def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Return the *samples* of a slot that can be votes, in the same order, oldest first.
 
-    These are, in each pool, the newest sample of each of its SIGNERS newest signers, with the least
+    They are, in each pool, the newest sample of each of its SIGNERS newest signers, with the least
     depth of all its samples.
     """
     taken: list[Sample] = []
@@ -193,7 +193,10 @@ def third(weights: Sequence[float]) -> float | None:
 
 
 def weighted_median(votes: Iterable[tuple[float, float]]) -> float:
-    """Return the least price at or below which at least half of the weight lies."""
+    """Return the least price at or below which at least half of the weight lies.
+
+    Raises ValueError without votes.
+    """
     ordered = sorted(votes)
     half = sum(weight for _, weight in ordered) / 2
     below = 0.0

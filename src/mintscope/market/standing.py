@@ -3,7 +3,7 @@
 Anyone may open a pool and trade there alone, at any price and of any volume.  It is costly to leave
 money in a pool where others can trade against it.
 
-Weight    of a pool: the least quote in it over the last half minute, but at most the amount that
+Weight    of a pool: the least quote in it over the last 30 to 60 s, but at most the amount that
           moves its price, as its own trades show.  A pool that is younger than the oldest trading
           pool weighs less in proportion.  A silent pool weighs an eighth, times the number of
           trading pools at other prices that may show the same money: see `median.py`
@@ -105,7 +105,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
 class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A pool of a mint as of its newest swap.
 
-    usd, sol, at      its price, and the time of the swap that set it
+    usd, sol, at      its price, and the time of its newest swap
     pause_s           the usual seconds between its swaps
     low, low_before   its lowest reserve in this and in the previous window, micro-USD
     stood_s           seconds from its first swap to the newest, at most PROVEN_S
@@ -113,7 +113,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     from_usd, from_sol   the price from which its next move is measured
     flow              traded micro-USD since that price
     shown             micro-USD of depth that its moves show; None before the first move
-    left              micro-USD in it after its newest swap; None if no balance has shown it
+    left              the newest reserve that a balance showed, micro-USD; 0: none; None: an old log
     is_buy            whether its price is that of a purchase
     from_is_buy       whether the price from which moves are measured is that of a purchase
     lull_s            the mean of its pauses, weighted by their length, over about OLD_S: several
@@ -225,7 +225,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
     """Return the pools after *offer*, and whether it sets the price.
 
-    If there is no pool yet, a round trip does not add one.
+    If there is no pool yet, neither a round trip nor a migration adds one.
     """
     if standing is None:
         if offer.trip or offer.succeeds is not None:

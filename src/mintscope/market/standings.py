@@ -6,8 +6,8 @@ Depth         the quote in the pools that agree, by `StandingPool.depth`
 Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set YOUNG_S before
                       it was last set, and it was last set at most FRESH_S ago
               medium  the same with MEDIUM_MICRO_USD and at most OLD_BASIS_S
-              low     otherwise; also if no balance shows the depth, or if the pools that agree
-                      weigh no more than the others
+              low     otherwise; also if no balance shows the depth, or if the pools near the
+                      price weigh no more than the others
 
 Pools are as of the newest swap in any of them; ages are as of the report.  Trades of strangers in
 private pools do not change the confidence, only `rejected_share`.
@@ -116,9 +116,9 @@ class PriceBasis(NamedTuple):
     at          the time of that swap
     since       the time at which the price was first set
     depth       micro-USD in the pools that agree; None if no balance shows it
-    pool_count  the number of pools that agree, including *pool*
-    is_agreed   whether the pools that agree weigh more than the others that count
-    flow        recent volume
+    pool_count  the number of pools that agree, at least 1
+    is_agreed   whether the pools within AGREEMENT of the price weigh more than the others
+    flow        the volume in the clock hour of its newest swap, and in the hour before
     """
 
     pool: str
@@ -167,7 +167,7 @@ class PriceBasis(NamedTuple):
 
 
 def basis_of(packed: bytes | None) -> PriceBasis | None:
-    """Return the basis of the price from the packed pools, or None if the log has none."""
+    """Return the basis of the price from the standing in *packed*; None if *packed* is None."""
     return None if packed is None else basis_by(unpack(packed))
 
 
@@ -222,7 +222,7 @@ class Standings:
         self._before.append((slot, {}))
 
     def of(self, mint: Mint) -> Standing | None:
-        """Return the pools of *mint* now; None before its first priced swap."""
+        """Return the pools of *mint* now; None before its first price."""
         return self._now.get(mint)
 
     def sets_price(self, mint: Mint, offer: Offer) -> bool:
@@ -255,13 +255,13 @@ class Standings:
         return agrees
 
     def changed(self) -> dict[Mint, Standing]:
-        """Return the pools of each mint that the newest slot has changed."""
+        """Return the standings that the newest slot has changed, by mint."""
         return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
 
     def retract(self, slot: Slot) -> None:
         """Undo the changes of *slot*, the newest slot."""
         if not self._before or self._before[-1][0] != slot:
-            return  # nothing was traded in the slot
+            return  # no pools changed in the slot
         for mint, state in self._before.pop()[1].items():
             if state is None:
                 del self._now[mint]

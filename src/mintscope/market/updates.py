@@ -88,7 +88,7 @@ class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only
 
 
 def changes(reported: TokenReport, now: TokenReport) -> Changes:
-    """Return the parts of *now* that differ from *reported*."""
+    """Return the bits of the parts of *now* that differ from *reported*."""
     found = NOTHING
     for place, (before, after) in enumerate(zip(_parts(reported), _parts(now), strict=True)):
         if before != after:

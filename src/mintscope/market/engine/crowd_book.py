@@ -19,16 +19,16 @@ from mintscope.kit.time import DAY_S
 from mintscope.market.log import PricedSwap, signer_number
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
-TRADERS_MAX: Final = 2_048  # the most traders of a span that have a number: 32 kB
+TRADERS_MAX: Final = 2_048  # the most traders of a span that are not summed: 32 kB
 OTHERS: Final = 0  # no trader has this number
-CROWDS_S: Final = DAY_S  # stored crowds are at most this much older than the mint's newest
+CROWDS_S: Final = DAY_S  # stored crowds are at most this much older than the newest one of the mint
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
-FLOW_MAX: Final = 10**16  # micro-USD of a trader in a span: the sum of a day then fits in 63 bits
+FLOW_MAX: Final = 10**16  # the most micro-USD of a trader in a span: a day's sum fits in 63 bits
 BOUGHT: Final = 1
 SOLD: Final = 2
 SIDES: Final = BOUGHT | SOLD
 SIDE_BITS: Final = 2
-HALF_BITS: Final = 32  # flows are summed in halves: the sum of a day can exceed 64 bits
+HALF_BITS: Final = 32  # flows are summed in halves: the sum of all traders can exceed 64 bits
 HALF: Final = (1 << HALF_BITS) - 1
 HEAD: Final = Struct("<3Q")  # since, bucket and swaps
 _NUMBERS: Final = np.dtype("<u8")
@@ -38,9 +38,10 @@ class CrowdRow(NamedTuple):
     """The crowd of a span.
 
     bucket    the start of the span
-    swaps     the number of swaps of all traders
-    traders   for each trader two integers of 64 bits: its number, and its flow in micro-USD,
-              shifted left by two bits, which show whether the trader bought and sold
+    swaps     the number of swaps with a signer
+    traders   for each trader, and for OTHERS if there are any, two integers of 64 bits: the number,
+              and the flow in micro-USD, shifted left by two bits.  These show whether the trader
+              bought and sold
     """
 
     bucket: UnixS
@@ -52,7 +53,7 @@ class CrowdChange(NamedTuple):
     """The changes that a batch makes to the crowds of one mint.
 
     state    the state of the book; None before the first swap with a signer
-    closed   crowds of the spans that have ended since the last change, oldest first
+    closed   the crowds of the spans that have ended since the last `changed`, oldest first
     """
 
     state: bytes | None
@@ -63,9 +64,9 @@ NO_CROWD: Final = CrowdChange(None, ())
 
 
 class Union(NamedTuple):
-    """The traders of some spans, each counted once.
+    """The traders of some spans, each counted once; OTHERS are not counted.
 
-    flow        micro-USD of all traders, OTHERS included
+    flow        micro-USD of all traders and of OTHERS
     largest     the largest flows of single traders, in micro-USD, the largest first
     is_capped   whether a span had more than TRADERS_MAX traders
     """
@@ -109,7 +110,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
 class CrowdBook:
     """The crowds of one mint, and their changes since the last write.
 
-    since   the time of the first swap in the book; None before the first swap
+    since   the time of the first swap with a signer; None before it
     """
 
     __slots__ = ("_bucket", "_closed", "_swaps", "_traders", "since")
@@ -127,7 +128,10 @@ class CrowdBook:
             self._traders = dict(zip(pairs[::2], pairs[1::2], strict=True))
 
     def apply(self, time: UnixS, swaps: Iterable[PricedSwap]) -> None:
-        """Add the *swaps* of the next slot; times must not decrease."""
+        """Add the *swaps* of the next slot, except migrations and swaps without a signer.
+
+        *time*, the effective time of the slot, must not decrease.
+        """
         traders = self._traders
         for swap in swaps:  # this runs for each swap
             evidence = swap.evidence

@@ -56,7 +56,7 @@ FROM_MINUTES: Final = (3, len(kernels.GRAINS))
 def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
     """Return *swaps* (row, effective time, swap), which are in order, as arrays.
 
-    Swaps without a price and without volume have no effect, and are left out.
+    Swaps that have neither a price nor volume have no effect, and are left out.
     """
     swaps = [one for one in swaps if one[2].volume or one[2].price_usd is not None]
     return Trades(
@@ -104,7 +104,7 @@ class Engine:
     def load(self, row: int, loaded: LoadedMint) -> None:
         """Set *row* to its state after every swap up to `loaded.seq`.
 
-        Raises ValueError if the state and the candles contradict each other.
+        Raises ValueError if the state cannot be read or contradicts the candles.
         """
         self.clear(row)
         if loaded.state is not None:
@@ -180,7 +180,10 @@ class Engine:
 
 
 def frames_of(loaded: LoadedMint) -> Frames | None:
-    """Return the requested frames of *loaded* after all its swaps; None if it has no frames."""
+    """Return the requested frames of *loaded* after all its swaps; None if it has no frames.
+
+    Raises ValueError if they cannot be read.
+    """
     if loaded.frames is None:
         return None
     frames = Frames(loaded.frames)
@@ -199,7 +202,7 @@ def add_to_frames(frames: Frames | None, time: UnixS, swap: PricedSwap) -> None:
 
 @dataclass(slots=True)
 class _Expected:
-    """A mint being loaded, and its events after *since*."""
+    """A mint that is being loaded, and its events after event number *since*."""
 
     since: int
     events: list[Event] = field(default_factory=list)
@@ -216,7 +219,7 @@ class _Made(NamedTuple):
 class LiveMarket:
     """Up to *capacity* mints in memory; the least recently used are evicted first.
 
-    seq       the newest applied event
+    seq       the number of the newest applied event
     tracked   the mints tracked at *seq*
     """
 
@@ -254,7 +257,10 @@ class LiveMarket:
         return not kind.timeframes or (frames is not None and frames.has(kind.timeframes))
 
     def frames_to_load(self, mint: Mint, kind: ReportKind) -> Collection[str]:
-        """Return the frames to load for reports of *kind*, with those that *mint* already has."""
+        """Return the frames that reports of *kind* need, and those that *mint* already has.
+
+        A load must include both, because it replaces the frames of *mint*.
+        """
         frames = self._frames.get(mint)
         known = () if frames is None else [each for each in AskedFrame if frames.has([each])]
         return {*kind.timeframes, *known}
@@ -266,7 +272,7 @@ class LiveMarket:
 
     @property
     def time(self) -> UnixS | None:
-        """The effective time of the newest applied slot: "now" in every report."""
+        """The effective time of `slot`: "now" in every report; None before the first slot."""
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
@@ -283,8 +289,8 @@ class LiveMarket:
     def apply(self, event: Event) -> None:
         """Apply *event*; skip it if it was applied before.
 
-        Raises LogTrimmed if an event before it is missing, or if the slot before a retracted one is
-        not known: then `restart` is needed.
+        Raises LogTrimmed if the event before it was not applied, or if the slot before a
+        retracted one is not known: then `restart` is needed.
         """
         if event.seq <= self.seq:
             return
@@ -318,10 +324,10 @@ class LiveMarket:
         self._expected.pop(mint, None)
 
     def insert(self, loaded: LoadedMint) -> bool:
-        """Insert an expected mint, as of `seq`; return False if it must be loaded again.
+        """Insert an expected mint as of `seq`, or return False if it must be loaded again.
 
         The events up to `loaded.seq` must have been applied.
-        Raises ValueError if the loaded data contradict each other.
+        Raises ValueError if the loaded data cannot be read, or contradict each other.
         """
         assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
         expected = self._expected.pop(loaded.mint, None)
@@ -445,9 +451,9 @@ class LiveMarket:
                 self._bodies.pop(swap.mint, None)
                 self._stand(swap.mint, event.standings.get(swap.mint))
                 trades.append((row, event.header.time, swap))
-                if self._frames:  # rarely: few mints have requested frames
+                if self._frames:  # saves a look-up for each swap while no mint has frames
                     add_to_frames(self._frames.get(swap.mint), event.header.time, swap)
-            if self._expected:  # rarely: few mints are being loaded
+            if self._expected:  # saves a call for each swap while no mint is being loaded
                 self._keep(swap.mint, event)
         if trades:
             self._engine.apply(as_trades(trades))

@@ -39,17 +39,26 @@ class ForkBelowFinalized(NeedsOperator):
 
 
 class Known(NamedTuple):
-    """The block adds nothing: it is in the log, no newer than a final slot, or its own ancestor."""
+    """The block adds nothing.
+
+    It is in the log, too old to join it, retracted for good, or not newer than its own parent.
+    """
 
 
 class Hole(NamedTuple):
-    """The block cannot join: a slot before it is missing.  The *dead* slots must be retracted."""
+    """The block cannot join, because its parent is not in the log.
+
+    dead   the slots that must be retracted, newest first
+    """
 
     dead: Sequence[SlotHeader]
 
 
 class Follows(NamedTuple):
-    """The block is the next one, once the *dead* slots, newest first, are retracted."""
+    """The block is the next one.
+
+    dead   the slots that must be retracted first, newest first
+    """
 
     dead: Sequence[SlotHeader]
 
@@ -58,8 +67,9 @@ class Tail:
     """The headers with which new blocks are compared.
 
     headers     the headers of living slots from 60 s before the finalized slot on, oldest first
-    finalized   the newest final slot
-    dead        (slot, blockhash) of retracted slots
+    finalized   the newest final slot; None if there is none
+    dead        (slot, blockhash) of the newest DEAD_MAX retracted slots, oldest first
+    gaps        the newest GAPS_MAX gaps, oldest first
     """
 
     def __init__(
@@ -87,17 +97,17 @@ class Tail:
 
     @property
     def tip(self) -> Tip | None:
-        """The newest block of the log, from which a source resumes."""
+        """The newest block of the log, from which a source resumes; None if there is none."""
         return Tip(self._headers[-1].slot, self._headers[-1].blockhash) if self._headers else None
 
     @property
     def time(self) -> UnixS | None:
-        """The effective time of the tip."""
+        """The effective time of the tip; None if there is no tip."""
         return self._headers[-1].time if self._headers else None
 
     @property
     def finalized(self) -> Slot | None:
-        """The newest final slot."""
+        """The newest final slot; None if there is none."""
         return self._finalized
 
     def place(self, block: Block) -> Known | Hole | Follows:
@@ -119,7 +129,10 @@ class Tail:
         return Follows(self._from(Slot(parent.slot + 1), block))
 
     def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
-        """Return the header that *block* gets in the log if it follows the current tip."""
+        """Return the header that *block* gets in the log if it follows the current tip.
+
+        samples   the samples of the SOL/USD rate in *block*
+        """
         time = self.effective(block.time)
         # Blocks before the first one with a time have time 0, so they have no rate.
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
@@ -140,14 +153,17 @@ class Tail:
         self._by_slot[header.slot] = header
 
     def retract(self) -> None:
-        """Drop the tip, whose block died."""
+        """Drop the tip, because its block is dead."""
         header = self._headers.pop()
         assert not self._is_final(header.slot)
         del self._by_slot[header.slot]
         self._dead.append((header.slot, header.blockhash))
 
     def finalize(self, slot: Slot) -> Slot | None:
-        """Mark slots up to *slot* as final; return the newest; None if *slot* was final."""
+        """Mark the logged slots up to *slot* as final, and return the newest of them.
+
+        Return None if none of them becomes final by this.
+        """
         newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
         if newest is None or self._is_final(newest):
             return None
@@ -185,7 +201,10 @@ class Tail:
         return self._finalized is not None and slot <= self._finalized
 
     def _from(self, slot: Slot, block: Block) -> Sequence[SlotHeader]:
-        """Return the headers from *slot* on, newest first, which become dead if *block* joins."""
+        """Return the headers from *slot* on, newest first: *block* and they exclude each other.
+
+        Raises ForkBelowFinalized if one of them is final.
+        """
         dead = []
         for header in reversed(self._headers):
             if header.slot < slot:
@@ -199,7 +218,11 @@ class Tail:
         return dead
 
     def effective(self, time: UnixS | None) -> UnixS:
-        """Return the effective time of the block after the tip, whose own time is *time*."""
+        """Return the effective time of the block after the tip; *time* is its own time.
+
+        The result is not before that of the tip; it is that of the tip if *time* is None or out of
+        range.
+        """
         previous = self._headers[-1].time if self._headers else UnixS(0)
         if time is None or not 0 <= time <= TIME_MAX:
             return previous
@@ -236,12 +259,12 @@ STATE: Final = np.dtype(
 )
 HEAD: Final = Struct("<qqd")
 assert HEAD.size + len(Timeframe) * PACKED.size == STATE.itemsize
-NEWEST_H1: Final = Struct(
-    "<q4dq"
-)  # of the candle of the last frame: its bucket, its prices, its trades; the end of STATE
+# The newest h1 candle, which is the end of STATE: its bucket, its prices, the number of its trades.
+NEWEST_H1: Final = Struct("<q4dq")
 
-# The bucket (-1: none) and the trades of the h1 candle, then the prices in SOL of the newest candle
-# of m1 to h1.  Any swap with a price changes one of the first two, so they identify the state.
+# The bucket (-1: none) and the trades of the newest h1 candle, then the prices in SOL of the newest
+# candle of m1 to h1.  Any swap with a price changes one of the first two, so they show to which
+# state the prices belong.
 IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
 EPOCH: Final = UnixS(0)
 UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
@@ -254,8 +277,9 @@ PLACES: Final = [
 def read_state(state: bytes) -> NDArray[Any]:
     """Return *state* as one STATE record.
 
-    Per timeframe: accumulators, candles with a price, the newest bucket and its flow, and the
-    newest candle with a price: its bucket (-1: none), open, high, low, close, and its trades.
+    Per timeframe: the accumulators, the number of candles with a price, the newest bucket and its
+    flow in micro-USD (bought, sold), and the newest candle with a price: its bucket (-1: none),
+    open, high, low and close, and the number of its trades.
 
     Raises ValueError for bytes of another length or version.
     """
@@ -290,7 +314,10 @@ class MintFold:
     ) -> None:
         """Continue from the parts of a state; without them, begin a new fold.
 
-        frames   the frames by timeframe; they append their waypoints to *passed*
+        first       the start of the first minute with a price
+        price_sol   the newest price in SOL; 0 before the first
+        passed      the waypoints that were not returned yet; the frames append theirs to this list
+        frames      the frames by timeframe
         """
         self._part: Part | None = None
         self._first = first
@@ -358,7 +385,7 @@ class MintFold:
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
 
     def opened(self) -> list[Timeframe]:
-        """Return the timeframes in which a row was started since the last call."""
+        """Return the timeframes with rows new since the last call; call `changed` first."""
         return [timeframe for timeframe, frame in self.frames.items() if frame.has_opened()]
 
     def state(self) -> bytes:
@@ -388,7 +415,10 @@ class MintFold:
 
 
 def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
-    """Return the prices in *in_sol*; NaN if they were stored with another state."""
+    """Return the prices in *in_sol*; NaN unless they were stored with the same state.
+
+    bucket, trades   of the newest h1 candle of the state
+    """
     if in_sol is None or len(in_sol) != IN_SOL.size:
         return UNKNOWN
     its_bucket, its_trades, *prices = IN_SOL.unpack(in_sol)

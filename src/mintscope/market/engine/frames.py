@@ -1,14 +1,14 @@
 """The frames that are computed on request: 15 seconds, 30 minutes, 4 hours and a day.
 
 Wide frames are computed from stored candles: m30 from m15; h4 and d1 from h1, aligned to UTC.
-Averages begin with the first candle since tracking began.  If older candles were dropped, they
-begin with the oldest stored candle, and are null until less than 1e-13 of the first value is left
-in them.
+Averages, RSI and MACD begin with the first candle of the mint.  If its older candles were dropped,
+they begin with the first wide candle that is stored as a whole, and are null until less than 1e-13
+of their first value is left in them.
 
 s15 is computed from the swaps of the newest 15 minutes, which every installation stores: its
-indicators are those of the 60 spans that end with the current one.
+indicators are those of the candles in the 60 spans that end with the current one.
 
-The arithmetic is that of `kernels`; a mint has these frames only while they are requested.
+The arithmetic is that of `kernels`.  A mint has these frames in memory only after a request.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,14 +28,15 @@ from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
 PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # reads a frame ten times as fast as `fold.STATE`
-WAYPOINT_EVERY: Final = 64  # candles; more candles than this are always stored
+WAYPOINT_EVERY: Final = 64  # candles from one waypoint to the next; more candles are always stored
 
 
 class Part(msgspec.Struct, gc=False):
     """The sum of the swaps in a span that lies within one candle of each frame.
 
-    time    the start of the span
-    count   the number of swaps with a price; if it is 0, the prices are NaN
+    time        the start of the span
+    buy, sell   micro-USD
+    count       the number of swaps with a price; if it is 0, the prices are NaN
     """
 
     time: UnixS
@@ -52,7 +53,7 @@ class Part(msgspec.Struct, gc=False):
     close_sol: float = nan
 
     def add(self, price: float | None, swap: PricedSwap) -> None:
-        """Add one swap; *price* is None if the swap sets no candle."""
+        """Add *swap*; *price* is its `fold.price_of`."""
         if swap.is_buy:
             self.buy += swap.volume
         else:
@@ -79,8 +80,13 @@ class Part(msgspec.Struct, gc=False):
 class Frame(msgspec.Struct, gc=False):
     """One timeframe: accumulators, the open candle, and the flow of the newest bucket.
 
-    passed    the list to which waypoints are appended
-    width_s   the width of the candles, in seconds
+    passed      the list to which waypoints are appended
+    width_s     the width of the candles, in seconds
+    acc         the accumulators after all candles with a price except the newest
+    count       the number of candles with a price
+    bucket      the newest bucket; -1 if there is none
+    buy, sell   micro-USD in the newest bucket
+    candle      the newest candle with a price; None if there is none
 
     While the newest bucket has volume but no price yet, the candle is that of an earlier bucket.
     """
@@ -108,7 +114,10 @@ class Frame(msgspec.Struct, gc=False):
         at: int,
         in_sol: Sequence[float],
     ) -> "Frame":
-        """Return the frame at offset *at* of *state*; *in_sol* are its candle's prices in SOL."""
+        """Return the frame at offset *at* of *state*.
+
+        in_sol   open, high, low and close of its candle in SOL; NaN if they are unknown
+        """
         # Without loops or keywords, because it runs for each frame of each mint in a batch.
         acc, count, bucket, buy, sell, opened, open_, high, low, close, trades = PACKED.unpack_from(
             state, at
@@ -142,9 +151,9 @@ class Frame(msgspec.Struct, gc=False):
         )
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
-        """Add one swap; *price* is None if the swap sets no candle.
+        """Add *swap*; *price* is its `fold.price_of`.
 
-        A swap without a price and without volume has no effect.
+        A swap that has neither a price nor volume has no effect.
         """
         if price is None and not swap.volume:
             return
@@ -154,7 +163,7 @@ class Frame(msgspec.Struct, gc=False):
 
     def add(self, part: Part) -> None:
         """Add *part*, which lies within one candle."""
-        at = part.time - part.time % self.width_s  # as `bucket` does, without a call
+        at = part.time - part.time % self.width_s  # as `timeframe.bucket` does, without a call
         if at != self.bucket:
             self._open(UnixS(at))
         self._is_changed = True
@@ -164,7 +173,7 @@ class Frame(msgspec.Struct, gc=False):
             self._trade(part)
 
     def changed(self) -> list[CandleRow]:
-        """Return the rows changed since the last call."""
+        """Return the rows that changed since the last call, oldest first."""
         if self._is_changed:
             self._note()
         rows = self._changed
@@ -172,7 +181,7 @@ class Frame(msgspec.Struct, gc=False):
         return [] if rows is None else rows
 
     def has_opened(self) -> bool:
-        """Return whether a row was started since the last call."""
+        """Return whether there are rows new since the last call; call `changed` first."""
         has_opened = self._has_opened
         self._has_opened = False
         return has_opened
@@ -273,7 +282,7 @@ class OpenCandle(msgspec.Struct, gc=False):
         self.close_sol = part.close_sol
 
     def known_sol(self) -> tuple[float, float, float, float] | tuple[None, None, None, None]:
-        """Return the prices in SOL, each None if they are unknown."""
+        """Return open, high, low and close in SOL; all are None if they are unknown."""
         if self.open_sol >= 0:  # False for NaN
             return self.open_sol, self.high_sol, self.low_sol, self.close_sol
         return NO_SOL
@@ -326,7 +335,7 @@ STATE: Final = np.dtype(
 )
 
 
-MADE_WIDE: Final = 2  # a bit of `made`
+MADE_WIDE: Final = 2  # this bit and the next are those of `made` in STATE
 MADE_SHORT: Final = 1
 
 
@@ -334,7 +343,7 @@ class Frames:
     """The requested frames of one mint, after its newest swap."""
 
     def __init__(self, state: bytes | None = None) -> None:
-        """Continue from *state*, as `packed` returned it.
+        """Continue from *state*, as `packed` returned it; None: begin without frames.
 
         Raises ValueError for bytes of another length.
         """
@@ -375,7 +384,7 @@ class Frames:
             self._add_short(at, price)
 
     def apply(self, at: UnixS, price: float) -> None:
-        """Add a *price* that sets candles; times must not decrease."""
+        """Add *price*, the `fold.price_of` of a swap at time *at*; times must not decrease."""
         for k, wide in enumerate(WIDE if self._is_made(MADE_WIDE) else ()):
             acc, frame, ring = self._of(k)
             kernels.add_price(frame, acc, ring, at // wide.width_s, price)
@@ -385,7 +394,12 @@ class Frames:
     def read(
         self, asked: Collection[str], now: UnixS, *, leaves_out_open: bool
     ) -> dict[str, Floats]:
-        """Return READ values for each frame in *asked*, as of *now*; NaN for null."""
+        """Return the values of each frame in *asked* as of *now*, by name; NaN for null.
+
+        The values are in the order of a read of `kernels`.
+
+        leaves_out_open   whether the candles that are open at *now* are left out
+        """
         found = {}
         for k, wide in enumerate(WIDE):
             if wide.frame in asked:
@@ -444,7 +458,11 @@ class Frames:
 
 
 def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
-    """Return the values of s15 as of *now* from *spans* (SPAN), oldest first; NaN for null."""
+    """Return the values of s15 as of *now*, in the order of a read of `kernels`; NaN: null.
+
+    spans             the stored spans (SPAN), oldest first
+    leaves_out_open   whether the span that is open at *now* is left out
+    """
     current = now - now % SHORT_S
     is_shown = spans["bucket"] > current - SHORT_REACH_S
     if leaves_out_open:
@@ -463,7 +481,10 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
 def _widened(
     kept: Sequence[Bar], width_s: int, *, is_cut: bool
 ) -> list[tuple[int, float, float, float]]:
-    """Return candles of *width_s* as (number, high, low, close), without the first if it is cut."""
+    """Return candles of *width_s* as (number, high, low, close), oldest first.
+
+    is_cut   whether candles before *kept* were dropped: then an incomplete first candle is left out
+    """
     if not kept:
         return []
     buckets, highs, lows, closes = (np.array(column) for column in zip(*kept, strict=True))

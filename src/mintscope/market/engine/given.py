@@ -29,7 +29,7 @@ class Held(NamedTuple):
 
 
 class Trades(NamedTuple):
-    """Swaps in order: their rows, times, prices (NaN for none), volumes and sides."""
+    """Swaps in order: their rows, times, prices (NaN for none), volumes (micro-USD) and sides."""
 
     rows: Ints
     times: Ints
@@ -40,7 +40,7 @@ class Trades(NamedTuple):
 
 
 class Volumes(NamedTuple):
-    """Volumes bought and sold, and their times, oldest first."""
+    """Volumes bought and sold, in micro-USD, and their times, oldest first."""
 
     times: Ints
     buys: Ints

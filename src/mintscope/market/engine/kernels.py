@@ -2,8 +2,8 @@
 
 The kernels compute the indicators, one swap or one candle at a time.
 
-They are compiled by numba; the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  All are
-in one file, because numba's cache notices changes of one file only.
+They are compiled by numba; the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  Kernels
+that call each other are in one file, because numba's cache notices changes of one file only.
 
 Accumulators, `acc`: the two averages of MACD and its signal, Wilder's mean gain and loss, the last
 close, then one EMA for each period, after the closed candles of one timeframe.  Until an average
@@ -24,12 +24,12 @@ from mintscope.market.engine.prefetch import prefetch
 
 SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
 PRICE_MAX: Final = 1e300
-ROUNDING: Final = 1e-12  # of a price: averages that differ by a smaller part count as equal
+ROUNDING: Final = 1e-12  # the part of a price up to which two averages count as equal
 SWING: Final = 100
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
-# The widths in seconds of the candles, and of the parts of the pressure windows, 60 a window.
+# The widths in seconds of the candles, and of the parts of the pressure windows: PARTS a window.
 WIDTHS: Final = (60, 300, 900, 3600)
 GRAINS: Final = (1, 5, 15, 60, 240, 1440)
 PARTS: Final = 60
@@ -39,14 +39,16 @@ KEPT: Final = SWING - 1
 FAST, SLOW, SIGNAL, GAIN, LOSS, LAST, EMA = range(7)
 ACC: Final = EMA + len(SERVICE.ema)
 
-# The columns of a read: the EMAs, RSI, MACD (3), Fibonacci (11) and further indicators of each
-# timeframe, the shares of the windows, the candle counts, the first bucket, the prices.
+# The columns of a snapshot: for each timeframe those of a read (the EMAs, RSI, MACD (3), Fibonacci
+# (11), and from FURTHER on any others), the shares of the windows, the candle counts, the start of
+# the first candle, the prices in USD and SOL.
 AVERAGES: Final = len(SERVICE.ema) + 4
 FURTHER: Final = AVERAGES + 2 + len(RETRACEMENTS) + len(EXTENSIONS)
 READ: Final = FURTHER
 PRICE: Final = AVERAGES  # the index of the close, after those of the averages
 
-# `recent` stores accumulators that lack up to LATER closed candles, and closes by candle number.
+# `recent` stores accumulators that lack up to LATER closed candles, and CLOSES_HELD closes, each
+# at the number of its candle modulo CLOSES_HELD.
 AGES: Final = 5
 LATER: Final = AGES - 1
 CLOSES_HELD: Final = 24
@@ -55,8 +57,8 @@ COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
 USD, SOL, SNAPSHOT = range(FIRST + 1, FIRST + 4)
 
-# `count` includes the open one; top and bottom are extremes of the newest KEPT closed candles.  The
-# ring holds the high and low of one more, for reports without the open candle.
+# `count` includes the open candle; top and bottom are extremes of the newest KEPT closed candles.
+# The ring holds high and low of one more closed candle, for reports without the open one.
 RING: Final = np.dtype([("prices", "f8", (SWING, 2))])
 FRAME: Final = np.dtype(
     [
@@ -65,7 +67,7 @@ FRAME: Final = np.dtype(
     ]
 )
 # Sums over the 60 parts that end with number *head*; bit a of *bits* says whether part
-# head - a has volume, so that no part must ever be cleared.
+# head - a has volume, so that parts that leave the window need not be cleared.
 WINDOW: Final = np.dtype([("head", "i8"), ("bits", "i8"), ("buy", "i8"), ("sell", "i8")])
 ROW: Final = np.dtype(
     [
@@ -84,7 +86,10 @@ FETCHED_AHEAD: Final = 6
 
 @kernel
 def ema(value: float, seen: int, period: int, x: float) -> float:
-    """Return the EMA after *x*; it starts as the mean of the first *period* values."""
+    """Return the EMA after *x*; it starts as the mean of the first *period* values.
+
+    value   the EMA of the *seen* values before *x*; their sum if they are fewer than *period*
+    """
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -101,7 +106,7 @@ def settled(difference: float, price: float) -> float:
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's mean after *x*; it starts as the mean of the first *period* values."""
+    """Return Wilder's mean after *x*; *value* and *seen*, and the start, are as in `ema`."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -142,7 +147,7 @@ def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
 
 @kernel
 def keep(frame: Any, ring: Any, closed: int) -> None:
-    """Put the open candle, which follows *closed* closed candles, into the ring."""
+    """Put the open candle, which follows *closed* candles, into the ring; update top and bottom."""
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
     high = frame["high"]
@@ -190,7 +195,7 @@ def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return the amounts bought and sold in the 60 parts that end with part *number*."""
+    """Return micro-USD bought and sold in the 60 parts up to *number*, or up to a newer head."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -262,7 +267,7 @@ def apply(rows: Any, trades: Trades) -> None:
         if volume > 0:
             buy = volume if trades.buys[j] else 0
             add_volumes(row, ALL_WINDOWS, at, buy, volume - buy)
-        if 0.0 < price <= PRICE_MAX:  # it sets a candle: finite, and far from overflow
+        if 0.0 < price <= PRICE_MAX:  # it sets a candle: it is finite, and far from overflow
             if row["frames"][0]["count"] == 0:
                 row["first"] = at - at % WIDTHS[0]
             for k in range(len(WIDTHS)):
@@ -279,7 +284,7 @@ def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None
 
 @kernel
 def refill_ring(row: Any, k: int, candles: Candles) -> None:
-    """Put the closed *candles*, oldest first, into the ring of timeframe *k*."""
+    """Put the newest closed *candles*, oldest first, into the ring of timeframe *k*."""
     frame = row["frames"][k]
     ring = row["rings"][k]
     closed = frame["count"] - 1
@@ -321,7 +326,10 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
-    """Return value *z* of `read_averages` without an open candle, or the last close; NaN: null."""
+    """Return value *z* of `read_averages` without an open candle; NaN for null.
+
+    If *z* is PRICE, return the last close.
+    """
     size = len(periods.ema)
     value = nan
     if z == PRICE:
@@ -385,12 +393,12 @@ def read_closed(held: Held, closed: int, out: Floats) -> None:
 
 @kernel
 def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Write every served value of row *i*, which has a price, as of *now*."""
+    """Write the served values of row *i* as of *now*; only the counts are valid without a price."""
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
         at = k * READ
-        # The code of `read_open`: calling it from here takes a tenth longer.
+        # This repeats the code of `read_open`, because calling it takes a tenth longer.
         read_averages(row["accs"][k], frame["count"] - 1, frame["close"], SERVICE, out[at:])
         read_swing(frame, out[at + AVERAGES :])
         out[COUNTS + k] = frame["count"]
@@ -418,7 +426,11 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*; *frame* and *acc* are the state before them."""
+    """Write the indicators after each of *candles*, oldest first, as if it were open.
+
+    acc     the accumulators after all earlier candles
+    frame   its count is the number of earlier candles; the swings contain none of these
+    """
     ring = np.zeros(1, RING)[0]
     closed = frame["count"]
     for j in range(len(candles.closes)):
@@ -453,9 +465,10 @@ def hold_averages(recent: Any, acc: Floats) -> None:
 def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
     acc: Floats, before: int, closes: Floats, closed: Ints, opens: Floats, out: Floats
 ) -> None:
-    """Write the averages at each of *opens*, the close of an open candle.
+    """Write the averages after each of *opens*, the closes of open candles, to a row of *out*.
 
     acc, before   the accumulators, and the number of closed candles that they contain
+    closes        the closes of the candles that follow these
     closed        for each open candle, the number of *closes* before it; must not decrease
     """
     done = 0
@@ -470,7 +483,9 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
     """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
 
-    places   the index in *recents* of each row in *at*; the closes are stored afterwards
+    The closes are stored afterwards, by `recent.keep_candles`.
+
+    places   the index in *recents* of each row in *at*
     counts   the number of candles by row and timeframe, the open one included
     """
     acc = np.zeros(ACC)
@@ -489,7 +504,12 @@ def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> Non
 
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
-    """Return the averages of the rows at *places*, with the open candle: [z, i]."""
+    """Return the averages of the rows at *places*, with the open candle: [z, i]; NaN for null.
+
+    places   the index in *recents* of each row
+    counts   the number of candles of each row, the open one included
+    closes   the close of the open candle of each row
+    """
     found = np.full((AVERAGES, len(counts)), nan)
     acc = np.zeros(ACC)
     for i in range(len(counts)):
@@ -506,11 +526,13 @@ def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats
 def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, closed: Ints, accs: Floats, since: Ints, begun: Floats, counts: Ints, closes: Any
 ) -> None:
-    """Store in each of *recents* the accumulators *accs* of *closed* candles, or earlier ones.
+    """Store in each of *recents* the accumulators after at most LATER fewer than *closed* candles.
 
-    since, begun   the number of candles before the newest *counts* of *closes*, and the
-                   accumulators after them.  If these and *closes* do not give *accs*, they are
-                   ignored
+    accs            the accumulators after all *closed* candles
+    since, begun    the number of candles before *closes*, and the accumulators after them
+    counts, closes  the number of closes of each, and the closes of all, one record after another
+
+    If *begun* and *closes* do not give *accs*, these are stored.
     """
     first = 0
     acc = np.zeros(ACC)
@@ -556,9 +578,9 @@ def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods
 
 @bulk_kernel
 def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
-    """Return value *z* of the newest closed candles of all rows, by age: [age, i]; NaN: none.
+    """Return value *z* of the newest closed candles of all rows, by age: [age, i]; NaN for null.
 
-    The newest closed candle has age 1.
+    The newest closed candle has age 1.  *places*, *counts*: see `read_rows`; *z*: `closed_value`.
     """
     found = np.full((AGES + 1, len(counts)), nan)
     acc = np.zeros(ACC)
@@ -568,7 +590,7 @@ def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
             continue
         recent = recents[places[i]]
         held = held_averages(recent, closed, acc)
-        if held > 0:  # at most LATER newer candles have closed
+        if held > 0:  # at most LATER candles have closed since
             found[closed - held + 1, i] = closed_value(acc, held, z, SERVICE)
         for j in range(held, closed):
             close_value(acc, j, recent["closes"][j % CLOSES_HELD], z, SERVICE)

@@ -43,11 +43,12 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     venue, quote    its program, and its quote mint; None if unknown
     came_from       the bonding curve that the pool replaced; None if there was none
     went_to         the pool that replaced this one; None if there is none
-    moved_at        the slot of this replacement
+    moved_at        the slot of this replacement; None if there was none
     progress        progress of a curve towards its pool at its newest swap, in millionths; None
                     if unknown
     candle          the candle of the newest span of the book; None if the pool did not trade in it
-    fee_bps         the fee of the newest swap that shows its fee, in basis points of the quote
+    fee_bps         the fee of the newest swap that shows its fee, in basis points of the quote;
+                    None if no swap showed it
     """
 
     pool: str
@@ -71,7 +72,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
         return self.volume if today == self.day + 1 else 0
 
     def add(self, today: int, volume: int) -> None:
-        """Add *volume*, in micro-USD, to the volume of *today*."""
+        """Add *volume*, in micro-USD, to the volume of *today*, which must not be before `day`."""
         if today != self.day:
             self.volume_before = self.volume if today == self.day + 1 else 0
             self.volume = 0
@@ -83,8 +84,11 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
 class PoolRow(NamedTuple):
     """A candle of a pool.  If no swap offered a price, all four prices are None.
 
+    bucket      the start of the span
     key         the number of the pool, see `key_of`
     swaps       the number of swaps, including those that offered no price
+
+    Volumes are in micro-USD.
     """
 
     bucket: UnixS
@@ -119,7 +123,7 @@ _decode: Final = msgspec.msgpack.Decoder(list[BookedPool]).decode
 
 
 def booked(state: bytes | None) -> list[BookedPool]:
-    """Return the pools in *state*."""
+    """Return the pools in *state*; none if it is None."""
     return [] if state is None else _decode(state)
 
 
@@ -175,7 +179,8 @@ def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[Pool
 class PoolBook:
     """The pools of one mint, and their changes since the last write.
 
-    unnamed   pools of unknown program that had the first swap of a span: call `name` to set theirs
+    unnamed   the pools of unknown program that have begun a candle since the last `name`: a call
+              of it sets their program and quote
     """
 
     __slots__ = ("_bucket", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
@@ -198,7 +203,10 @@ class PoolBook:
     def apply(  # noqa: C901 - the hottest loop: a call for each swap would cost as much as the rest
         self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]
     ) -> None:
-        """Add the next *swaps*, those of one slot; times must not decrease."""
+        """Add the next *swaps*, those of one slot; times must not decrease.
+
+        Swaps of an unknown pool are left out.
+        """
         today = time // DAY_S
         if time >= self._bucket + SPAN_S:
             self._begin(time)
@@ -265,9 +273,9 @@ class PoolBook:
             del self._pools[least.pool]
             key = key_of(least.pool)
             self._rows = [row for row in self._rows if row.key != key]
-            if self._stored is None:  # collects the pools that may have stored candles
+            if self._stored is None:  # these pools may have stored candles
                 self._stored = {one.pool for one in booked(self._state)}
-            if least.pool in self._stored:  # all other pools were added within the batch
+            if least.pool in self._stored:  # others were added in this batch
                 self._stored.discard(least.pool)
                 self._dropped = [*self._dropped, key]
             self.unnamed -= {least.pool}

@@ -1,17 +1,18 @@
 """Compiled kernels of the newest candles of all tokens: ATR, Bollinger bands and swings.
 
-A list stores them for each token and timeframe, with the accumulators of `kernels`.  These kernels
-call no kernel of another file, because numba's cache notices changes of one file only.
+The list of tokens stores data of these candles by token and timeframe, with the accumulators of
+`kernels`.  These kernels call no kernel of another file, because numba's cache notices changes of
+one file only.
 
 ATR        Wilder's mean of the true ranges from the first candle on, as `series.indicators_of`
            computes it.  If the first candles are not known, the ATR is NaN until they no longer
            affect it
 Bollinger  the mean of the newest 20 closes, and 2 standard deviations of the population
 Swing      the highest high and the lowest low of the newest 100 candles.  Of the closed candles
-           whose high no later candle has reached, the oldest SWINGS_HELD are stored, and whether
-           there are more such candles.  If all stored ones leave the window while there are more,
-           the swing is not known until it is read from the store, or until as many candles have
-           closed
+           whose high (or low) no later candle has reached, the oldest SWINGS_HELD are stored, and
+           whether there are more such candles.  If all stored ones leave the window while there
+           are more, the swing is not known until it is read from the store, or until newer candles
+           fill the window
 """
 
 from math import nan, sqrt
@@ -30,29 +31,31 @@ ATR_CANDLES: Final = 14
 BANDS_CANDLES: Final = 20
 BANDS_WIDTH: Final = 2.0
 SWING_CLOSED: Final = 99  # closed candles of a swing; the open candle is the hundredth
-AGES: Final = 5  # the most closed candles that a crossing needs
-FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as in `series.indicators_of`
+AGES: Final = 5  # the most closed candles that a condition on a crossing needs
+FORGOTTEN: Final = 500 + ATR_CANDLES  # candles after which the ATR is known, as in `series`
 CLOSES_HELD: Final = BANDS_CANDLES - 1 + AGES
-ACCUMULATED: Final = 9  # values of `kernels.ACC` that are stored: all but the last close
+ACCUMULATED: Final = 9  # the stored accumulators of `kernels`: all but the last close
 READ_BACK: Final = FORGOTTEN + AGES  # closed candles from which all values can be computed
-# Candles of a minute close most often, so more of their extremes are stored: each takes 72 bytes a
+# Candles of a minute close most often, so more of their extremes are stored: each takes 18 bytes a
 # token.
 SWINGS_HELD: Final = {each: 3 if each == Timeframe.M1 else 2 for each in TIMEFRAMES}
-HAS_MORE: Final = 128  # added to `count` if there are more such candles than are stored
+HAS_MORE: Final = 128  # added to `count` if there are more extremes than are stored
 
 
 def _recent(swings: int) -> np.dtype[Any]:
-    """Return the type of the newest candles of a row and timeframe, with *swings* of each side.
+    """Return the type of the newest candles of a row and timeframe.
 
-    averages   `kernels.ACC` except the last close, after all closed candles except the newest
-               *later*
-    ranges     Wilder's sum or mean after a candle; *closes*: its close; the index of both is the
-               number of the candle modulo the length
+    swings     the number of extremes that are stored of each side
+    averages   the accumulators of `kernels`, except the last close, after all closed candles but
+               the newest ones that `later` counts
+    ranges     Wilder's sum or mean after each candle, by the number of the candle modulo the length
+    closes     the close of each candle, by the number of the candle modulo the length
     since      the number of the first closed candle that is known
-    top        extremes of the highs; bottom: extremes of the lows, which are stored negative.
-               `known`: how many of the newest closed candles are known, up to SWING_CLOSED;
-               `count`: how many candles are stored, plus HAS_MORE; `numbers`: their numbers, modulo
-               256
+    later      the number of the newest closed candles that `averages` does not include yet
+    top        the extremes of the highs; `bottom`: of the lows, stored as negative numbers.  Both
+               have `known`, the number of the newest closed candles that are known, up to
+               SWING_CLOSED; `count`, the number of stored extremes, plus HAS_MORE if there are
+               more; `values`, the extremes; `numbers`, the numbers of their candles modulo 256
     """
     side = np.dtype(
         [("known", "u1"), ("count", "u1"), ("numbers", "u1", swings), ("values", "f8", swings)]
@@ -80,7 +83,10 @@ CROSSED: Final = NAMES[:HIGH]
 
 @kernel
 def wilder_range(before: float, seen: int, true_range: float) -> float:
-    """Return the ATR after *true_range*, which *seen* ranges precede; at first, their sum."""
+    """Return the ATR after *true_range*, which *seen* ranges precede; of fewer than 14, the sum.
+
+    before   the result after these *seen* ranges
+    """
     if seen + 1 < ATR_CANDLES:
         return before + true_range
     if seen + 1 == ATR_CANDLES:
@@ -90,7 +96,7 @@ def wilder_range(before: float, seen: int, true_range: float) -> float:
 
 @kernel
 def keep_extreme(side: Any, number: int, value: float) -> bool:
-    """Add *value* of closed candle *number*; return whether the window's extreme is now unknown."""
+    """Add *value* of closed candle *number*; return whether the window's extreme is lost."""
     held = int(side["count"])
     has_more = held >= HAS_MORE
     count = held % HAS_MORE
@@ -122,7 +128,7 @@ def keep_extreme(side: Any, number: int, value: float) -> bool:
 
 @kernel
 def keep_close(recent: Any, number: int, high: float, low: float, close: float) -> None:
-    """Add closed candle *number* to ATR and closes."""
+    """Add closed candle *number* to `ranges` and `closes`."""
     mean = 0.0
     if number > recent["since"]:
         previous = recent["closes"][(number - 1) % CLOSES_HELD]
@@ -135,7 +141,7 @@ def keep_close(recent: Any, number: int, high: float, low: float, close: float) 
 
 @kernel
 def keep_candle(recent: Any, number: int, high: float, low: float, close: float) -> bool:
-    """Add closed candle *number*; return whether an extreme is now unknown."""
+    """Add closed candle *number*; return whether an extreme becomes unknown."""
     keep_close(recent, number, high, low, close)
     is_top_lost = keep_extreme(recent["top"], number, high)
     is_bottom_lost = keep_extreme(recent["bottom"], number, -low)
@@ -146,11 +152,13 @@ def keep_candle(recent: Any, number: int, high: float, low: float, close: float)
 def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, places: Ints, counts: Ints, prices: Floats, at: Ints, k: int
 ) -> Any:
-    """Close the open candles of timeframe *k* of rows *at*; return whether a swing is unknown.
+    """Close the open candles of timeframe *k* of rows *at*.
 
-    places   the indices in *recents* of the rows *at*
+    Return for each whether its swing becomes unknown.
+
+    places   the index in *recents* of each row in *at*
     counts   the number of candles by row and timeframe, the open one included
-    prices   by row: high and low of the open candle, and its close
+    prices   for each row in *at*: high and low of the open candle, and its close
     """
     lost = np.zeros(len(at), np.bool_)
     for j in range(len(at)):
@@ -165,7 +173,10 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def begin_side(side: Any, since: int, values: Floats) -> None:
-    """Set *side* to closed candles with *values*; *since* is the number of the first candle."""
+    """Set *side* to the closed candles with *values*: highs, or lows as negative numbers.
+
+    since   the number of the first of these candles
+    """
     first = max(0, len(values) - SWING_CLOSED)
     held = np.zeros(SWING_CLOSED, np.int64)
     count = 0
@@ -189,7 +200,8 @@ def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candle
     closed    the number of closed candles of each
     last      the close of the newest closed candle of each, from the fold
     candles   high, low and close of the candles of all records, one record after another
-    counts    the number of *candles* of each; candles that do not end with *last* are ignored
+    counts    the number of *candles* of each; these are ignored if they do not end with *last*, or
+              if there are more than *closed*
     """
     first = 0
     for i in range(len(recents)):
@@ -225,7 +237,7 @@ def newest_first(recent: Any, number: int, closes: Floats) -> None:
 
 @kernel
 def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
-    """Return the mean and the deviation of *close* and of 19 *closes* from index *first* on."""
+    """Return mean and standard deviation of *close* and 19 *closes* from index *first* on."""
     total = close
     for j in range(first, first + BANDS_CANDLES - 1):
         total += closes[j]
@@ -251,7 +263,10 @@ def extreme(side: Any, closed: int, value: float) -> float:
 def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
     """Return the values of NAMES of all rows of one timeframe, with the open candle: [z, i].
 
-    places   the index of each row in *recents*
+    NaN means that a value is unknown, or null.
+
+    places   the index in *recents* of each row
+    counts   the number of candles of each row, the open one included
     prices   by row: high, low and close of the open candle
     """
     found = np.full((len(NAMES), len(counts)), nan)
@@ -287,7 +302,9 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
 def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
     """Return value *z* of CROSSED of the newest closed candles of all rows, by age: [age, i].
 
-    The newest closed candle has age 1; NaN: there is none.  *places*: see `read_recent`.
+    The newest closed candle has age 1; NaN: unknown, or null.
+
+    places, counts   see `read_recent`
     """
     found = np.full((AGES + 1, len(counts)), nan)
     closes = np.zeros(CLOSES_HELD)

@@ -54,7 +54,7 @@ class Bars(NamedTuple):
 
 
 def bars_of(candles: Sequence[SeriesCandle], *, is_whole: bool) -> Bars:
-    """Return *candles* as columns."""
+    """Return *candles* as columns; *is_whole* as in `Bars`."""
     return Bars(
         np.array([each.bucket for each in candles], np.int64),
         np.array([each.open for each in candles], float),
@@ -79,19 +79,19 @@ def windows(values: Floats, size: int) -> Floats:
 
 
 def mean(values: Floats, size: int) -> Floats:
-    """Return, at each place, the mean of the newest *size* of *values*."""
+    """Return, at each place, the mean of the newest *size* values; NaN if there are fewer."""
     found: Floats = windows(values, size).mean(axis=1)
     return found
 
 
 def highest(values: Floats, size: int) -> Floats:
-    """Return the maximum of the newest *size* of *values* at each place."""
+    """Return, at each place, the maximum of the newest *size* values; NaN if there are fewer."""
     found: Floats = windows(values, size).max(axis=1)
     return found
 
 
 def lowest(values: Floats, size: int) -> Floats:
-    """Return the minimum of the newest *size* of *values* at each place."""
+    """Return, at each place, the minimum of the newest *size* values; NaN if there are fewer."""
     found: Floats = windows(values, size).min(axis=1)
     return found
 

@@ -26,7 +26,8 @@ from mintscope.market.indicators.bars import (
 from mintscope.market.indicators.registry import Parameter, fraction, indicator, period
 
 # A stop follows the price until the price crosses it, and then starts again.  So after some
-# crossings, its first start has no effect.  No series that we tried needed half of TURNS.
+# crossings, its first start has no effect.  TURNS candles are enough for this: no series that we
+# tried needed half of them.
 TURNS: Final = 1_000
 
 
@@ -90,7 +91,7 @@ def supertrend(bars: Bars, size: int, ranges: float) -> Floats:
                 uppers[n] = uppers[n - 1]
             if not (lowers[n] > lowers[n - 1] or closes[n - 1] < lowers[n - 1]):
                 lowers[n] = lowers[n - 1]
-            if found[n - 1, 0] == uppers[n - 1]:  # also if the bands meet, as in TradingView
+            if found[n - 1, 0] == uppers[n - 1]:  # true even if the bands meet, as in TradingView
                 direction = 1.0 if closes[n] > uppers[n] else -1.0
             else:
                 direction = -1.0 if closes[n] < lowers[n] else 1.0
@@ -156,12 +157,12 @@ def ichimoku(bars: Bars, conversion: int, base: int, span: int) -> Floats:
     return np.column_stack([*lines[:2], *cloud])
 
 
-ANCHORED_MAX: Final = 10_000  # the most candles since an anchor; with more, all values are null
+ANCHORED_MAX: Final = 10_000  # candles from the anchor on; with more, all values are null
 ANCHOR: Final = Parameter("anchor", 0, 0, 10_000_000_000)  # Unix seconds; 0: the first candle
 
 
 def _since(bars: Bars, anchor: int) -> Ints | None:
-    """Return the indices of *bars* from *anchor* on; None if bars are missing or too many."""
+    """Return the indices of *bars* from *anchor* on; None if some are missing, or too many."""
     places = np.flatnonzero(bars.times >= anchor)
     is_there = bars.is_whole or (len(bars.times) > 0 and bars.times[0] < anchor)
     return places if is_there and len(places) <= ANCHORED_MAX else None

@@ -41,7 +41,7 @@ class VolumeProfile(NamedTuple):
 def volume_profile(
     highs: Floats, lows: Floats, volumes: Floats, bin_count: int
 ) -> VolumeProfile | None:
-    """Return the profile of candles with *volumes* (USD); None if nothing was traded.
+    """Return the profile of candles with *volumes* (USD); None if there is no volume.
 
     bin_count   1 to BINS_MAX; there is a single bin if all candles have the same price
     """

@@ -16,7 +16,11 @@ Compute = Callable[..., Floats]
 
 
 class Parameter(NamedTuple):
-    """A numeric parameter of an indicator: an integer, unless *is_fraction*."""
+    """A numeric parameter of an indicator: an integer, unless *is_fraction*.
+
+    usual         the default
+    least, most   the limits of its value, both allowed
+    """
 
     name: str
     usual: float
@@ -35,8 +39,8 @@ class Indicator(NamedTuple):
     """One indicator.
 
     outputs   the names of its values; empty if it has a single value
-    reach     returns, for its parameters, how many older candles an exact value needs, unless the
-              candles begin with the token's first one
+    reach     returns, for its parameters, the number of older candles that an exact value needs,
+              unless the candles begin with the token's first one
     reads     the number of older candles that are read in addition
     """
 
@@ -69,7 +73,7 @@ class AskedIndicator(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """The number of candles to read before a page."""
+        """The number of candles to read before the first one of a page."""
         return self.reach + self.indicator.reads
 
     def of(self, bars: Bars) -> Floats:
@@ -80,9 +84,9 @@ class AskedIndicator(NamedTuple):
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return the same as `of` for the newest *count* rows, and NaN for older rows.
+        """Return the rows of `of`; only the newest *count* must be complete, older ones can be NaN.
 
-        *bars* can be longer, because another indicator of the same request needs them.
+        *bars* can have more candles than these rows need, because another indicator needs them.
         """
         left_out = max(0, len(bars.times) - count - self.lead)
         found = self.of(bars.without_oldest(left_out))
@@ -114,19 +118,20 @@ def indicator(
 
 
 def period(usual: int, name: str = "period", *, most: int = 200, least: int = 2) -> Parameter:
-    """Return a parameter that is a number of candles."""
+    """Return a parameter that is a number of candles: by default *usual*."""
     return Parameter(name, usual, least, most)
 
 
 def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
-    """Return a parameter that need not be an integer."""
+    """Return a parameter that need not be an integer: by default *usual*."""
     return Parameter(name, usual, least, most, is_fraction=True)
 
 
 def read(text: str) -> AskedIndicator:
     """Return the indicator that *text* names, such as `sma`, `sma(50)` or `macd(5,35,5)`.
 
-    A parameter that is left out has its default.  Raises ValueError if *text* names no indicator.
+    A parameter that is left out has its default.  Raises ValueError if *text* names no indicator,
+    or has a parameter that is not allowed.
     """
     match = ASKED.fullmatch(text)
     found = INDICATORS.get(match[1]) if match else None

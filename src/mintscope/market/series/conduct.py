@@ -7,8 +7,8 @@ Each slot    a trader in at least half of the slots in which the token was trade
              least 20 such slots
 Launch       the first three slots with a swap, if all swaps since tracking began are stored
 
-The crowds of an hour and of a day are the crowds that the fold stores of the newest 12 and 288
-spans of five minutes, including the open span.
+The crowds of an hour and of a day are those of the newest 12 and 288 spans of five minutes,
+including the open span and swaps that are not folded yet.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ FIRST_BUYERS_MAX: Final = 20
 
 
 class Shares(NamedTuple):
-    """Parts of the traded volume, 0 to 1; None: no trades, or too few slots for *each_slot*."""
+    """Parts of the traded USD, 0 to 1; None: no trades, or too few slots for *each_slot*."""
 
     round_trips: float | None
     sandwiches: float | None
@@ -57,7 +57,7 @@ class Launch(NamedTuple):
 
 
 def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
-    """Return the shares of *swaps*, newest first, whose signers are logged."""
+    """Return the shares of *swaps*, newest first; swaps without a logged signer are left out."""
     known = _known(swaps)
     total = sum(_flow(one) for one in known)
     if not total:
@@ -110,9 +110,11 @@ class SpanCrowd(NamedTuple):
 
 
 def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
-    """Return the crowd of the newest spans that make up *span_s*; None if no span has a swap.
+    """Return the crowd of the newest spans that make up *span_s*; None if there is none.
 
     span_s   a multiple of five minutes, at most a day
+
+    There is none if the crowds were not requested, or have no swap.
     """
     kept = logged.crowds
     if kept is None or kept.since is None:

@@ -1,11 +1,12 @@
 """Holders of mints, read from a node on demand, within a budget of calls.
 
-A reading takes three calls: the largest accounts, these accounts with the mint, and their owners.
+A reading takes up to three calls: the largest accounts, these with the mint, and their owners.
 A reading is used again for FRESH_S.  Once the calls of a UTC day are used up, the newest reading is
 returned with its time, however old it is.
 
 Clients are not charged for a failure, so failures must not cause many calls: the same mint is not
-read again for FRESH_S, and no mint is read for a time that doubles with each failure in a row.
+read again for FRESH_S, and no mint is read for a time that doubles, up to PAUSE_S_MAX, with each
+further mint in a row that fails.
 """
 
 import asyncio
@@ -36,8 +37,8 @@ from mintscope.solana.rpc import Rpc, RpcRefused, Unreachable
 CALLS: Final = 3
 FRESH_S: Final = 300
 MINTS_MAX: Final = 1_000  # the most stored readings, about 4 kB each
-ANSWER_S: Final = 10.0  # the longest wait of a caller for other readings, and for its own reading
-PAUSE_S_MAX: Final = 64  # longest pause after failures in a row
+ANSWER_S: Final = 10.0  # the longest wait of a caller for other readings, and again for its own
+PAUSE_S_MAX: Final = 64  # the longest pause after failures
 
 NOT_NAMED: Final = "The node of this service does not name the largest accounts of a token."
 NOT_NOW: Final = "The holders cannot be read now; try again in a few minutes."
@@ -54,7 +55,8 @@ class HolderReader(Protocol):
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         """Return the largest holders of *mint*, whose pools in the book are *booked*.
 
-        Raises ServiceUnavailable if the holders cannot be read now, or no node offers them.
+        Raises ServiceUnavailable if no reading is stored, and the holders cannot be read now, or no
+        node offers them.
         """
 
     def last(self, mint: Mint) -> Holders | None:
@@ -68,7 +70,7 @@ class NoHolders:
     """Implements HolderReader without a node."""
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
-        """Raise ServiceUnavailable."""
+        """Raise ServiceUnavailable, because there is no node."""
         raise ServiceUnavailable(NOT_NAMED)
 
     def last(self, mint: Mint) -> Holders | None:  # noqa: ARG002
@@ -136,7 +138,10 @@ class NodeHolders:
         return kept
 
     async def _renewed(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return a new reading, or the newest stored one if the new one fails."""
+        """Return a new reading, or the newest stored one if the new one fails.
+
+        Raises ServiceUnavailable if the new one fails and none is stored.
+        """
         try:
             async with asyncio.timeout(self._answer_s):
                 found = await self._read(mint, booked)
@@ -211,7 +216,7 @@ class _Failed(NamedTuple):
 
 
 def _keep(kept: OrderedDict[Mint, T], mint: Mint, one: T) -> None:
-    """Store *one*, a reading of *mint*, as the newest; drop the oldest beyond MINTS_MAX."""
+    """Store *one*, the newest reading or failure of *mint*; drop the oldest over MINTS_MAX."""
     kept[mint] = one
     kept.move_to_end(mint)
     if len(kept) > MINTS_MAX:

@@ -49,7 +49,7 @@ def no_holders(mint: Mint) -> "Holders | None":  # noqa: ARG001
 
 
 class HolderKind(StrEnum):
-    """The kind of an account's owner."""
+    """The kind of an account; it follows from the owner, or from the pools of the book."""
 
     BURNED = "burned"
     LOCKED = "locked"
@@ -58,7 +58,7 @@ class HolderKind(StrEnum):
 
 
 class Holder(NamedTuple):
-    """One of the largest accounts, in raw units.
+    """One of the largest accounts; *amount* in raw units.
 
     owner   the address that may move the tokens; None if the account could not be read
     name    the name of the burn address, the locker or the exchange; None for other owners
@@ -87,7 +87,7 @@ class Holders(NamedTuple):
 
 
 def owner_of(data: bytes) -> str | None:
-    """Return the owner in the *data* of a token account; None if it is something else."""
+    """Return the owner in the *data* of a token account; None if *data* is too short."""
     if len(data) < ACCOUNT_BYTES:
         return None
     return str(Pubkey.from_bytes(data[OWNER_AT : OWNER_AT + KEY_BYTES]))
@@ -99,7 +99,7 @@ def amount_of(data: bytes) -> int:
 
 
 def supply_in(data: bytes) -> tuple[int, int] | None:
-    """Return supply and decimals in the *data* of a mint; None if it is something else."""
+    """Return supply and decimals in the *data* of a mint; None if *data* is too short."""
     if len(data) < MINT_BYTES:
         return None
     return int.from_bytes(data[SUPPLY_AT : SUPPLY_AT + 8], "little"), data[MINT_BYTES - 1]
@@ -112,7 +112,7 @@ def named(
     programs: Mapping[str, str],
     booked: Sequence[BookedPool],
 ) -> Holder:
-    """Return the holder with its kind.
+    """Return the holder of *account*, with its kind and name.
 
     programs   the program that owns the account of each owner, by address
     booked     the pools of the mint in the book

@@ -1,6 +1,7 @@
 """The report of a mint as it was after a past slot, rebuilt from the store.
 
-A mint is loaded as of the start of the slot's minute, or as of the fold if the fold is earlier.
+A mint is loaded as of the start of the slot's minute, or as of the fold if the fold has not passed
+the slot.
 Then the swaps up to the slot are applied by the same kernels, so the report has the same bits.
 
 Wider candles that were open at that start are computed from the minutes before it.  The
@@ -52,7 +53,7 @@ class OutOfReach(NamedTuple):
 
 
 class PastMint(msgspec.Struct, frozen=True):
-    """A mint as of a slot, the last one in `loaded.tail`."""
+    """A mint as of the slot *at*, which is its state after all swaps of `loaded.tail`."""
 
     at: SlotTime
     loaded: LoadedMint
@@ -72,18 +73,18 @@ class FrameRows(NamedTuple):
 
 
 class Unreached(Exception):
-    """The stored rows do not reach back to the requested moment."""
+    """The stored rows do not suffice to rebuild the mint at the requested moment."""
 
 
 def rebuilt(
     state: bytes, frames: Mapping[Timeframe, FrameRows], before: UnixS
 ) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
-    """Return the state and the candles of a mint as of *before*, a full minute.
+    """Return the state and the candles of a mint as they were at *before*, the start of a minute.
 
     state    the state of a fold later than *before*
-    frames   the rows around *before*
+    frames   by timeframe, the rows around the time *before*
 
-    The state is None before the first price.  Raises Unreached.
+    The state is None before the first price.  Raises Unreached if the rows do not suffice.
     """
     kept = read_state(state)[0]
     minutes = frames[Timeframe.M1].rows
@@ -113,7 +114,12 @@ def rebuilt(
 def _as_of(
     rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
 ) -> Sequence[CandleRow]:
-    """Return *rows*; the newest is rebuilt from *minutes* if it begins after *whole*."""
+    """Return *rows*; the newest is rebuilt from *minutes* if it begins after *whole*.
+
+    It is left out if none of *minutes* is in it.
+
+    whole   the latest start of a candle that has ended
+    """
     if not rows or rows[-1].bucket <= whole:
         return rows
     newest = rows[-1]
@@ -133,7 +139,10 @@ def _merged(bucket: UnixS, minutes: Sequence[CandleRow]) -> CandleRow:
 
 
 def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: int) -> Floats:
-    """Return the accumulators after the *closed* candles before the newest of *rows*."""
+    """Return the accumulators after the *closed* candles before the newest of *rows*.
+
+    Raises Unreached if *rows* and *waypoints* do not give them.
+    """
     newest = rows[-1].bucket
     acc = np.zeros(ACC)
     seen = 0
@@ -154,7 +163,7 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
     """Return the report of *past*, without coverage, which is known only for the present.
 
-    Raises InsufficientData as `token_report` does, ValueError if *past* contradicts itself.
+    Raises InsufficientData as `token_report` does, and ValueError if *past* contradicts itself.
     """
     loaded = past.loaded
     now = past.at.time

@@ -102,6 +102,8 @@ def read_past(
 ) -> past.PastMint | past.OutOfReach | None:
     """Return *mint* as of *moment*, within a snapshot; None if it is not tracked.
 
+    Return OutOfReach if there is no exact report of *moment*.
+
     timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
     row = db.execute(STANDS, (mint,)).fetchone()
@@ -135,7 +137,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
 
 
 def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
-    """Return the newest slot up to *moment*; None if it is not stored, or is in the future."""
+    """Return the newest slot up to *moment*; None if it is not stored, or is still to come."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time
@@ -166,9 +168,9 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
 def _load(
     db: Database, mint: Mint, stands: _Stands, at: _Found, timeframes: Collection[str]
 ) -> LoadedMint:
-    """Return the stored data of *mint* up to *at*.  Raises Unreached."""
+    """Return the stored data of *mint* up to *at*.  Raises Unreached if they do not suffice."""
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
-    if at.slot >= folded:  # the fold is not ahead of this slot
+    if at.slot >= folded:  # the fold has not passed this slot
         before = NEVER
         state = stands.state
         candles: Mapping[Timeframe, Sequence[CandleRow]] = newest_candles(
@@ -236,6 +238,9 @@ def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
 
 
 def _standing(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
-    """Return the pools of a mint after its newest swap within *bounds*."""
+    """Return (slot, pools) of a mint after its newest swap within *bounds*.
+
+    The list is empty if no pools are stored.
+    """
     rows = list(db.execute(STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
     return [(Slot(slot), packed) for slot, packed in rows]

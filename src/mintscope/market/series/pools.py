@@ -10,7 +10,7 @@ Traders of a mint, from its stored swaps.  The facts are defined here; none is a
 
 Trader        the signer, identified by the start of the address, which the log stores
 Flow          traded USD, including USD that do not count as volume
-Concentration the part of all flow that belongs to the one trader, or the ten, with the most flow
+Concentration the shares of all flow that the largest trader has, and the ten largest together
 Realised      gain of a trader on tokens that were bought and sold within the stored swaps: the
               lesser of both amounts, times the difference of the mean price of a sale and that of a
               purchase; network fees are left out
@@ -66,7 +66,8 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class UnpricedVolume(NamedTuple):
     """The volume in a span of a timeframe without a price, in micro-USD.
 
-    imported_volume   the volume of an imported candle, which has no price in SOL
+    imported_volume   the volume of an imported candle, which has no price in SOL; None for other
+                      spans
     """
 
     bucket: UnixS
@@ -88,7 +89,7 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
 
     tip         the tip of the log in the snapshot
     state       the state of the mint in the finalized fold; None before its first swap
-    in_sol      the prices in SOL stored with the state
+    in_sol      the prices in SOL stored with the state; None if there are none
     rows        the requested folded candles, oldest first; if all begin later than requested, the
                 oldest row of the mint
     has_older   whether older rows are stored
@@ -150,7 +151,7 @@ class KeptCrowds(msgspec.Struct, frozen=True):
     """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
 
     since   the time from which all swaps are in the crowds: that of the first swap, or the end of
-            the newest span with swaps that are not in the book; None: there is no swap
+            the newest span with swaps that are not in the book; None: they have none
     rows    the crowds of a day, oldest first, none before *since*
     """
 
@@ -163,8 +164,7 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 
     tip        the tip of the log in the snapshot
     final      the newest final slot; None before the first
-    swaps      the swaps of living slots, newest first, except swaps that were logged without
-               details
+    swaps      swaps of living slots, newest first, except those that were logged without details
     has_older  whether older swaps are stored
     is_whole   whether the swaps end with the first one since tracking began
     crowds     the crowds of a day; None if they were not requested
@@ -183,12 +183,12 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
 
     tip            the tip of the log in the snapshot
     time           the time of the newest folded slot; None before the first
-    standing       the price pools after that slot, packed; None before the first price
+    standing       the `Standing` after that slot, packed; None before the first price
     booked         the pools in the book
     rows           the stored candles of these pools, oldest first
     missed_until   the end of the newest span with swaps that are not in the book; None: there is
                    no such span
-    has_crowd      whether the crowd book of the mint has a trader of the day
+    has_crowd      whether the newest span with a trader is at most a day old
     """
 
     tip: LogTip
@@ -220,12 +220,16 @@ class SeriesReader(Protocol):
     async def swaps(
         self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
     ) -> LoggedSwaps | None:
-        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+        """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked.
+
+        before        only swaps before this place; None: the newest
+        with_crowds   whether to return the crowds of a day, too
+        """
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
 
-        spans   the approximate number of 15-second spans with a swap to return
+        spans   the most 15-second spans with a swap to return
         """
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
@@ -238,6 +242,8 @@ class SeriesReader(Protocol):
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
         """Return *mint* as it was at *moment*; None if it is not tracked.
+
+        Return OutOfReach if there is no exact report of *moment*.
 
         timeframes   frames in addition to those of the specification, each an `AskedFrame`
         """
@@ -289,7 +295,8 @@ class PriceMove(NamedTuple):
 class PoolNow(NamedTuple):
     """A pool as of one slot; unknown values are None.
 
-    venue, quote   the program and the quote mint of its newest stored swap
+    usd, sol, at    the price after its newest swap, and the time of that swap
+    venue, quote   the program and the quote mint of its newest stored swap, or those in the book
     weight         its part of the weight of all pools that count for the price, 0 to 1
     agrees         whether its price is within AGREEMENT of the price of the mint
     quote_usd      the USD of the quote in the pool after its newest swap
@@ -299,13 +306,14 @@ class PoolNow(NamedTuple):
     hour, day      the trades of the newest 12 and 288 spans of five minutes, including the open
                    one; None if the pool is not in the book
     since          the time of its first swap in the book
-    fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event states
-                   the fee, otherwise that of the venue, if all its pools take the same
+    moves          the price moves of trades of TRADES_USD; empty if the depth is not known
+    fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap that states a fee,
+                   otherwise that of the venue, if all its pools take the same
     progress       the sold part of the tokens of a curve, 0 to 1; None if it is no curve, or
                    unknown
     came_from      the curve that this pool replaced
     went_to        the pool that replaced this one
-    moved_at       the slot of this replacement
+    moved_at       the slot of this replacement; *came_from*, *went_to*: None if there is none
     """
 
     pool: str
@@ -457,7 +465,8 @@ TOP: Final = 10
 class TraderNow(NamedTuple):
     """A trader, with micro-USD and raw amounts of the token.
 
-    realised_usd        None if the trader did not both buy and sell
+    bought, sold        micro-USD, including trades that do not count as volume
+    realised_usd        None unless the trader has both bought and sold
     first_at, last_at   the times of the first and the last stored swap
     """
 
@@ -475,9 +484,9 @@ class TraderNow(NamedTuple):
 class Crowd(NamedTuple):
     """The traders of some swaps: their numbers, their flow, and its concentration.
 
-    flow                     micro-USD of all traders
-    top_share, top10_share   the part of the flow that belongs to the one trader, and the ten, with
-                             the most flow; 0 to 1; None without trades
+    flow                     micro-USD that all traders bought and sold
+    top_share, top10_share   the share of the flow that the largest trader has, and the ten largest
+                             together; 0 to 1; None without trades
     """
 
     buyers: int
@@ -529,7 +538,7 @@ def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
 
 
 def newest(swaps: Iterable[LoggedSwap], now: UnixS) -> list[LoggedSwap]:
-    """Return the *swaps* of the last five minutes."""
+    """Return the *swaps* of the last NEWEST_S seconds."""
     return [one for one in swaps if one.time > now - NEWEST_S]
 
 

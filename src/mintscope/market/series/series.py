@@ -1,6 +1,6 @@
 """Candles and indicators over time.
 
-Averages continue from the newest known start: the first candle since tracking began, or a waypoint.
+Averages continue from a known start: the first candle of the mint, or a waypoint.
 So they equal those of the live engine to the last bit, even if older candles were dropped.
 
 ATR        Wilder's mean of 14 true ranges; the first true range is that of the second candle
@@ -67,9 +67,10 @@ class Series(NamedTuple):
 
     has_older   whether older candles are stored
     closed      the number of candles before the first one, stored or not: imported, or since
-                tracking began
-    unpriced    the spans without a price among them, and before the first if it is the oldest
-                candle
+                tracking began.  For s15 and pools: 1 if there may be any, otherwise 0.  In a wider
+                series: their number in the width of the stored candles
+    unpriced    the spans with volume but no price among the candles, and those before the first
+                candle if it is the oldest one
     """
 
     candles: Sequence[SeriesCandle]
@@ -92,7 +93,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     """The candles that a page may contain.
 
     since, until   the first and the last time at which a candle may begin
-    limit          the most candles of a page, which has the newest ones
+    limit          the most candles of a page; it has the newest ones of the range
     is_filled      whether a bucket without a price has a flat candle at the close before it
     is_closed      whether the candle that is still open is left out
     """
@@ -106,12 +107,12 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept_in_each(self) -> int:
-        """The number of stored candles that a candle of this width is made of."""
+        """The number of stored candles that a candle of this width is made of; 0 for s15."""
         return self.width.seconds // WIDTH_S[self.width.kept]
 
     @property
     def asked(self) -> AskedCandles:
-        """The rows to read for the range, and some more, which show whether older ones exist."""
+        """The rows to read for a page, and some more, which show whether older ones exist."""
         kept_s = WIDTH_S[self.width.kept]
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s
@@ -264,7 +265,7 @@ def _with_volume(candle: SeriesCandle, beside: UnpricedVolume) -> SeriesCandle:
 
 
 def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
-    """Yield flat candles at the first price, from the first traded bucket to the first price.
+    """Yield flat candles at the first price, from the first bucket with volume to the first price.
 
     Without them, no candle would have the volume that was traded before the first price.
     """
@@ -283,7 +284,10 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
 
 
 def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
-    """Yield the candles up to now, and a flat candle for each bucket without one."""
+    """Yield the candles up to `within.until`, and a flat one for each bucket without a price.
+
+    No flat candle begins after *now* or before the first candle.
+    """
     width_s = within.width.seconds
     end = min(within.until, now)
     flows = {flow.bucket: flow for flow in series.unpriced}
@@ -311,8 +315,8 @@ BOLLINGER_CANDLES: Final = 20
 BOLLINGER_WIDTH: Final = 2.0
 STOCHASTIC_CANDLES: Final = 14
 SMOOTHED: Final = 3
-SAME: Final = 1e-9  # part of an RSI value: values that differ by less are equal
-# After this number of candles, 1e-16 of the first value is left in Wilder's mean.
+SAME: Final = 1e-9  # part of an RSI value: values that differ by less count as equal
+# After this number of candles, less than 1e-16 of the first value is left in Wilder's mean.
 FORGOTTEN: Final = 500
 # After this number of candles, (199 / 201) ** 3,000 = 9e-14 of the first value is left in an EMA
 # of 200.
@@ -322,7 +326,7 @@ AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
 # By indicator, the number of the first candle with a value, if older candles were dropped and no
 # state is stored.
 FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
-FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # computed from the newest candles, like `fibonacci`
+FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # others of the newest candles, like `fibonacci`
 NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
@@ -354,8 +358,8 @@ def values_of(
 ) -> dict[str, Floats]:
     """Return the values of the indicators *asked*, by text: a row for each candle from *start* on.
 
-    A row is a number, or one for each output of the indicator; NaN for null, and for all but the
-    newest *count* rows.
+    A row is a number, or one for each output of the indicator; NaN for null.  Only the newest
+    *count* rows are complete: older ones can be NaN.
     """
     if not asked:
         return {}
@@ -364,7 +368,7 @@ def values_of(
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
-    """Return the first index of *series* from which averages can continue, or None."""
+    """Return the first place in *series* from which averages can continue, or None."""
     if series.closed == 0:
         return FROM_THE_FIRST
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
@@ -434,7 +438,11 @@ def _windows(values: Floats, size: int, short: float) -> Floats:
 
 
 def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
-    """Return the levels of the newest 100 candles, or of all if there are fewer."""
+    """Return the levels of the newest 100 candles, or of all if there are fewer.
+
+    is_whole   whether these are all candles of the mint; otherwise, the levels of fewer than 100
+               candles are NaN
+    """
     high = _windows(highs, SWING, -np.inf).max(axis=1)
     low = _windows(lows, SWING, np.inf).min(axis=1)
     span = high - low
@@ -470,7 +478,10 @@ def _bollinger(closes: Floats) -> Floats:
 
 
 def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
-    """Return the VWAP of the day so far; NaN for a day whose start is not in *series*."""
+    """Return the VWAP of the day so far; NaN before the first trade of the day.
+
+    All of a day is NaN if its start is not in *series*.
+    """
     buckets = np.array([candle.bucket for candle in series.candles], np.int64)
     dollars = np.array(
         [c.buy_volume + c.sell_volume + (c.imported_volume or 0) for c in series.candles], float
@@ -519,7 +530,7 @@ def short_series(kept: KeptSwaps) -> Series:
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
     """Return the candles of *pool* in *kept*, without the first if its start may be missing.
 
-    A pool that is not in the book has no candles.  The count of a candle includes swaps without a
+    If the pool is not in the book, there are none.  The count of a candle includes swaps without a
     price.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)

@@ -58,7 +58,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps* as a blob, in their order; None if a swap has no details."""
+    """Return the details of *swaps* as a blob, in their order; None if a swap has none."""
     exchanged = _exchanged(swaps)
     rows = [
         (
@@ -77,7 +77,10 @@ def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
 
 
 def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[PricedSwap]:
-    """Return *swaps* with their details from *blob*; an empty list if the two do not match."""
+    """Return *swaps*, except migrations, with their details from *blob*.
+
+    The list is empty if the details do not match the swaps.
+    """
     details = [] if blob is None else _details.decode(blob)
     exchanged = _exchanged(swaps)
     if len(details) != len(exchanged):
@@ -88,7 +91,7 @@ def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[Priced
 
 
 def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
-    """Return *swaps* without the entries that only name the pool that replaced a curve."""
+    """Return *swaps* without migrations, which only name the pool that replaced a curve."""
     return [one for one in swaps if one.evidence is None or one.evidence.succeeds is None]
 
 
@@ -135,7 +138,7 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
  WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
  ORDER BY bucket DESC LIMIT :limit
 """
-# The oldest candle: the spans before it are filled with its price.
+# The oldest candle, if all begin later than requested: the spans before it get its price.
 FIRST: Final = ROWS.replace("bucket <= :until", "bucket > :until").replace(" DESC", "")
 UNPRICED: Final = """
 SELECT bucket, buy_volume, sell_volume FROM candle
@@ -160,8 +163,8 @@ SELECT bucket, closed, acc FROM waypoint
  ORDER BY bucket
 """
 
-# The newest slot up to a place; it also has the greatest seq, but max(seq) would read the whole
-# log.
+# The newest final slot, and the seq of the newest slot up to a place.  This seq is the greatest of
+# these slots, too, but max(seq) would read the whole log.
 FROM: Final = """
 SELECT finalized_slot,
        (SELECT seq FROM header WHERE is_dead = 0 AND slot <= :slot ORDER BY slot DESC LIMIT 1)
@@ -202,7 +205,7 @@ SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE 
  WHERE mint = ? AND timeframe = 'm5' AND bucket > ? AND provider IS NULL
 """
 KEPT_SLOTS_MAX: Final = 20_000
-KEPT_SWAPS_MAX: Final = 100_000  # the most that are read for a page of s15; it may then be shorter
+KEPT_SWAPS_MAX: Final = 100_000  # the most swaps that are read for a page of s15: it may be shorter
 FIRST_KEPT: Final = """
 SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
 """
@@ -233,13 +236,20 @@ class SqlSeries:
     async def swaps(
         self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
     ) -> LoggedSwaps | None:
-        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+        """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked.
+
+        before        only swaps before this place; None: the newest
+        with_crowds   whether to return the crowds of a day, too
+        """
         return await self._reading.in_snapshot(
             lambda db: _swaps(db, mint, before or NEWEST, limit, with_crowds=with_crowds)
         )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
-        """Return the newest swaps of *mint* up to *until*; None if it is not tracked."""
+        """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
+
+        spans   the most 15-second spans with a swap to return
+        """
         return await self._reading.in_snapshot(lambda db: _kept_swaps(db, mint, until, spans))
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
@@ -254,7 +264,12 @@ class SqlSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return *mint* as it was at *moment*, with frames; None if it is not tracked."""
+        """Return *mint* as it was at *moment*; None if it is not tracked.
+
+        Return OutOfReach if there is no exact report of *moment*.
+
+        timeframes   frames in addition to those of the specification, each an `AskedFrame`
+        """
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 
     async def close(self) -> None:
@@ -308,7 +323,7 @@ def _candles(
 def _stands(
     db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
 ) -> bool:
-    """Return whether the rows of *known* are still valid; *folded* is the fold's current state.
+    """Return whether the rows of *known* are still valid; *folded*: the current (state, in_sol).
 
     Every fold of the mint changes that state.  Rows change otherwise only if the mint is untracked
     or tracked, which is an event.

@@ -13,7 +13,11 @@ PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 
 
 class Supply(NamedTuple):
-    """The supply for market capitalisations, in whole tokens, and the time at which it was read."""
+    """The supply for market capitalisations, and the time at which it was read.
+
+    tokens   whole tokens
+    text     the same number as an exact decimal
+    """
 
     tokens: float
     text: str
