@@ -81,12 +81,12 @@ class TreasuryHistory(Protocol):
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
 
-        The value is None if this is unknown, because the node does not have the transaction, or
-        because the transaction cannot be read.
+        The value is None if this is unknown, because the node does not answer or does not have the
+        transaction, or because the transaction cannot be read.
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent; None if it cannot be read."""
+        """Return the transaction as it was sent; None if it is not found or cannot be read."""
 
     async def finalized_height(self) -> int:
         """Return the height of the newest finalized block."""
@@ -165,9 +165,9 @@ Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: not a payme
 class Orphan(msgspec.Struct, frozen=True):
     """A payment to us that is on chain and has no row.
 
-    payer, amount, asset, bought    the wallet, the atoms, the mint, and the purchase; None if the
-                                    transaction has no quote of this service.  *bought* is the path
-                                    of a kind if only the kind is known
+    payer, amount, asset, bought    the wallet, the atoms, the mint, and the purchase; None if no
+                                    quote of this service was found in the transaction.  *bought* is
+                                    the path of a kind if only the kind is known
     found_at                        the time when an audit first found it
     """
 
@@ -194,6 +194,9 @@ class AuditBooks(Protocol):
     async def check(self, *, after_entry: int | None) -> Checked:
         """Return the violations among doubts, and among new payments, entries and balances.
 
+        Return the number of the newest entry, too.  If very many entries are new, only the check of
+        all books checks them.
+
         after_entry   entries of the journal after this number are new; None: those after the last
                       entry that an audit checked before this process started
         """
@@ -216,8 +219,9 @@ class AuditBooks(Protocol):
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return payments that were issued before *before*, and should be final, but are not.
+        """Return up to *count_max* payments that should be final, but are not.
 
+        before    only payments that were issued before this time
         height    only payments whose last valid height is below this finalized height
         """
 
@@ -241,7 +245,10 @@ class TreasuryBooks(Protocol):
         """Record a doubt about each of *signatures*; delete all doubts that are resolved."""
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return doubted arrivals that are due for a check; older doubts are due less often."""
+        """Return up to *count_max* doubted arrivals that are due for a check.
+
+        Older doubts are due less often.
+        """
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
         """Delete every doubt about *signatures*, and every doubt that is resolved."""
@@ -257,7 +264,8 @@ def recognise(
 
     A quote of any age counts, because its age was checked before the payment was sent.
 
-    terms    terms of one token; payments in other tokens are not recognised
+    terms        terms of one token; payments in other tokens are not recognised
+    quote_key    the key that signs quotes
     """
     envelope = open_envelope(wire)
     if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
@@ -281,7 +289,7 @@ def recognise(
     return None
 
 
-WALK_S: Final = 6.0  # seconds of each audit for the check of all books; one audit a minute
+WALK_S: Final = 6.0  # seconds that each audit spends on all books; there is one audit a minute
 PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages that one audit reads
 
 
@@ -355,7 +363,10 @@ class Auditor:
         return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
     async def _walk(self, *, begins: bool) -> list[Violation]:
-        """Continue the check of all books for WALK_S; then delete old spends in the time left."""
+        """Continue the check of all books for up to WALK_S.
+
+        If it finishes earlier, delete old spends in the time left.
+        """
         until_s = self.clock.monotonic_s() + WALK_S
         part = await self.books.prove(now=self.clock.now(), begins=begins)
         violations = [*part.violations]
@@ -480,7 +491,7 @@ def violation_of(why_stopped: str | None) -> str | None:
 
 
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
-    """Return the reason why payments with the usual fee are refused; None if all are accepted."""
+    """Return the closure of sales, for payments with the usual fee; None if sales are open."""
     if is_stopped:
         return Closure(
             why="stopped by an audit or an administrator: credits go on working", is_for_all=True

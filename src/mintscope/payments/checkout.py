@@ -1,14 +1,14 @@
 """Checkout: turns a credential or payment into a charge, and a settled charge into a receipt.
 
-    authorize   a credit token, an API key or a payment becomes a Charge, or is refused
+    authorize   turn a credit token, an API key or a payment into a Charge, or refuse it
     work        produce the answer and its price; a failure costs nothing
     settle      take the credits, or one payment on chain
 
 Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses credentials and
 payments, and turns receipts and refusals into its own format.
 
-`propose` builds the transaction of a payment for wallets that only sign, as in browsers.  `propose`
-stores nothing: once signed, the payment is presented and checked like any other.
+`propose` builds the transaction of a payment for a wallet that can only sign, such as one in a
+browser.  It stores nothing: once signed, the payment is presented and checked like any other.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -52,7 +52,7 @@ from mintscope.payments.protocol.verify import build
 
 
 class NothingPresented:
-    """The client sent neither a credit token nor a payment."""
+    """The client sent neither a credential that spends credits nor a payment."""
 
 
 class NothingForSale:
@@ -70,13 +70,13 @@ class NoCredits(msgspec.Struct, frozen=True):
 
 
 class SignInRefused(msgspec.Struct, frozen=True):
-    """The wallet's signature is invalid, or has already been used to take credits."""
+    """The sign-in of a wallet is refused: *flaw* is the reason."""
 
     flaw: SignInFlaw
 
 
 class KeyCapped(msgspec.Struct, frozen=True):
-    """The API key has reached its owner's monthly spending limit, which resets at *until*."""
+    """The request would exceed the API key's cap for this month, which ends at *until*."""
 
     until: UnixMs
 
@@ -97,9 +97,10 @@ Cause = (
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """The ways to pay for a request that was refused.
 
-    requirements      the terms of payment for each token; empty: only credits are accepted now
+    requirements      the demands for payment, one for each token that can be paid now; empty: only
+                      credits are accepted now
     is_for_credits    whether this request can only be paid with credits, at any time
-    is_closed         whether sales are closed: then not even credits can be bought
+    is_closed         whether sales are closed to everyone: then not even credits can be bought
     """
 
     requirements: Sequence[Requirement]
@@ -110,6 +111,7 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 class CheckoutRefused(Exception):
     """A refusal: nothing was delivered; nothing was charged, unless *cause* is Unresolved.
 
+    cause        the reason
     option       how to pay; None if nothing can be bought now, or if no further payment is due
     failure      the error that a client with a payment would get now; None: none is known
     is_ready     whether a client with a payment would get an answer now
@@ -187,8 +189,9 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take all the credits that it costs, or none.
 
-        Raises CheckoutRefused if there are fewer credits, and the errors of *work*.  If there are
-        no credits at all, CheckoutRefused is raised even if *work* fails.
+        Raises CheckoutRefused if the balance, or the rest of the cap, is below the cost; and the
+        errors of *work*.  If *work* raises a ServiceError and the balance is 0, CheckoutRefused is
+        raised instead.
         """
         account = self.payer.account
         try:
@@ -213,7 +216,8 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def expect(self, credit_count: int) -> None:
         """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
 
-        If an answer with the same name was bought earlier, it is sent again, whatever the balance.
+        If the answer with the name `once` was bought earlier, nothing is raised, because it costs
+        nothing to send it again.
         """
         account = self.payer.account
         key = self.payer.key
@@ -235,7 +239,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         """Take all *credit_count* credits, or none, for the next minute of a stream.
 
         If the minute is not delivered, `DebitLedger.give_back` returns the credits.
-        Raises CheckoutRefused.
+        Raises CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
         """
         return await self._take(self.checkout.expect_debits().prepay, credit_count)
 
@@ -262,7 +266,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A valid payment that has not been sent yet, or a payment that settled earlier."""
+    """A valid payment that has no row yet, or a payment that settled earlier."""
 
     checkout: "Checkout"
     merchant: Merchant
@@ -270,10 +274,11 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     payment: VerifiedPayment | ports.Settled
 
     async def settle(self, work: Work) -> Receipt:
-        """Do *work*, then take the payment; if it settled earlier, return its report again.
+        """Do *work*, then take the payment; if it settled earlier, only return its report again.
 
         If the answer is free, the payment is not sent and can be used later.
-        Raises CheckoutRefused, and the errors of *work*.
+        Raises the errors of *work* and of `Checkout.expect_settled`; Contradiction if the payment
+        bought credits.
         """
         clock = self.merchant.facilitator.clock
         delivered = None if isinstance(self.payment, ports.Settled) else await work()
@@ -293,7 +298,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> ports.Settled:
         """Take the payment for the result of *wanted*, unless it was taken earlier.
 
-        Raises CheckoutRefused, and the errors of *wanted*.
+        Raises the errors of *wanted* and of `Checkout.expect_settled`.
         """
         if isinstance(self.payment, ports.Settled):
             return self.payment
@@ -308,7 +313,8 @@ Charge = CreditCharge | PaymentCharge
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """Charges credits or one payment for an order.
 
-    debits          debits several credits at once, and for API keys; None: credits are not accepted
+    debits          debits several credits at once, and for API keys; None: only single credits of
+                    credit tokens can be taken
     merchant        takes payments; None: only credits are accepted
     next_iteration  awaited around costly steps, so that other requests are served between them
     on_outcome      called with the outcome of each payment
@@ -330,7 +336,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         return CreditCharge(self, order, payer, once, endpoint)
 
     def expect_debits(self) -> DebitLedger:
-        """Return the ledger for debits of several credits at once."""
+        """Return the ledger for debits of several credits at once; it must not be None."""
         assert self.debits is not None
         return self.debits
 
@@ -376,7 +382,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def option(self, order: Order) -> PaymentOption | None:
-        """Return the payment option for *order*; None if nothing has a price now."""
+        """Return the payment option for *order*; None without a merchant, or without any price."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
                 requirements = await self.merchant.quote(order)
@@ -435,7 +441,7 @@ class NotProposed(Enum):
     """The reason why no payment is proposed to a wallet."""
 
     OURS = auto()  # the wallet is the payee or our fee payer
-    UNFUNDED = auto()  # the wallet has too little of the payment token
+    UNFUNDED = auto()  # the wallet has too little of the token to pay in
     REJECTED = auto()  # the chain would reject the payment
     CHAIN = auto()  # the node is silent or behind, or too many payments have failed
     TREASURY = auto()  # the seller's account accepts no payments
@@ -444,10 +450,12 @@ class NotProposed(Enum):
 async def propose(
     merchant: Merchant, order: Order, payer: Pubkey, asset: Mint, *, address: str
 ) -> Proposal | NotProposed:
-    """Build the payment of *order* by the wallet *payer* in *asset*, and simulate it.
+    """Build and simulate the payment of *order* by the wallet *payer* in *asset*; return it.
+
+    If it would not succeed, or cannot be simulated, return the reason.
 
     address    the client's address, for limits of simulations, because anyone can name any wallet
-    Raises     PriceUnavailable
+    Raises     PriceUnavailable, as `Merchant.quote_in`
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain
     terms = requirement.terms

@@ -6,8 +6,8 @@
     simulate  find out whether the transaction would succeed, and the payer's balance after it
     sign      sign in memory, because the row needs the signature; nothing is sent yet
     begin     store the payment as pending, with its signature and its share of the budgets
-    broadcast and wait until the payment is confirmed; repeat this until its blockhash has expired;
-              then search the whole history, so that absence is evidence
+    broadcast and wait until the payment is confirmed; if it is not, search the whole history, so
+              that absence is evidence; repeat this until the outcome is known, for a limited time
     resolve   write the outcome on chain to the row; the state of the row decides the answer
 
 If a process dies between two steps, the reconciler continues from the row.  After `begin`, no
@@ -125,7 +125,7 @@ async def no_worth(asset: Mint, atoms: int) -> int | None:  # noqa: ARG001 - a p
 
 
 class Contradiction(Exception):
-    """A stored row contradicts itself, so nothing is delivered for it."""
+    """A stored row contradicts itself, the request or the keys, so nothing is delivered for it."""
 
 
 def answer(
@@ -135,6 +135,7 @@ def answer(
 
     is_key_ours    whether the service created *key*, because the client sent none; then an
                    unresolved outcome includes *key*
+    Raises         Contradiction
     """
     match payment.state:
         case State.ISSUED:
@@ -150,7 +151,10 @@ def answer(
 def settled(
     payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False
 ) -> ports.Settled:
-    """Return the outcome of the issued *payment* for the holder of *key*."""
+    """Return the outcome of the issued *payment* for the holder of *key*.
+
+    Raises    Contradiction if the credit token that the payment bought cannot be derived from *key*
+    """
     token = None
     if isinstance(payment.purchase, NewToken):
         token = secrets.token_of(payment.message_hash, key, payment.purchase.token_hash)
@@ -159,7 +163,8 @@ def settled(
     return ports.Settled(payment=payment, token=token, redelivered=redelivered)
 
 
-PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # pauses, in lifetimes of a blockhash
+# The pauses after the first broadcasts, as parts of the lifetime of a blockhash.
+PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)
 LOOK_SLOTS: Final = 5  # slots between two checks of a payment with an expired blockhash
 TIMEOUT_S_MIN: Final = 3  # the least `max_timeout_s` of a demand, even on very fast chains
 LEASE_MARGIN_S: Final = 15.0  # from the end of the longest wait until the reconciler takes over
@@ -169,7 +174,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
     mark      the mark of the lookup that did not find the payment
-    landed    the transfer, if it is on chain but its row was lost; None for a new payment
+    landed    its outcome, if it is on chain but its row was lost; None for a new payment
     """
 
     facilitator: "Facilitator"
@@ -190,10 +195,11 @@ class Facilitator:
     """Takes payments; keeps no state of its own.
 
     trials      limits payments that fail before they are sent; None: no limit
-    also        terms of the other tokens that are accepted besides the payment token
+    terms       the terms of the payment token
+    also        the terms of the other accepted tokens
     entropy     returns the given number of cryptographically random bytes
     slot_s      returns the measured duration of a slot, in seconds
-    patience_s  the longest time that a response waits for the chain
+    patience_s  the longest time that a response waits for the chain, in seconds
     worth       returns the current value of an amount, in micro-USD; None if no price is known
     """
 
@@ -217,6 +223,7 @@ class Facilitator:
     ) -> Requirement:
         """Return the demand for *amount* atoms for *resource*, quoted to the holder of *key*.
 
+        key      the redelivery key of the client; None if it has sent none
         terms    the terms of the token; None: those of the payment token
         """
         now = self.clock.now()
@@ -239,7 +246,7 @@ class Facilitator:
     async def present(
         self, presented: Presented, demand: Demand
     ) -> VerifiedPayment | ports.Outcome:
-        """Return a charge for a valid new payment, or the outcome of any other payment.
+        """Return a valid payment that has no row, or the outcome of any other payment.
 
         A stored row is looked up first: a known payment is never refused because of later changes.
         """
@@ -266,9 +273,9 @@ class Facilitator:
     def _verify(
         self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
-        """Check a payment with each quote key in force, until its quote is not forged.
+        """Check a payment with each quote key in force, until a check finds no forged quote.
 
-        Return the terms of the last check, and its result.
+        Return the demand of the last check, and the result of that check.
         """
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
@@ -291,7 +298,12 @@ class Facilitator:
     async def refuse(
         self, candidate: VerifiedPayment, why: ports.Outcome
     ) -> VerifiedPayment | ports.Outcome:
-        """Return *why* if the payment is not on chain; otherwise its outcome or a charge."""
+        """Return *why* if the payment is not on chain; otherwise its outcome, or a lost payment.
+
+        A lost payment has `landed`, and `settle` adopts it.  *why* is also returned if it is an
+        Unavailable and the chain gives no final answer.  If too many payments have failed, the
+        chain is not asked, and the outcome is Unavailable.
+        """
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return ports.Unavailable(ports.Obstacle.CHAIN)
@@ -317,7 +329,7 @@ class Facilitator:
         return self.trials is None or await self.trials.take(address, payer) is not None
 
     async def _try(self, candidate: VerifiedPayment) -> ports.Trial:
-        """Return the result of a simulation; it counts as a trial only if the payment would fail.
+        """Return the result of a simulation; it counts as a trial unless the payment would succeed.
 
         Raises    ChainUnavailable, also if too many payments have failed
         """
@@ -427,7 +439,7 @@ class Facilitator:
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
         if not payment.final:
-            payment = await self._look(payment)  # do not wait if it can no longer land
+            payment = await self._look(payment)  # if it can no longer land, it is not sent again
         if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         return answer(payment, key, self.secrets)
@@ -441,7 +453,7 @@ class Facilitator:
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
         """Broadcast a pending payment, and wait for its outcome on chain for up to `patience_s`.
 
-        Repeat the broadcast while the blockhash is valid, because a node may lose the payment.
+        Repeat the broadcast after each pause, because a node may lose the payment.
         After each wait without an outcome, search the whole history, so that an expired payment is
         reported as soon as its failure is final.
         """
@@ -462,7 +474,10 @@ class Facilitator:
         return payment
 
     def _pauses_s(self, end_s: float) -> Iterator[float]:
-        """Yield the pause after each broadcast, in s: each twice the last, then LOOK_SLOTS each."""
+        """Yield the pause after each broadcast, in seconds, until *end_s* at the latest.
+
+        Each pause is twice the one before it; after the lifetime of a blockhash, LOOK_SLOTS slots.
+        """
         alive_s = min(BLOCKHASH_BLOCKS * self.slot_s(), self.patience_s)
         look_s = LOOK_SLOTS * self.slot_s()
         yield from (part * alive_s for part in PATIENCE_PARTS)

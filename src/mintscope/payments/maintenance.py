@@ -1,8 +1,8 @@
 """Background work on payments, in the api process.
 
-always   the reconciler finishes interrupted payments; prices are read; 402s get new blockhashes
-60 s     the balance of the fee payer is read; new rows are audited, and all rows once a day.
-         Sales stop on a violation, and while the fee payer has too few lamports
+always       the reconciler finishes interrupted payments; prices are read; 402s get new blockhashes
+every 60 s   the balance of the fee payer is read; new rows are audited, and all rows once a day.
+             Sales stop on a violation, and while the fee payer has too few lamports
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class PaymentMaintenance:
     is_auditor           returns whether this process makes the audits
     slot_s               returns the current duration of a slot, in seconds
     lamports_min         a warning is logged if the fee payer has fewer lamports
-    budget               limits of losses in an hour; the least balance of the fee payer for sales
+    budget               the limits that decide whether sales are closed
     closure              the closure of sales as of the last check; None: sales are open
     """
 
@@ -63,10 +63,10 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _no_audit: str = ""  # the reason why the last audit failed; empty if it succeeded
-    _day: int = NOT_YET  # the day of the last full audit
-    _reported: set[Signature] = field(default_factory=set)  # unsettled orphans that were logged
-    _forgotten_on: int = NOT_YET  # the last day on which old reports were deleted
+    _no_audit: str = ""  # the reason why the last audit failed; empty if none did
+    _day: int = NOT_YET  # the UTC day of the last audit; the first audit of each day is full
+    _reported: set[Signature] = field(default_factory=set)  # the orphans that were logged
+    _forgotten_on: int = NOT_YET  # the last UTC day on which old reports were deleted
     _started_s: float = field(init=False)  # Unix time when monotonic time was 0
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def look(self) -> None:
-        """Run all checks once; a failed check does not prevent the others."""
+        """Store the fee payer's balance, then audit and measure the books; log what fails."""
         try:
             await self.look_at_fees()
         except (ChainUnavailable, ServiceUnavailable) as trouble:
@@ -108,7 +108,10 @@ class PaymentMaintenance:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
-        """Store and return the fee payer's balance, in lamports; log a warning if it is low."""
+        """Return the fee payer's balance in lamports; store its unreserved part; log if it is low.
+
+        Raises ChainUnavailable, ServiceUnavailable.
+        """
         mark = await self.books.fund_mark()
         lamports = await self.chain.lamports(self.fee_payer)
         await self.books.fill_fund(lamports, mark=mark)
@@ -161,9 +164,10 @@ class PaymentMaintenance:
             await self._forget_reports(today)
 
     async def _forget_reports(self, today: int) -> None:
-        """Delete the bodies of reports that are a day old, unless the wall clock is wrong.
+        """Delete the bodies of reports of final payments that are a day old.
 
         A report counts as a day old if both the wall clock and the monotonic clock show it.
+        Nothing is deleted if no node answers, or the wall clock differs too much from the chain's.
         """
         try:
             skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()
@@ -209,7 +213,7 @@ class PaymentMaintenance:
             log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
-        """Log each unsettled orphan once."""
+        """Log each orphan once, if it is neither settled nor issued."""
         orphans = await self.books.orphans()
         metrics.ORPHANS.set(len(orphans))
         for each in orphans:
@@ -225,7 +229,7 @@ class PaymentMaintenance:
 
 
 def tell_unreadable(payment: Payment, why: str) -> None:
-    """Log an error for a payment that is on chain but cannot be read."""
+    """Log an error for a payment on chain that cannot be read, or whose change is refused."""
     metrics.UNREADABLE.inc()
     log.error("a payment cannot be read", signature=payment.signature, reason=why)
 

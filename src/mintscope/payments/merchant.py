@@ -1,10 +1,10 @@
 """Merchant: orders, adopted payments, signed receipts.
 
-The credits of an adopted payment are on a credit token whose text is unknown.  The wallet that paid
-can move the credits to a new token (`credits.rotation`).
+The credits of a payment that `Adopter` stores are on a credit token whose text is unknown.  The
+wallet that paid can move the credits to a new token (`credits.rotation`).
 
-A receipt is a JWS, signed with EdDSA.  Its `kid` names the key in the seller's DID document.
-The receipt of a payment is always the same, byte for byte.
+A signed receipt is a JWS, signed with EdDSA.  Its `kid` names the key in the seller's DID document.
+The signed receipt of a payment is always the same, byte for byte.
 
 Source    x402 v2, specs/extensions/extension-offer-and-receipt.md; did:web; RFC 7515, RFC 8037
 """
@@ -53,11 +53,13 @@ from mintscope.payments.reconciler import (
 class Order:
     """A resource and its price.
 
-    price               returns the price in atoms of the token that is paid
+    price               returns the price in atoms, from the price list of the token to pay in
     usd                 the price in USD, exact
-    fee_lamports_max    returns the highest network fee to accept for a payment; None: any fee
+    fee_lamports_max    returns the highest network fee, in lamports, that a payment may cost the
+                        service; None: any fee
     key                 the redelivery key of the client; None if it has sent none
-    is_for_credits      whether only credits are accepted: the cost is known only after the work
+    is_for_credits      whether only credits are accepted, because the cost is known only after the
+                        work
     """
 
     resource: Resource
@@ -68,7 +70,7 @@ class Order:
     usd: Decimal = REQUEST_USD
 
     def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
-        """Return whether *fee_lamports* is an acceptable cost for a payment."""
+        """Return whether a payment of this order may cost a network fee of *fee_lamports*."""
         most = self.fee_lamports_max(price_list)
         return most is None or fee_lamports <= most
 
@@ -90,18 +92,18 @@ def bundle_order(resource: Resource, bundle: Bundle) -> Order:
 class NotAdopted(Enum):
     """The reason why a payment is not adopted."""
 
-    NOT_FOUND = auto()  # the chain has no such transaction
-    NOT_FINAL = auto()  # a fork can still undo the transaction, or it failed
-    NO_QUOTE = auto()  # the transaction has no quote of this service
-    OTHER_PAYER = auto()
-    ACKNOWLEDGED = auto()
+    NOT_FOUND = auto()  # the node does not have the transaction, or it cannot be read
+    NOT_FINAL = auto()  # the transaction is not known to have landed, or a fork can still undo it
+    NO_QUOTE = auto()  # the transaction is not a payment with a quote of this service
+    OTHER_PAYER = auto()  # the payer is not the wallet that was asked for
+    ACKNOWLEDGED = auto()  # an operator has settled the payment
 
 
 class Records(Protocol):
     """Reads transactions as the chain has recorded them.  Raises ChainUnavailable."""
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent; None if it cannot be read."""
+        """Return the transaction as it was sent; None if it is not found or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,7 @@ class Adopter:
     async def adopt(
         self, signature: Signature, *, by: Actor, payer: Wallet | None = None
     ) -> Payment | NotAdopted:
-        """Return the payment *signature*; store a row for it if it has none.
+        """Return the payment *signature*, or why it is not adopted; store its row if it has none.
 
         payer     adopt only a payment of this wallet; None: of any wallet.  A payment that has a
                   row is returned in any case
@@ -150,7 +152,7 @@ class Adopter:
         return NotAdopted.ACKNOWLEDGED if isinstance(adopted, Acknowledged) else adopted
 
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
-        """Return *recognised* as a payment, with a redelivery key that is then discarded."""
+        """Return *recognised* as a payment, with a random redelivery key that is not stored."""
         verified, sold = recognised
         return make_payment(
             verified,
@@ -192,9 +194,10 @@ def public_key(seed: bytes) -> bytes:
 
 
 def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) -> str:
-    """Return the receipt of *payment*, which must have settled, as a compact JWS.
+    """Return the signed receipt of *payment*, which must have settled, as a compact JWS.
 
     seed       32 bytes, the private key
+    origin     the origin of the service, such as `https://api.example`
     network    the CAIP-2 name of the chain
     """
     key = Keypair.from_seed(seed)
@@ -207,14 +210,14 @@ def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) ->
         "transaction": payment.signature,
         "version": RECEIPT_VERSION,
     }
-    # Sorted and without spaces: for these values that is the canonical form of RFC 8785.
+    # Sorted keys and no spaces: for these values, this is the canonical form of RFC 8785.
     body = msgspec.json.encode(claims, order="deterministic")
     signed = f"{_base64(msgspec.json.encode(head))}.{_base64(body)}"
     return f"{signed}.{_base64(bytes(key.sign_message(signed.encode())))}"
 
 
 def receipt_extension(receipt: str) -> dict[str, Any]:
-    """Return *receipt* as an extension of an x402 settlement response."""
+    """Return *receipt*, a signed receipt, as an extension of an x402 settlement response."""
     info = {"receipt": {"format": "jws", "signature": receipt}}
     return {OFFER_RECEIPT: {"info": info, "schema": _SCHEMA}}
 
@@ -268,7 +271,7 @@ class Merchant:
     """Sells requests and credits.
 
     payment_tokens    all accepted tokens, the payment token first
-    origin            the origin for clients of this service, such as `https://api.example`
+    origin            the origin at which clients reach the service, such as `https://api.example`
     closure           returns the closure of sales as of the last check; None: sales are open
     """
 
@@ -306,10 +309,11 @@ class Merchant:
         return priced
 
     async def quote(self, order: Order) -> Sequence[Requirement]:
-        """Return the terms for paying *order* in each token.
+        """Return the demands for payment of *order*, one for each token that has a price now.
 
-        There are none if only credits are accepted, or while sales are closed.
-        Raises PriceUnavailable.
+        A token is left out if the usual network fee is too high for *order*.  The result is empty
+        if only credits are accepted, or sales are closed to everyone.
+        Raises PriceUnavailable if no token has a price.
         """
         if order.is_for_credits or self.is_closed():
             return []
@@ -322,9 +326,9 @@ class Merchant:
         ]
 
     async def quote_in(self, order: Order, asset: Mint) -> Requirement:
-        """Return the terms for paying *order* in *asset*; the order must not be for credits.
+        """Return the demand for payment of *order* in *asset*.
 
-        Raises PriceUnavailable if no price of that token is known.
+        Raises PriceUnavailable if `quote` returns no demand in *asset*.
         """
         for each in await self.quote(order):
             if each.terms.asset == asset:

@@ -244,8 +244,8 @@ NOT_THE_PAYERS: Final = frozenset(
     {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
 )
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
-_UNIX_TIME: Final = slice(32, 40)  # its place in the data of the clock sysvar
-_AMOUNT: Final = slice(64, 72)  # its place in the data of a token account
+_UNIX_TIME: Final = slice(32, 40)  # the bytes of the time in the data of the clock sysvar
+_AMOUNT: Final = slice(64, 72)  # the bytes of the atoms in the data of a token account
 
 
 class _ParamsRefused(ChainUnavailable):
@@ -262,7 +262,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a simulation at a node.
 
     slot      the slot of the block that the simulation started from
-    result    atoms that the payer's account would have left, or the text of the chain's error
+    result    atoms that the payer's account would have left, or the text of the error
     """
 
     slot: int
@@ -412,7 +412,10 @@ class PaymentNode:
     async def arrivals(
         self, treasury: str, after: Signature | None, before: str | None
     ) -> list[Arrival]:
-        """Return a page of finalized transactions that touched *treasury*, newest first."""
+        """Return a page of finalized transactions that touched *treasury*, newest first.
+
+        after, before    only transactions between these two; None: no bound
+        """
         options: dict[str, Any] = {"commitment": FINALIZED, "limit": PAGE}
         options |= {} if after is None else {"until": after}
         options |= {} if before is None else {"before": before}

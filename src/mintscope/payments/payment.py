@@ -3,15 +3,16 @@
     pending -> issued    the transaction landed and paid enough
     pending -> failed    it landed and reverted, or the chain shows that it can never land
     failed  -> issued    it landed after all: a transaction that landed always counts
-    issued  -> frozen    it vanished after it was confirmed, and was missed twice
-    frozen  -> issued    it was found again
+    issued  -> frozen    it vanished after it was confirmed, and was missed twice; or it reverted in
+                         another fork
+    frozen  -> issued    it was found again, and paid enough
     any     -> frozen    it landed, but paid less than its quote demands
 
 Only evidence from the chain changes the state of a payment, never the time.  A state is `final` if
 no fork can change it: the transaction is finalized, or its blockhash had expired at a finalized
-height and its signature was not found.  Only final evidence overturns a final state.  An issued
-purchase is taken back only if its transaction was missing at two finalized heights, some blocks
-apart, because one node may have lost its history.
+height and its signature was not found.  Only a transaction that has landed and is finalized
+overturns a final state.  A missing transaction takes back an issued purchase only if it was missing
+at two finalized heights, MISSED_BLOCKS or more apart, because one node may have lost its history.
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ class State(StrEnum):
 
 
 class PaidReport(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that was bought by a single request."""
+    """An answer that was bought by a single request; *body* is empty once it is deleted."""
 
     body: bytes
 
@@ -78,8 +79,10 @@ class Payment:
     paid               atoms that reached the treasury; 0 until the payment lands
     reason             the reason why it failed or is frozen; None in other states
     final              whether no fork can change the state
-    touched            whether the balance of the new credit token that it bought has changed
-    missed_height      finalized height at which an issued payment was first missed; 0: never
+    touched            whether the credits of the new credit token that it bought were moved, or the
+                       balance of the token is no longer what it bought
+    missed_height      finalized height at which an issued payment was first missed; 0: it was not
+                       missed since it was last found
     """
 
     message_hash: MessageHash
@@ -118,8 +121,8 @@ class Reverted(msgspec.Struct, frozen=True, kw_only=True):
 class Unseen(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction was not found.
 
-    height    the finalized block height, read before a search of the whole history; 0: only recent
-              blocks were searched, so the payment may have landed
+    height    the finalized block height, read before a search of the whole history; 0: there was no
+              such search, or it proves nothing, so the payment may have landed
     """
 
     height: int = 0
@@ -223,7 +226,7 @@ class Assets(NamedTuple):
         return self.own if asset is None else self.others.get(asset)
 
     def amount(self, atoms: int, asset: Mint | None) -> str:
-        """Return *atoms* as text in whole tokens, such as 1.25 USDC."""
+        """Return *atoms* as text, such as 1.25 USDC; in atoms if *asset* is no longer accepted."""
         coin = self.coin(asset)
         if coin is None:
             return f"{atoms:,} atoms of {asset}"
@@ -232,7 +235,7 @@ class Assets(NamedTuple):
         return f"{whole:,}.{digits} {coin.symbol}" if digits else f"{whole:,} {coin.symbol}"
 
     def symbol(self, asset: Mint | None) -> str:
-        """Return the symbol of *asset*."""
+        """Return the symbol of *asset*, or its mint if it is no longer accepted."""
         coin = self.coin(asset)
         return coin.symbol if coin is not None else str(asset)
 
@@ -244,6 +247,7 @@ class Takings(NamedTuple):
     """The income of one day in one asset from one bundle.
 
     day       UTC days since 1970-01-01
+    asset     the mint, as in Payment
     credits   the size of the bundle; 0: answers that were paid one by one
     payments  the number of payments
     paid      atoms of *asset* that arrived
@@ -289,14 +293,17 @@ class WalletSum(NamedTuple):
 def sum_usd(credit_count: int, unvalued: int, worth: int) -> Decimal:
     """Return *worth*, in micro-USD, as USD, plus the list price of payments of unknown value.
 
-    credit_count    credits that each payment bought
+    credit_count    credits that each payment bought; 0: one answer
     unvalued        number of payments of unknown value
     """
     return price_usd(credit_count) * unvalued + Decimal(worth) / MICRO
 
 
 def worth_usd(credit_count: int, worth: int | None) -> Decimal:
-    """Return the value of a payment in USD: *worth*, in micro-USD, or the list price if None."""
+    """Return the value of a payment in USD: *worth*, in micro-USD, or the list price if None.
+
+    credit_count    credits that the payment bought; 0: one answer
+    """
     return sum_usd(credit_count, 1, 0) if worth is None else sum_usd(credit_count, 0, worth)
 
 

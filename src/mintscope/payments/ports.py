@@ -30,10 +30,10 @@ from mintscope.payments.protocol.envelope import (
     Signed,
 )
 
-LEASE_MS_MAX: Final = 2 * HOUR_MS  # a lease that ends later was taken before the clock was set back
+LEASE_MS_MAX: Final = 2 * HOUR_MS  # a lease with more time left is from before a clock was set back
 FINAL_AFTER_SLOTS: Final = 40  # slots from a resolution to the check of its finality
-FEE_SHARES: Final = 10  # payers that must all waste their share of fees before sales stop
-WALLET_LAMPORTS_MIN: Final = 890_880  # the least balance of a wallet that can pay fees: its rent
+FEE_SHARES: Final = 10  # a payer or an address may put one of so many shares of the fees at risk
+WALLET_LAMPORTS_MIN: Final = 890_880  # the rent-exempt minimum, which a fee must leave in a wallet
 SPARE_LAMPORTS: Final = 2_000_000  # enough for a hundred payments at the highest fee
 
 
@@ -66,7 +66,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_new_payer       pending payments of a payer that has bought nothing within the day
     in_flight_payer           pending and reverted payments of a payer; each purchase within the
                               hour allows one more
-    in_flight_address         the same for a client address
+    in_flight_address         pending and reverted payments of a client address; each purchase
+                              within the hour allows one more
     fee_lamports              network fees of payments that reverted; payers with more reverted
                               payments than purchases share half of it; one payer or address may use
                               a tenth, including the fees of its pending payments
@@ -114,13 +115,16 @@ class Conduct(msgspec.Struct, frozen=True):
 
     @property
     def is_one_more_covered(self) -> bool:
-        """Whether purchases within 24 hours outnumber reverted and pending payments."""
+        """Whether purchases within 24 hours outnumber reverted and pending payments together."""
         return self.reverted_today + self.pending < self.sold_today
 
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Return the reason to refuse a payment with a fee of *fee_lamports*; None: no reason."""
+        """Return the reason to refuse a payment with a fee of *fee_lamports*; None: no reason.
+
+        is_address    whether this is the conduct of an address, not of a payer
+        """
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
         # A single failing payer must not stop all payers that share its address.
         failures_max = budget.failures + self.sold if is_address else budget.failures - 1
@@ -186,7 +190,7 @@ class PendingPayment:
 
     quote          the quote that is paid; no other payment may have the same quote
     mark           the mark of the lookup before the simulation
-    balance_after  the balance of the payer's token account, from the simulation
+    balance_after  atoms that the payer's token account would have left, from the simulation
     lease_until    the process that began the payment watches it until this time
     worth          the value of the amount in micro-USD; None if no price is known
     """
@@ -225,7 +229,11 @@ class Overdrawn(msgspec.Struct, frozen=True):
 
 
 class SalesClosed:
-    """No payment is accepted: an invariant is violated, or fees or the fee payer are exhausted."""
+    """Sales are stopped, no more fees may be put at risk, or the fee payer has too few lamports.
+
+    New payers, and payers with more reverted payments than purchases, reach the limit of the fees
+    earlier.
+    """
 
 
 Objection = KeyTaken | QuoteUsed | Overdrawn | SalesClosed
@@ -241,8 +249,8 @@ class PaymentStore(Protocol):
     async def begin(self, pending: PendingPayment) -> Beginning:
         """Store the payment as pending, unless it exists or there is an objection.
 
-        *balance_after* must cover every other payment of that payer that is pending or was
-        resolved after *mark*, because the simulation cannot have seen those.
+        `balance_after` must cover every other payment of that payer in the same token that is
+        pending or was resolved after `mark`, because the simulation cannot have seen those.
         """
 
     async def resolve(
@@ -260,9 +268,10 @@ class PaymentStore(Protocol):
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Lease payments that are not final and whose lease has ended at *now*.
+        """Lease up to *count_max* payments that are not final and have no lease at *now*.
 
-        A lease of more than LEASE_MS_MAX from *now* counts as ended: the clock was set back.
+        Return them; their new lease ends at *until*.  A lease of more than LEASE_MS_MAX from *now*
+        counts as ended: the clock was set back.
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
@@ -276,7 +285,7 @@ class PaymentStore(Protocol):
 
 
 class ChainUnavailable(Exception):
-    """No node gave a usable answer in time."""
+    """No node gave a usable answer in time, or none is asked because too many payments failed."""
 
 
 class Unintelligible(ChainUnavailable):
@@ -299,7 +308,8 @@ class Rejected(msgspec.Struct, frozen=True):
     """The transaction would fail now.
 
     error          the chain's name for the error
-    is_unfunded    whether the payer's token account does not exist, or holds too little
+    is_unfunded    True: the payer's token account does not exist, or holds too little; False: the
+                   cause is another, or is not known
     """
 
     error: str
@@ -307,7 +317,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class TreasuryUnusable(msgspec.Struct, frozen=True):
-    """Every payment would fail now, because of our account; *why* is for the operator."""
+    """Every payment would fail now, because of our token account; *why* is for the operator."""
 
     why: str
 
@@ -330,7 +340,7 @@ Trial = Simulated | Failing
 class Settlement(Protocol):
     """Simulates, sends and watches payments on the chain.
 
-    Every method raises ChainUnavailable, and ends within its own time limit.
+    Every method except `offer` raises ChainUnavailable, and ends within its own time limit.
     """
 
     def offer(self) -> RecentBlockhash | None:
@@ -340,13 +350,19 @@ class Settlement(Protocol):
         """Return a confirmed blockhash that payments may use from now on."""
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
-        """Simulate the transaction, which lacks our signature, against the confirmed chain."""
+        """Simulate the transaction, which lacks our signature, against the confirmed chain.
+
+        source    the payer's token account
+        """
 
     async def broadcast(self, signed: Signed) -> None:
         """Send the transaction; it may have been sent even if this raises."""
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
-        """Wait for a freshly broadcast transaction to be confirmed, for *patience_s* at most."""
+        """Wait until a freshly broadcast transaction is confirmed or failed, else return Unseen.
+
+        patience_s    the longest wait, in seconds
+        """
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history for *signatures*; return the results in the same order."""
@@ -364,7 +380,8 @@ class PaymentChain(Protocol):
     async def expect_usable(self, asset: Mint | None = None) -> None:
         """Check an accepted token and its treasury against the terms.
 
-        asset    the mint of the token; None: the payment token.  Raises UnusablePaymentToken.
+        asset     the mint of the token; None: the payment token
+        Raises    UnusablePaymentToken if the check fails
         """
 
     async def genesis_hash(self) -> str:
@@ -374,7 +391,7 @@ class PaymentChain(Protocol):
         """Return the time of the newest confirmed block, in Unix seconds."""
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return the lamports of *wallet* for network fees."""
+        """Return the balance of *wallet*, in lamports."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -392,22 +409,22 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 class Used(Enum):
     """The reason why a payment counts as used."""
 
-    PAYMENT = auto()
+    PAYMENT = auto()  # the sender proves no right to its answer, or the answer is not sent again
     KEY = auto()  # another payment has used the redelivery key
     LOST = auto()  # it is on chain, but the store lost it, and the sender proves no ownership
     ACKNOWLEDGED = auto()  # an operator has settled it
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):
-    """The payment or its key was used already, and the sender proves no right to the answer."""
+    """The payment or its key was used already, so it gets no answer now; *what* is the reason."""
 
     what: Used
 
 
 class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment was sent, and its outcome is not known yet.
+    """The payment was sent, and its outcome is not known yet, or it is frozen.
 
-    key    the key for sending the payment again; only for a client that sent none
+    key    the key for sending the payment again, for a client that sent none; None otherwise
     """
 
     payment: Payment
@@ -418,10 +435,10 @@ class Obstacle(Enum):
     """The reason why no payment can be taken now."""
 
     CHAIN = auto()
-    NODE_BEHIND = auto()  # the node does not know the blockhash, and lags behind other nodes
+    NODE_BEHIND = auto()  # the node does not know the blockhash, which may yet be valid
     SALES_CLOSED = auto()
     TREASURY = auto()  # our token account accepts no payments
-    UNSETTLED = auto()  # the payment may have been sent before, and is not final yet
+    UNSETTLED = auto()  # the payment may have been sent before, and its outcome is not final yet
 
 
 class Unavailable(msgspec.Struct, frozen=True):

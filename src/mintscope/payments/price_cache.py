@@ -96,7 +96,7 @@ class PriceCache:
         self._ahead_s = self._wall_ahead_s()
 
     async def price_list(self) -> PriceList:
-        """Return the prices of this minute.  Raises PriceUnavailable."""
+        """Return the prices of this minute.  Raises PriceUnavailable if there are none."""
         now_s = self.clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
             self._read_again_s = now_s + RETRY_S  # so that no other request reads meanwhile
@@ -148,7 +148,7 @@ class PriceCache:
         return self.clock.now() / 1000 - self.clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
-        """Return whether the wall clock was set since the source was last read."""
+        """Return whether the wall clock was set by over STEP_S_MAX since the last reading."""
         return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX
 
 
@@ -172,7 +172,7 @@ class PoolReserves(Protocol):
     async def read(self) -> TokenReserves:
         """Return the total reserves of all the pools.
 
-        Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
+        Raises ChainUnavailable; UnusablePaymentToken if an account is not the expected vault.
         """
 
 
@@ -205,7 +205,10 @@ def market_of(  # noqa: PLR0913 - one argument for each part
 ) -> TokenMarket:
     """Return the market of *token*; reserves whose price is unknown have the value 0.
 
-    dollars   mints of tokens worth one dollar each, with 6 decimals
+    sol        the trades of SOL, for its price
+    decimals   the decimal places of *token*
+    lag_s      as in TokenMarket
+    dollars    mints of tokens worth one dollar each, with 6 decimals
     """
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0

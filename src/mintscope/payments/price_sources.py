@@ -45,7 +45,7 @@ READ_S: Final = 4.0
 SOL_PRICE_S_MAX: Final = float(HOUR_S)
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
-FIGURE_LENGTH_MAX: Final = 64  # the most digits of a price
+FIGURE_LENGTH_MAX: Final = 64  # the most characters of a price
 
 
 @dataclass(eq=False, repr=False)
@@ -135,7 +135,10 @@ class FeedPrice:
 
 
 def _reading(body: bytes) -> FeedReading | None:
-    """Return the price in *body*; None if there are several, or its exponent is too large."""
+    """Return the price in *body*; None unless it is the only one, and |exponent| <= EXPONENT_MAX.
+
+    Raises    Undecodable, ArithmeticError
+    """
     parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
@@ -165,7 +168,7 @@ class SolPrice:
 
 
 class TrueClock:
-    """A price source that has no price while the clock differs from the newest block's time.
+    """A price source that has no price while the clock differs too much from the chain's time.
 
     Quotes expire by this clock.  If no node answers, the result of the last comparison counts.
     """
@@ -224,7 +227,9 @@ class OwnChain:
 
 
 async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
-    """Return a message if payments settle on another chain than the log's; None if not.
+    """Return a message if payments settle on another chain than the log's, else None.
+
+    None is also returned if the log names no chain.
 
     Raises ChainUnavailable, ServiceUnavailable; UnusableStore if ingest has not created the log yet
     """
@@ -282,7 +287,7 @@ _AMOUNT: Final = slice(64, 72)
 
 
 class Vaults(NamedTuple):
-    """The two token accounts of a pool: one holds the token, one the token that is traded for."""
+    """The token accounts of a pool: *base* holds the token, *quote* what it is traded for."""
 
     base: Wallet
     quote: Wallet
@@ -311,7 +316,7 @@ class RpcReserves:
     async def read(self) -> TokenReserves:
         """Return the total reserves of all the pools.
 
-        Raises    ChainUnavailable; UnusablePaymentToken if an account is not such a vault
+        Raises    ChainUnavailable; UnusablePaymentToken if an account is not the expected vault
         """
         held = await asyncio.gather(
             *(self._balance(vault) for pool in self._pools for vault in pool)

@@ -98,7 +98,7 @@ class TokenMarket:
     """The payment token's own market at one moment.
 
     minutes        minutes with trades, oldest first: those since TWAP_MINUTES ago, and at least one
-                   before them
+                   before them if there was any
     base_usd       the value of the token in all its pools, in USD
     quote_usd      the value of the other side of its pools, in USD
     lag_s          how far the market data lags behind the chain, in seconds
@@ -144,14 +144,17 @@ def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
 
 
 def is_jump(quote: Quote, previous: Quote) -> bool:
-    """Return whether the price moved by more than CHANGE_PER_MINUTE_MAX a minute, compounded."""
+    """Return whether the price moved by more than CHANGE_PER_MINUTE_MAX a minute, compounded.
+
+    Less than a minute between *previous* and *quote* counts as one minute.
+    """
     minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
     factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
     return not previous.usd / factor <= quote.usd <= previous.usd * factor
 
 
 def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
-    """Return the volume-weighted price of the last VWAP_MINUTES; without trades, the last price."""
+    """Return the volume-weighted price of the last VWAP_MINUTES; without volume, the last price."""
     recent = [each for each in minutes if each.start > now - VWAP_MINUTES * MINUTE_S]
     tokens = sum(each.volume / each.close for each in recent)
     return sum(each.volume for each in recent) / tokens if tokens else minutes[-1].close
@@ -160,8 +163,8 @@ def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
 def twap(minutes: Sequence[Minute], now: UnixS) -> float:
     """Return the time-weighted mean price of the last TWAP_MINUTES, from the closes of minutes.
 
-    Each close counts until the next trade.  For a younger token, the mean begins at its first
-    trade.
+    Each close counts from the start of its minute to the start of the next minute with trades.  If
+    the first of *minutes* is younger than TWAP_MINUTES, the mean begins there.
     """
     total = 0.0
     weight = 0
@@ -179,7 +182,7 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def _is_even(market: TokenMarket, price: float) -> bool:
-    """Return whether the two sides of the pools are worth about the same at *price*."""
+    """Return whether no side of the pools exceeds SIDES_RATIO_MAX times the other, at *price*."""
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))
     return high <= SIDES_RATIO_MAX * low
@@ -202,7 +205,7 @@ BUNDLE_SHOWN_MAX: Final = 20
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of credits that are sold together, at a discount."""
+    """A number of credits that are sold together, at a discount of *discount_percent* (0: none)."""
 
     credits: int
     discount_percent: int
@@ -229,7 +232,7 @@ BUNDLES: Final = (
 def parse_bundle(text: str | None) -> Bundle:
     """Return the bundle whose number of credits is *text*, in decimal digits.
 
-    Raises    InvalidBundle
+    Raises    InvalidBundle if there is none
     """
     for bundle in BUNDLES:
         if text == str(bundle.credits):

@@ -12,8 +12,8 @@ at the same time as the handler of the same payment.
 
 Lost payments.  A payment is lost if it is on chain and has no row.  Only we can have sent it,
 because it needs our signature.  A quote counts at any age.  The key or the payer's wallet proves
-whose payment it is.  A purchase is issued
-only once, and only if no fork can undo the payment; the payment gets a row like any other.
+whose payment it is.  A purchase is issued only once, and only if no fork can undo the payment; the
+payment gets a row like any other.
 
 Recent blockhashes.  A buyer that signs with the blockhash of a 402 needs no Solana node.  A
 blockhash is valid for BLOCKHASH_BLOCKS blocks, so only a young one leaves a buyer enough time.
@@ -58,7 +58,8 @@ GENERATED_KEY_BYTES: Final = 24
 _KEY_MAC_BYTES: Final = 16
 REDELIVERY_MS: Final = DAY_MS
 EVER: Final = UnixMs(0)
-OVERLAP_MS: Final = 10 * 60 * 1000  # quotes last two minutes, texts that wallets sign five
+# Longer than a quote (2 minutes), or a text that a wallet signs (5 minutes), is valid.
+OVERLAP_MS: Final = 10 * 60 * 1000
 _TOKEN_ENTROPY_BYTES: Final = 28
 
 
@@ -69,10 +70,10 @@ class Secrets:
     quote      signs quotes
     redeem     hashes redelivery keys
     token      derives credit tokens
-    rotation   adds the proof to texts that wallets sign
+    rotation   proves that a text that a wallet signs was written by this service
     receipt    signs receipts: the seed of a key pair, whose public key is published
     pepper     hashes credit tokens, shared with the ledger
-    since      the time when these keys began to sign
+    since      the time from which these keys sign
     newer      the sets of keys that replace this set one after another, newest first
     """
 
@@ -145,7 +146,7 @@ class Secrets:
         )
 
     def holds(self, key: str, payer: Wallet, key_hash: credentials.CredentialHash) -> bool:
-        """Return whether *key_hash* is the hash of *key* by one of `all`; in constant time."""
+        """Return whether *key_hash* is the hash of *key* by a set of `all`."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
@@ -211,7 +212,11 @@ class Reconciler:
     on_unreadable: Alarm
 
     async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
-        """Reconcile until cancelled; *pause* waits for a number of seconds."""
+        """Reconcile until cancelled; continue after errors of the store and the chain.
+
+        pause         waits for a number of seconds
+        on_trouble    called with each of these errors
+        """
         while True:
             try:
                 while await self.once() == BATCH:
@@ -221,7 +226,7 @@ class Reconciler:
             await pause(PAUSE_SLOTS * self.slot_s())
 
     async def once(self) -> int:
-        """Check the payments whose lease has ended; return their number."""
+        """Check the payments whose lease has ended, up to BATCH; return their number."""
         now = self.clock.now()
         until = UnixMs(now + self._lease_ms())
         payments = await self.store.lease(now=now, until=until, count_max=BATCH)
@@ -229,7 +234,7 @@ class Reconciler:
         return len(payments)
 
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
-        """Issue payments among *arrived* (<= BATCH) that are not issued yet; return all of ours.
+        """Return our payments among *arrived* (<= BATCH); first issue those that are not issued.
 
         This finds payments that other checks have missed, for example because a node did not find
         a payment that had landed.
@@ -253,7 +258,7 @@ class Reconciler:
             await self._apply(payment, sighting)
 
     async def _apply(self, payment: Payment, sighting: Sighting) -> None:
-        """Update *payment* from *sighting*; a failure does not affect other payments."""
+        """Update *payment* from *sighting*; if that is impossible, postpone its next check."""
         if isinstance(sighting, UnreadablePayment):
             await self._set_aside(payment, sighting.why)
             return
@@ -268,7 +273,7 @@ class Reconciler:
             await self._set_aside(payment, str(refusal))
 
     async def _set_aside(self, payment: Payment, why: str) -> None:
-        """Log an error, and postpone the next check by the payment's age."""
+        """Call `on_unreadable`, and postpone the next check by the payment's age, within limits."""
         self.on_unreadable(payment, why)
         now = self.clock.now()
         apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)
@@ -295,7 +300,9 @@ class AdoptionStore(Protocol):
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
         """Store and issue *payment*, which has landed and is final, in one transaction; return it.
 
-        No budget is checked, because the payment has landed.  If it has a row, return that row.
+        No budget is checked, because the payment has landed.  If it has a row, that row is issued
+        and returned.  If nothing may be stored, return Acknowledged, or KeyTaken if the redelivery
+        key belongs to another payment.
 
         by    the actor, for the audit log
         """
@@ -370,7 +377,7 @@ class RecentBlockhashes:
         self._newest_since_s = 0.0
 
     def note(self, recent: RecentBlockhash, *, now_s: float, slot_s: float) -> None:
-        """Remember *recent*; the blockhash of a lagging node does not replace a newer one.
+        """Remember *recent*; the blockhash of a lagging node does not replace a newer young one.
 
         now_s     seconds of a monotonic clock
         slot_s    the measured duration of a slot
@@ -397,10 +404,13 @@ class RecentBlockhashes:
     def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
         """Return the newest blockhash if it is at most YOUNG_BLOCKS old; None otherwise.
 
+        `blocks_left` of the result is set.
+
         Its age in blocks is estimated from *height*, and from the time since a node first returned
         the blockhash; the greater age counts.
 
-        height    height of the newest known confirmed block; 0: unknown
+        now_s, slot_s    as in `note`
+        height           height of the newest known confirmed block; 0: unknown
         """
         newest = self._newest
         if newest is None or not self._is_young(now_s, slot_s):

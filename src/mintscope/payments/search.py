@@ -41,10 +41,12 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     credit_count    credits that it bought; 0: it bought an answer
     hint            last eight characters of the credit token that it bought or topped up; "" if
                     there is none
-    frozen          number of credits that were taken back
+    frozen          number of credits that are taken back now
     holder          the account that has the credits now; None: no credits were issued
     resolved_at     the time of the last change of its state; None: never
     worth           the value of *amount* when the payment began, in micro-USD; None: unknown
+
+    The other fields are as in Payment.
     """
 
     signature: Signature
@@ -92,7 +94,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a search, newest first, up to the limit of each kind.
 
-    payment_count, orphan_count, token_count    payments, orphans and credit tokens in the store
+    payment_count    the number of all payments in the store
+    orphan_count     the number of all orphans in the store
+    token_count      the number of all accounts with credits, of tokens and of users, in the store
     """
 
     payments: Sequence[KeptPayment]
@@ -103,7 +107,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(StrEnum):
-    """The outcome of a payment, as one word."""
+    """The outcome of a payment that was searched for."""
 
     CREDITS_ISSUED = "credits_issued"
     ANSWER_DELIVERED = "answer_delivered"
@@ -160,7 +164,7 @@ def chain_says(sighting: Sighting | None, why_not: str) -> str:
 
 
 def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advice:
-    """Return the advice for a payment with a row."""
+    """Return the advice for a payment with a row; *sighting* is None if no node was asked."""
     match payment.state:
         case State.ISSUED:
             return _issued(payment, now)
@@ -202,7 +206,10 @@ def advise_orphan(orphan: KeptOrphan) -> Advice:
 def advise_unknown(  # noqa: PLR0911 - one for each answer of the node
     signature: Signature, seen: Seen | None
 ) -> Advice:
-    """Return the advice for a signature that the store does not know."""
+    """Return the advice for a signature that the store does not know.
+
+    seen    the transaction; None: no node was asked
+    """
     if seen is None:
         return Advice(
             finding=Finding.NOT_FOUND,

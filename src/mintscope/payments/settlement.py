@@ -68,14 +68,17 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return, for each signature, whether we signed it and it paid us; None: unknown."""
+        """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
+
+        The value is None if this is unknown.
+        """
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )
         return dict(zip(signatures, answered(said, or_else=None), strict=True))
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent; None if it cannot be read."""
+        """Return the transaction as it was sent; None if it is not found or cannot be read."""
         try:
             async with self._audits:
                 return await self._node.wire(signature)
@@ -106,7 +109,7 @@ class RpcTreasury:
         return next(each for each in self._terms if asset in {None, each.asset})
 
     def _received(self, found: ConfirmedTransaction) -> int:
-        """Return the atoms that arrived; they must be of one token only.
+        """Return the atoms that arrived, 0 if none did; they must be of one token only.
 
         Raises    ValueError for invalid amounts, and for several tokens
         """
@@ -140,13 +143,15 @@ AHEAD_SLOTS: Final = 2  # slots that a payer's node is commonly ahead of ours
 MARK_SLOTS: Final = 100  # slots over which a node's pace is measured; fewer are inaccurate
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
-SLOT_S_UNKNOWN: Final = 0.1  # assumed in the first seconds if the node has no samples
-TRIES: Final = 8  # the most simulations, one per slot, while the node does not know the blockhash
+SLOT_S_UNKNOWN: Final = 0.1  # the duration of a slot, in seconds, that counts until it is measured
+TRIES: Final = 8  # the most repeated simulations, one per slot, while the blockhash is unknown
 # The beginning of the chain's error if the third instruction, the transfer, fails.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
-EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
+# While fewer transactions are being read, they are read before they are confirmed, to save a round
+# trip.
+EAGER_MAX: Final = 16
 
 Tried: TypeAlias = tuple[SimulatedAnswer, EpochInfo]
 
@@ -207,7 +212,7 @@ class RpcSettlement(RpcTreasury):
         await self._node.aclose()
 
     def slot_s(self) -> float:
-        """Return the measured duration of a slot now, in seconds."""
+        """Return the measured duration of a slot, in seconds; SLOT_S_UNKNOWN if none is known."""
         measured = self._measured(MARK_SLOTS) or self._sampled or self._measured(MARK_SLOTS_MIN)
         pace = self._pace() or measured
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
@@ -283,6 +288,8 @@ class RpcSettlement(RpcTreasury):
     ) -> Tried | ports.UnknownBlockhash:
         """Retry once per slot, until the node has passed the newest slot known at the start.
 
+        After TRIES retries, the node counts as behind.
+
         A blockhash is older than the payment that names it.  So a node that has reached the slot at
         which the payment came, and does not know the blockhash yet, will never know it.
         """
@@ -303,7 +310,7 @@ class RpcSettlement(RpcTreasury):
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> ports.Rejected | ports.TreasuryUnusable:
-        """Return the outcome of a failed transfer: the payer's account or ours caused it."""
+        """Return the outcome of a failed simulation; it depends on whose account is the cause."""
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):
@@ -341,7 +348,10 @@ class RpcSettlement(RpcTreasury):
         await self._node.send(signed.wire)
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
-        """Wait until the transaction is confirmed or has failed; all waiters share requests."""
+        """Wait until the transaction is confirmed or has failed; all waiters share requests.
+
+        Return Unseen after *patience_s*.
+        """
         began_s = self._clock.monotonic_s()
         waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(signature, []).append(waiter)
@@ -385,7 +395,7 @@ class RpcSettlement(RpcTreasury):
     async def expect_usable(self, asset: Mint | None = None) -> None:
         """Check an accepted token and its treasury against the terms.
 
-        Raises    UnusablePaymentToken
+        Raises    UnusablePaymentToken if the check fails
         """
         terms = self._terms_of(asset)
         mint, treasury = await asyncio.gather(
@@ -403,7 +413,7 @@ class RpcSettlement(RpcTreasury):
         return await self._node.block_time_s()
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return the lamports of *wallet* for network fees."""
+        """Return the balance of *wallet*, in lamports."""
         return await self._node.lamports(wallet)
 
     async def _poll(self) -> None:

@@ -108,7 +108,7 @@ class Trials:
     async def take(self, address: str, payer: Wallet | None = None) -> Counted | None:
         """Count one trial and return it; None if the limit is reached.
 
-        address    the client's address, in the form used by limits
+        address    the client's address, as in `networks_of`
         payer      the wallet, if its signature was checked; None otherwise
         Raises     ServiceUnavailable if the store does not answer
         """

@@ -387,7 +387,11 @@ class SchemaReader:
         )
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Return the name ("" for none) and the shape of *schema*, with references resolved."""
+        """Return the name ("" for none) and the shape of *schema*, or of the items of an array.
+
+        References are resolved.  Of alternatives, the first that is not null counts; if several are
+        objects with fields, they are merged.
+        """
         if "anyOf" in schema:
             choices = _null_last(schema["anyOf"])
             shapes = [self._resolved(each) for each in choices]

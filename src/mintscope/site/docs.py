@@ -190,7 +190,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version, or the changes planned for the next version."""
+    """A version, or the next version, and its changes by kind."""
 
     name: str
     groups: tuple[ChangeGroup, ...]
@@ -219,7 +219,7 @@ def _parts(text: str, mark: str) -> Iterator[tuple[str, str]]:
 
 
 MARKDOWN: Final = ".md"
-# Areas whose endpoints can be tried on the page: read-only, or easy to undo.
+# Areas whose endpoints can all be tried on the page: they are read-only, or easy to undo.
 TRIED_AREAS: Final = ("Market data", "Watchlists", "Service")
 
 

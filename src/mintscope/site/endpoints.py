@@ -162,7 +162,10 @@ class PageEndpoints:
     async def _detour(
         self, page: PageRoute, request: Request, session: Session | None
     ) -> Redirect | Page | None:
-        """Return the page to show if the session is not sufficient for *page*, else None."""
+        """Return the page to show if the session is not sufficient for *page*, else None.
+
+        Raises NotFound if *page* is for administrators and the user is none.
+        """
         if page.access is Access.ANYONE:
             return None
         if session is None:

@@ -33,6 +33,7 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
     """Return *value* with *digits_max* significant digits, or with two decimals from 100 on.
 
     Many leading zeros are written as a count: 0.000022584 is 0.0₄22584 (four zeros, then digits).
+    From 10^POWER_MAX on, four digits and an exponent are written; for infinity and NaN, NOTHING.
     """
     sign = MINUS if value < 0 else ""
     size = abs(value)
@@ -288,8 +289,10 @@ def hour_plot(
 ) -> Markup:
     """Return a plot of the last HOURS hours up to *now* as SVG; hours without a value are zero.
 
+    values     by hour, counted as *now*
     label      description for screen readers
-    is_level   hours without a value repeat the previous value; hours before the first are empty
+    is_level   whether hours without a value repeat the previous value; those before the first value
+               are then empty
     """
     begin = now - HOURS + 1
     if is_level:

@@ -42,7 +42,7 @@ class _Drawn(NamedTuple):
 
 
 class LiveFront:
-    """Reads the state of SOL and the *lines* of *market*, and sends both to open pages."""
+    """Reads the state of SOL and the movers, and sends both to open pages."""
 
     def __init__(self, market: MarketParts, lines: TokenLines, pages: OpenPages) -> None:
         self._market = market
@@ -74,7 +74,7 @@ class LiveFront:
             await self._market.streams.serve(stream)
 
     async def _look(self, macros: Macros, _views: Collection[str]) -> Mapping[str, News]:
-        """Return the changes since the last read; {} if no slot is newer or SOL has no price."""
+        """Return the changes since the last read; {} if no slot is new, or SOL is unknown."""
         sol, movers, before = await self._sol.read(), await self._movers(), self._newest
         if sol is None:
             return {}
@@ -185,7 +185,7 @@ class FrontPages:
             yield get(f"{LIVE}/events", self.live.open)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Serve the public start page to visitors, and account pages to signed-in users."""
+        """Serve the public start page to visitors, and their own to signed-in users."""
         if request.session is not None:
             return await self._start(request, request.session)
         facts = {
@@ -199,7 +199,7 @@ class FrontPages:
         return Page("front/home.html", facts)
 
     async def show_live(self, request: PageRequest) -> PageResponse:
-        """Show only SOL and the movers; with `seen`, only if a slot after `seen` is known."""
+        """Show only SOL and the movers, unless `seen` is the newest slot."""
         facts = await self._live_facts()
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):
@@ -223,7 +223,7 @@ class FrontPages:
         return dict(NOT_LIVE) if self.live is None else await self.live.facts()
 
     async def _watched(self, request: PageRequest) -> LinePage | None:
-        """Return the list entries of the user's watched tokens, or None if they are unavailable."""
+        """Return list entries of watched tokens, up to WATCHED_SHOWN; None if unavailable."""
         mints = await self.watching.mints(request.session)
         if self.lines is None:
             return None

@@ -20,7 +20,7 @@ from mintscope.site.sol import MarketParts
 
 AGAIN_S: Final = 5.0  # delay after a failed read, in seconds
 BEAT: Final = encode_event(b"beat", b"{}")
-REST: Final = 4.0  # pause, in times of the last read: at most a fifth of a core reads
+REST: Final = 4.0  # the least pause in durations of a read: at most a fifth of the time is reading
 
 View = TypeVar("View", bound=Hashable)
 
@@ -79,6 +79,7 @@ class Channel(Generic[View]):
     """Reads the newest state of views once for all their readers, at most once per *pause_s*.
 
     look        returns the news of each view; views without news are left out
+    pause_s     the shortest pause after a read, in seconds
     is_watched  whether to read again and again, even if `note` is not called
     again_s     delay after a failed read, in seconds
     """

@@ -189,7 +189,7 @@ const {{ entries }} = await client.history();
 for (const entry of entries) console.log(entry.at, entry.kind, entry.credits);""",
     ),
 }  # fmt: skip
-# The MCP tool of each endpoint, and example arguments.
+# The MCP tool of each endpoint that has one, and example arguments.
 TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-tokens": ("search_tokens", {"sort": "volume", "limit": 10}),
     "get-screen": ("screen_tokens", {"where": "liquidity > 100000 and rsi_h1 < 30"}),
@@ -220,7 +220,7 @@ class ExampleProgram:
 
 
 def programs_of(endpoint: DescribedEndpoint, origin: str) -> Iterator[ExampleProgram]:
-    """Yield an example of *endpoint* for each supported language."""
+    """Yield an example of *endpoint* for each language, and the call of its MCP tool, if any."""
     yield ExampleProgram("sh", "curl", _curl(endpoint, origin))
     client = CLIENTS.get(endpoint.slug)
     if client is None:

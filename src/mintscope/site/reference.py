@@ -42,7 +42,7 @@ class DescribedEndpoint:
     body_example  example of the request body; "" if there is none
     needs_body  whether a body is required; if not, a credential alone is enough
     answer      fields of the envelope's data, or of the whole body
-    example     example of a successful response
+    example     example of a successful response; "" if there is none
     headers     meaning of each header of a successful response
     more_headers  meaning of each header that only error responses have
     """
@@ -210,7 +210,10 @@ def _proofs(operation: Described) -> Iterator[str]:
 
 
 def _slug(method: str, path: str, taken: set[str]) -> str:
-    """Return a unique address segment from the method and the literal segments of *path*."""
+    """Return an address segment from the method and the literal segments of *path* but `v1`.
+
+    It is none of *taken*, to which it is then added.
+    """
     words = [word for word in path.split("/") if word not in {"", "v1"} and "{" not in word]
     slug = "-".join([method, *words])
     while slug in taken:

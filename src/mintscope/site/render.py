@@ -169,8 +169,8 @@ class PageWriter:
         """Return the response for *page*, with *headers*.
 
         is_htmx   whether htmx sent the request.  If so, a redirect to sign in or to confirm the
-                  password makes the browser load the new page, and an error replaces the
-                  main content
+                  password makes the browser load the new page, and an error replaces the main
+                  content
         """
         match page:
             case Page():
@@ -308,7 +308,7 @@ CONTENT_TYPES: Final = {
     "txt": b"text/plain; charset=utf-8",
 }
 ICON: Final = "icon.svg"
-# Other sites may load these files: directories show the icon, for example.
+# Other sites may load responses with these headers: directories show the icon, for example.
 SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"cross-origin"),

@@ -149,8 +149,8 @@ class PageRequest:
     form          fields of a POST
     session       None if the visitor is not signed in
     browser       address and User-Agent of the client
-    bearer        credential of the Authorization header, which pages get only for top-ups; "" if
-                  there is none
+    bearer        credential of the Authorization header, which only top-ups use; "" if there is
+                  none
     visit         cookie that identifies a browser without a session in a passkey challenge; "" if
                   there is none
     next_path     page of this site to open next, from the field `next`
@@ -189,7 +189,7 @@ class Access(IntEnum):
 
     ANYONE         no session is required; forms are checked only by origin
     SIGNED_IN      a session is required, and forms carry its `csrf`; visitors have to sign in
-    FRESH          the password was entered in the last ten minutes; otherwise it is requested
+    FRESH          a password or passkey was used in the last ten minutes; otherwise it is requested
     """
 
     ANYONE = 0

@@ -34,13 +34,14 @@ class MarketParts:
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
-    last_holders          returns the stored holders of a token, without a request to a node
+    last_holders          returns the stored holders of a token, without a request to a node; None
+                          if none are stored
     lists                 all tokens, and their on-chain facts
     streams               sends reports when they change; pages use a part of the capacity
-    ledger                charges the credit for a view
-    limits                counts views across all processes that share a store
-    degraded_after_s      age from which data is marked as old
-    stale_after_s         age from which data is not shown
+    ledger                charges the credit for a view or a backtest
+    limits                counts views, for example, across all processes that share a store
+    degraded_after_s      age, in seconds, above which data is marked as old
+    stale_after_s         age, in seconds, above which data is not shown
     showcase              tokens that are free for all visitors, besides wrapped SOL
     free_views_per_day    free views of other tokens per client address
     tracks_per_day        tokens per day that a user can add to the tracked tokens without approval

@@ -126,7 +126,7 @@ class AgeRules(NamedTuple):
     retry_after_s: int = 5
 
     def of(self, age_ms: int | None) -> Lateness:
-        """Return the lateness of data of age *age_ms*; None if the age is unknown."""
+        """Return the lateness of data of age *age_ms* (None: unknown)."""
         if age_ms is None:
             return Lateness.UNKNOWN
         if age_ms > self.stale_after_s * SECOND_MS:
@@ -138,9 +138,11 @@ class AgeRules(NamedTuple):
 class MarketStatus(NamedTuple):
     """The position of the market.
 
-    slot                the newest block
-    folded_slot         the newest block that is final and counted in the list of tokens
+    slot                the newest block; None before the first block
+    folded_slot         the newest block that is final and counted in the list of tokens; None
+                        before the first
     age_ms              age of the newest block; None before the first block
+    tracked_count       number of tracked tokens
     gaps                newest open gaps, newest first; *gap_count* and *gap_slots* count all gaps
     pace                pace of the chain; None until some blocks have arrived
     finality            delay until a block is final; None until it has been measured

@@ -153,10 +153,11 @@ def kind_of(resource: Resource) -> ResourceKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of every payment, from the configuration.
+    """The terms of every payment in one token, from the configuration.
 
     network        the CAIP-2 name of the chain
     asset          the mint of the token, which is configured and never looked up by name
+    decimals       the number of decimal places of the token
     token_program  the program that owns the mint, which is configured, too
     pay_to         the wallet that owns the treasury account; its key is not on this machine
     fee_payer      the wallet that pays the network fee: our hot wallet, never pay_to
@@ -213,7 +214,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """A demand for payment.
 
     amount           the atoms to pay, neither more nor fewer
-    memo             the signed quote that the payment must carry (`memo`)
+    memo             the signed quote that must come with the payment; see the module `memo`
     max_timeout_s    seconds within which a payment signed now can still land, at most HELD_OPEN_S
     recent           a blockhash for signing; None: the buyer requests one from a node
     """
@@ -307,7 +308,9 @@ class Envelope:
 
 
 def find_version(transaction: bytes) -> int | None:
-    """Return the version of *transaction*; None if it has none or is not a transaction.
+    """Return the version of *transaction*; None if it has none.
+
+    If the bytes are not a transaction, the result has no meaning.
 
     A transaction of version 0 begins with its signatures, one of a later version with its message
     (SIMD-0385).  The first byte of a message is 0x80 plus its version.  No packet has room for 128
@@ -349,7 +352,7 @@ def _open(transaction: bytes) -> Envelope | Refused:
 
 
 def _is_sound(envelope: Envelope) -> bool:
-    """Return whether every index refers to an account and no account occurs twice."""
+    """Return whether every index and count fits the accounts, and no account occurs twice."""
     header = envelope.message.header
     accounts = envelope.accounts
     return (

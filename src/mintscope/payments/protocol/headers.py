@@ -39,7 +39,8 @@ class Advert(msgspec.Struct, frozen=True, kw_only=True):
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters
-    bazaar          x402's extension of that name: the schema of requests, and of answers if short
+    bazaar          x402's extension of that name: the schema of requests, and that of answers if it
+                    is short
     """
 
     description: str
@@ -80,8 +81,8 @@ _IDENTIFIER_OFFER: Final = {
         },
     }
 }
-# For resources that are sold in several tokens: without the schema of the id, so that headers
-# are short.  The service checks the form of the id itself.
+# This offer, for resources that are sold in several tokens, leaves out the schema of the id, so
+# that headers are short.  The service checks the form of the id itself.
 _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"type": "object"}}}
 
 
@@ -89,10 +90,11 @@ _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"typ
 class Presented:
     """A payment as its sender describes it: well-formed, but not verified.
 
-    transaction    the bytes that the payer signed
-    amount         the atoms that it pays
-    identifier     the sender's secret name for this payment; None if it has none
-    quote          `extra.memo` of the paid requirement; None if it does not have the form of ours
+    transaction    the bytes of the transaction
+    amount         the atoms that were demanded, as the sender says
+    identifier     the redelivery key in the payment-identifier extension; None if there is none
+    quote          `extra.memo` of the paid requirement; None if it does not have the form of our
+                   quotes, or was sent by MPP
     """
 
     transaction: bytes
@@ -150,7 +152,7 @@ def decode_payment(header: str) -> Presented:
 def parse_identifier(text: str) -> str:
     """Return *text* as a redelivery key, which has the same form in the header and the extension.
 
-    Raises    InvalidPayment
+    Raises    InvalidPayment if it does not have this form
     """
     if IDENTIFIER_PATTERN.fullmatch(text) is None:
         raise _invalid("a key of 16 to 128 letters, digits, '-' and '_'")
@@ -171,6 +173,8 @@ def encode_required(
     proxies limit headers.
 
     origin    from the configuration, such as `https://api.example`
+    error     the reason why payment is required, as text
+    advert    information on the resource; None: there is none
     more      further extensions
     is_bare   whether to leave out all extensions, because the answer also has MPP challenges
     """
@@ -287,7 +291,10 @@ def _quote(extra: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _identifier(extensions: dict[str, object] | None) -> str | None:
-    """Return the id in the payment-identifier extension; None if there is none."""
+    """Return the id in the payment-identifier extension; None if there is none.
+
+    Raises    InvalidPayment for an extension or an id that is not in the expected form
+    """
     extension = (extensions or {}).get(IDENTIFIER)
     if extension is None:
         return None

@@ -56,7 +56,7 @@ _KIND_MAC_BYTES: Final = 6
 class Flaw(Enum):
     """The reason why a memo is not accepted as our quote."""
 
-    FORGED = auto()  # or written for another resource, amount, asset or payee
+    FORGED = auto()  # also if it is a quote for another resource, amount, network, asset or payee
     EXPIRED = auto()
 
 
@@ -137,7 +137,8 @@ def _macs(
 ) -> bytes:
     """Return the MACs that must follow *head*: of the kind and of the resource.
 
-    If *resource* is a kind, only the MAC of the kind is returned.
+    If *resource* is a kind, only the MAC of the kind is returned.  In version 1, only the MAC of
+    the resource is returned.  The result is empty if there is no such MAC, or for other versions.
     """
     bound = [amount, terms.network, terms.asset, terms.pay_to]
     if head.startswith(_VERSION_WITHOUT_KIND):
@@ -178,7 +179,10 @@ FORBIDDEN: Final = {
 
 
 class UnusablePaymentToken(NeedsOperator):
-    """Sales must not start; the message explains how to fix the problem."""
+    """An accepted token, its treasury or its pools cannot be used; the message says how to fix it.
+
+    Until then, nothing is sold for the token.
+    """
 
 
 class AccountState(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +193,7 @@ class AccountState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
-    """Check the payment token's mint against *terms*.  Raises UnusablePaymentToken."""
+    """Check the mint of an accepted token against *terms*.  Raises UnusablePaymentToken."""
     where = f"payment token {terms.asset}"
     if account is None:
         raise UnusablePaymentToken(f"{where}: expected a mint; the chain has no such account")

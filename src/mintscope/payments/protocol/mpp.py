@@ -141,12 +141,16 @@ def encode_receipt(*, signature: str, settled_at: str) -> str:
 
 
 def _encoded(value: dict[str, Any]) -> str:
-    """Return *value*, with sorted keys, as base64url of canonical JSON (RFC 8785)."""
+    """Return *value* as base64url of JSON; canonical (RFC 8785) if its keys are sorted."""
     return urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
 
 
 def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
-    """Return *text* decoded from base64url of JSON, with or without padding."""
+    """Return *text* decoded from base64url of JSON, with or without padding.
+
+    what      a description of the expected value, for the error
+    Raises    InvalidPayment
+    """
     try:
         bare = text.rstrip("=")
         padded = (bare + "=" * (-len(bare) % 4)).encode("ascii", "replace")

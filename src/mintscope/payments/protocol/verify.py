@@ -140,7 +140,7 @@ def find_memo(envelope: Envelope) -> bytes | None:
 
 
 def transferred(envelope: Envelope) -> int | None:
-    """Return the atoms of the transfer in *envelope*; None if it is not the third instruction."""
+    """Return the atoms in the third instruction; None unless it is as long as a transfer."""
     instructions = envelope.message.instructions
     data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
     return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None
@@ -246,7 +246,7 @@ def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
 
 
 def _is_clients_own(memo: bytes) -> bool:
-    """Return whether *memo* is a unique text of the client, and not a quote."""
+    """Return whether *memo* may be the client's own: a text of usual length, and no quote."""
     try:
         memo.decode()
     except UnicodeDecodeError:

@@ -14,7 +14,7 @@ of the walk.  The newest minutes of the journal are read directly, because an en
 visible after others with higher numbers.
 
 The first statements select rows that contradict the books: of the journal after the entry `:after`,
-or of the payments that `which` selects.
+or of the payments or moves that `which` selects.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,8 @@ SELECT m.id FROM credit_move AS m
 """
 
 
-# A part of the walk takes about 25 ms on SQLite, and other writers wait meanwhile.
+# The most rows, and the most API keys, that a part of the walk reads.  A part takes about 25 ms on
+# SQLite, and other writers wait meanwhile.
 ROWS_A_PART: Final = 5_000
 KEYS_A_PART: Final = 500
 SETTLED_MS: Final = 2 * MINUTE_MS
@@ -359,7 +360,10 @@ class Walk:
         return []
 
     def _close(self, at: At, stage: Stage, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Close the next rows of a month; after its last row, continue with the next stage."""
+        """Store the next rows of a month that is being closed; after the last row, close it.
+
+        If an account in it does not add up, the month is not closed.
+        """
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at.of_month, Stage.CLOSING_KEYS, last)
             if not may_close:

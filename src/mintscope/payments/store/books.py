@@ -142,7 +142,7 @@ class OrphanTable:
 
 T = TypeVar("T")
 
-AUDIT_S: Final = 60.0  # time limit of a statement; no request waits for the result
+AUDIT_S: Final = 60.0  # time limit of a job, in seconds
 DOUBT_MS_MIN: Final = MINUTE_MS  # the shortest time between two checks of a doubt
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
@@ -246,7 +246,10 @@ class SqlPaymentBooks:
         self._running: asyncio.Task[Any] | None = None
 
     async def check(self, *, after_entry: int | None) -> Checked:
-        """Check the doubts and the entries after *after_entry*, as of one moment."""
+        """Check the doubts and the entries after *after_entry*, as of one moment.
+
+        after_entry    None: as in AuditBooks
+        """
         return await self._run(lambda: self._check(after_entry))
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
@@ -276,7 +279,7 @@ class SqlPaymentBooks:
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return payments that were issued before *before*, and should be final, but are not."""
+        """Return up to *count_max* payments that should be final, but are not."""
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
@@ -286,7 +289,7 @@ class SqlPaymentBooks:
             await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return doubted arrivals that are due for a check."""
+        """Return up to *count_max* doubted arrivals that are due for a check."""
         return await self._run(lambda: self._signatures(DUE, (now, count_max)))
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
@@ -312,7 +315,7 @@ class SqlPaymentBooks:
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
-        """Return the mark to take before the fee payer's balance is read."""
+        """Return the current mark, for `fill_fund`, before the fee payer's balance is read."""
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
@@ -325,11 +328,11 @@ class SqlPaymentBooks:
         return lamports
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return the fees of all payers that were burned in the last hour or are still at risk."""
+        """Return the fees that all payers burned in the last hour, or still put at risk."""
         return await self._run(lambda: purchases.Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return the number of pending payments, and the time when the oldest began."""
+        """Return the number of pending payments, and the time when the oldest began, if any."""
         count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
         return count, None if oldest is None else UnixMs(oldest)
 
@@ -354,7 +357,10 @@ class SqlPaymentBooks:
     async def newest(
         self, state: State | None, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments in *state* (None: any) before *before*, newest first."""
+        """Return up to *limit* payments in *state* (None: any), newest first.
+
+        before    only payments that come before this place in time; None: all
+        """
         return await self._run(lambda: purchases.newest(self._db, state, before, limit))
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
@@ -364,7 +370,7 @@ class SqlPaymentBooks:
     async def of_customer(
         self, user_id: UserId, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a user that are older than *before*, newest first.
+        """Return up to *limit* payments of a user, newest first, older than *before* (None: all).
 
         These are payments for credits of the user's account, payments whose credits were moved
         there, and payments of linked wallets.
@@ -374,9 +380,11 @@ class SqlPaymentBooks:
     async def of_wallet(
         self, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a linked wallet older than *before*, newest first.
+        """Return up to *limit* payments of a linked wallet, newest first.
 
         There are none if *wallet* is not linked to the user.
+
+        before    only payments that are older than this one; None: all
         """
         return await self._kept(OF_WALLET, (user_id, *(before or purchases.LATEST), limit, wallet))
 
@@ -385,7 +393,10 @@ class SqlPaymentBooks:
         return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
-        """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle."""
+        """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle.
+
+        Only issued payments count.
+        """
         return await self._run(
             lambda: [WalletSum(*row) for row in self._db.execute(SUMS_OF_WALLETS, (user_id,))]
         )

@@ -2,7 +2,8 @@
 
 Payments and credits are in one database, so that issuing is one transaction.
 
-Each method holds the write lock from its first statement, so any number of processes may call it.
+Each method that writes holds the write lock from its first statement, so any number of processes
+may call it.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ from mintscope.payments.store.purchases import Budgets, PurchasedCredits
 
 SqlValue = str | bytes | int | None
 
-# The last but one column: whether the new credit token was used, or its credits were moved.
+# The last column but one is `touched` of Payment.
 COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
 account, key_hash, fee_lamports, last_valid_height, begun_at, asset, state, paid, reason, final,
@@ -206,7 +207,7 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | Acknowledged | ports.KeyTaken:
-        """Store and issue a payment that has finally landed, unless an operator has settled it."""
+        """Store and issue a payment that has landed and is final, or return why this is refused."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
@@ -223,7 +224,7 @@ class PaymentTable:
         now: UnixMs,
         again_ms: int,
     ) -> Resolved:
-        """Apply *evidence*, and move credits accordingly."""
+        """Apply *evidence*, and move credits accordingly.  Raises Inconsistent."""
         before = self.find(message_hash).payment
         if before is None:
             raise ports.Inconsistent(f"expected a payment that was begun; was {message_hash.hex()}")
@@ -266,8 +267,8 @@ log = structlog.get_logger()
 class SqlPaymentStore:
     """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; used in one event loop.
 
-    Lookups are indexed, and never blocked by a writer.  Writes that wait at the
-    same time share one durable commit.
+    Lookups are indexed, and never blocked by a writer.  Writes that wait at the same time share one
+    durable commit.
     """
 
     def __init__(

@@ -153,7 +153,8 @@ class PurchasedCredits:
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new account, and their purchases with them.
 
-        If the credits were already moved to the same token, return their number again.
+        Return the number of credits, or why they are not moved.  If they were already moved to the
+        same token, return their number again.
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -169,7 +170,10 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the credits that the payer of *purchase* bought to a new account, only once."""
+        """Move the unspent credits that the payer of *purchase* bought to a new account, only once.
+
+        They are moved from the account that holds *purchase*.  Return as `rotate` does.
+        """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
         purchased = self.find_purchase(purchase)
@@ -319,7 +323,10 @@ def search(db: Database, wanted: Wanted) -> Kept:
 def newest(
     db: Database, state: State | None, before: Place | None, limit: int
 ) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments in *state* (None: any) before *before*, newest first."""
+    """Return up to *limit* payments in *state* (None: any), newest first.
+
+    before    only payments that come before this place in time; None: all
+    """
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
@@ -480,7 +487,10 @@ class Budgets:
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:
-        """Reserve the fee from the fee payer's balance; return False if the balance is too low."""
+        """Reserve the fee from the fee payer's balance; return False if the balance is too low.
+
+        If the balance is not known yet, reserve nothing and return True.
+        """
         needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
         return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get

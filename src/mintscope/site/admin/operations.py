@@ -45,8 +45,9 @@ class OperationParts:
     history    requests for backfills; None if blocks come from files
     payments   the payments that pages show; None if nothing is sold
     assets     the tokens of *payments*
+    operator   the operator of the service, as configured
     facts      returns the on-chain facts of a mint, or None if the address is not a mint; raises
-               ServiceUnavailable.  None if blocks come from files
+               ServiceUnavailable.  The field itself is None if blocks come from files
     """
 
     tracking: SqlTracking

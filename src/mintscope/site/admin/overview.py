@@ -108,7 +108,7 @@ class OverviewPages:
 
 
 def _coverage(coverage: Coverage | None, hour: int) -> dict[str, Any]:
-    """Return the coverage: shares, plots and daily sums of programs."""
+    """Return the coverage as template values: shares, plots and daily sums of programs."""
     if coverage is None:
         return {"read": None, "programs": [], "unlisted": []}
     window = totals(coverage.after(window_start(coverage.time)))
@@ -291,7 +291,7 @@ class UserPages:
 
 
 def _place(rows: Sequence[object], before: int | None) -> dict[str, bool]:
-    """Return whether more rows follow *rows*, and whether this is the first page."""
+    """Return whether *rows* has more rows than one page, and whether this is the first page."""
     return {"has_more": len(rows) > PAGE_LENGTH, "is_first": before is None}
 
 

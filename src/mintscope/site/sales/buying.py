@@ -253,7 +253,7 @@ class BuyPages:
     async def _own_account(
         self, request: PageRequest, choice: BundleChoice
     ) -> CreditAccount | None:
-        """Return the account of the presented credit token, or of the signed-in user."""
+        """Return the account of the presented credit token, or of the signed-in user, if any."""
         if choice.into is Into.TOP_UP:
             return await self.ledger.find(request.bearer)
         if request.session is None:

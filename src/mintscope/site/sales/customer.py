@@ -206,11 +206,12 @@ TOO_MANY: Final = f"{WALLETS_MAX} wallets are linked already. Unlink one first."
 
 
 class WalletTotal(NamedTuple):
-    """A linked wallet, and the totals of all its payments.
+    """A linked wallet, and the totals of all its issued payments.
 
-    paid       amount of each asset
-    usd        value in USD at the times of the payments
-    last_at    start of the newest payment; None if there is no payment
+    paid       amount of each asset, as text
+    usd        value in USD at the times of the payments, as text
+    payments   number of these payments
+    last_at    start of the newest of these payments; None if there is none
     """
 
     wallet: Wallet
@@ -294,7 +295,7 @@ class WalletPages:
 
 
 def _signed(text: str) -> bytes:
-    """Return the base58 signature in *text*, or NO_SIGNATURE if *text* is not a signature."""
+    """Return the bytes of *text*, a signature in base58; NO_SIGNATURE if it is none."""
     try:
         with parsed_by_others():
             return bytes(Ed25519.from_string(text))

@@ -181,6 +181,8 @@ class CreditSales:
     ) -> Proposal | NotProposed:
         """Build the payment in *asset* for *payer* to sign, quoted to the holder of *key*.
 
+        If it would not succeed, or cannot be simulated, return the reason.
+
         address    address of the client
         Raises     PriceUnavailable, and ServiceUnavailable if sales are closed
         """
@@ -202,7 +204,7 @@ class CreditSales:
         key        redelivery key, created in the browser
         address    address of the client
         wanted     returns the purchase to deliver
-        Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable
+        Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable; the errors of *wanted*
         """
         terms, amount = self._paid(transaction)
         presented = Presented(
@@ -276,7 +278,10 @@ class PricingPages:
         return Page("sales/pricing.html", facts | self._costs())
 
     def _costs(self) -> dict[str, Any]:
-        """Return the costs of API calls; free endpoints in *others* are not listed one by one."""
+        """Return the template values for the costs of API calls.
+
+        The free endpoints of the areas in `others` are not listed one by one.
+        """
         if self.read_reference is None:
             return {"costs": [], "others": [], "other_count": 0}
         areas = self.read_reference().areas

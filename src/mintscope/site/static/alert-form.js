@@ -1,5 +1,5 @@
-// The present value beside the level follows the number that is chosen. Without this file it is that
-// of the number that was chosen when the page was made.
+// Shows the current value of the chosen number next to the level. Without this file, the value stays
+// that of the number that was chosen when the page was loaded.
 "use strict";
 
 const select = document.querySelector("select[name=field]");

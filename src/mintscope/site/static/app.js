@@ -1,9 +1,9 @@
-// Conveniences only: every page does its work without this file.
+// Conveniences only: every page works without this file.
 "use strict";
 
 for (const element of document.querySelectorAll("[data-with-script]")) {
   element.hidden = false;
-  delete element.dataset.withScript; // from now on it may be hidden like everything else
+  delete element.dataset.withScript; // from now on, `hidden` hides it as it hides other elements
 }
 
 // <button data-copy="ID">: puts the text of that element on the clipboard, and says so.
@@ -13,7 +13,7 @@ async function copy(button) {
   try {
     await navigator.clipboard.writeText(source.textContent);
   } catch {
-    // Not every browser, and none without https, has a clipboard to write to.
+    // Some browsers, and all browsers without https, do not let scripts write to the clipboard.
     getSelection().selectAllChildren(source);
     copied = document.execCommand("copy");
   }
@@ -33,9 +33,9 @@ document.addEventListener("click", (event) => {
   if (button) copy(button);
 });
 
-// <input type="checkbox" data-saved="PATH">: until it is ticked, leaving the page is asked about.
-// The content shown here is nowhere else, and at the address of the page there is only the form
-// that was sent: to load it again means PATH.
+// <input type="checkbox" data-saved="PATH">: until it is checked, the browser asks before it leaves
+// the page, because its content is shown only once. Reloading opens PATH, because the address of the
+// page only has the form that was sent.
 const saved = document.querySelector("[data-saved]");
 if (saved) {
   const done = saved.form.querySelector("button");

@@ -1,5 +1,5 @@
-// The columns that the reader has chosen, which this browser keeps: a list whose address says
-// nothing of columns is loaded with them, before anything of it is drawn.
+// This browser stores the columns that the reader has chosen: a list whose address names no columns
+// is loaded with these, before anything is drawn.
 "use strict";
 
 {
@@ -8,7 +8,7 @@
   try {
     kept = localStorage.getItem("mintscope.columns");
   } catch {
-    // This browser keeps nothing.
+    // This browser stores nothing.
   }
   if (kept && !asked.has("columns")) {
     asked.set("columns", kept);

@@ -1,16 +1,16 @@
-// The wallet of a demo, by the Wallet Standard: its key is in the page, so its money is worthless.
-// It asks before it signs, as real ones do, and knows nothing of what it signs.
+// The wallet of a demo (Wallet Standard): its key is in the page, so its money is worthless.
+// It asks before it signs, as real wallets do, but does not show the contents of a transaction.
 "use strict";
 
 {
   const SEED = document.currentScript.dataset.seed;
-  const PKCS8 = "302e020100300506032b657004220420"; // of an Ed25519 key: its seed follows
+  const PKCS8 = "302e020100300506032b657004220420"; // the start of an Ed25519 key; the seed follows
   const DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
   const KEY_BYTES = 32;
   const SIGNATURE_BYTES = 64;
   const ICON = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><rect width="28" '
     + 'height="28" rx="6" fill="#7a5af8"/><path fill="#fff" d="M6 9h16v11H6zm11 4v3h5v-3z"/></svg>';
-  const CHAIN = "solana:mainnet"; // as payments here are named; they never leave the demo
+  const CHAIN = "solana:mainnet"; // the chain of all payments of the demo; none leaves the demo
 
   const bytesOf = (hex) => Uint8Array.from(hex.match(/../g), (each) => parseInt(each, 16));
 
@@ -45,7 +45,7 @@
     return new Uint8Array(await crypto.subtle.sign("Ed25519", key, message));
   }
 
-  // A transaction is a count, so many signatures, and the message, which names the signers first.
+  // A transaction is a count, as many signatures, and the message, which names the signers first.
   async function signTransaction({ transaction }) {
     expectConsent("this payment");
     const { account } = await wallet();

@@ -1,34 +1,35 @@
-// The documentation without this file is whole: this remembers a language, finds, and tries.
+// Remembers the chosen language, searches the contents, and sends requests. Without this file, the
+// documentation is complete.
 "use strict";
 
-// The language that was chosen last, on every page.
+// Select the language that was chosen last on any page.
 const LANGUAGE = "docs-language";
 const choices = [...document.querySelectorAll(".languages input")];
 try {
   const kept = choices.find((each) => each.value === localStorage.getItem(LANGUAGE));
   if (kept) kept.checked = true;
 } catch {
-  // Without storage the first language is shown.
+  // Without storage, the first language is shown.
 }
 for (const each of choices) {
   each.addEventListener("change", () => {
     try {
       localStorage.setItem(LANGUAGE, each.value);
     } catch {
-      // It is remembered nowhere.
+      // The choice is not stored.
     }
   });
 }
 
-// The page that is shown stands in the middle of the contents.
+// Scroll the contents so that the current page is in the middle.
 const here = document.querySelector(".docs-nav [aria-current]");
 const contents = document.querySelector(".docs-nav");
 if (here && contents.scrollHeight > contents.clientHeight) {
   contents.scrollTop = here.offsetTop - contents.clientHeight / 2;
 }
 
-// Whether one typo leads from one word to the other: a sign added, removed or changed, or two
-// swapped.
+// Returns whether two words differ by at most one typo: a character added, removed or changed, or
+// two adjacent characters swapped.
 function isNear(one, other) {
   let start = 0;
   while (start < one.length && one[start] === other[start]) start += 1;
@@ -39,12 +40,13 @@ function isNear(one, other) {
     mine === swapped;
 }
 
-// Words of a text, and the parts of its field names: swingHigh is swinghigh, swing and high.
+// Returns the words of a text, and the parts of its field names: swinghigh, swing and high for
+// swingHigh.
 const wordsOf = (text) =>
   `${text} ${text.replace(/([a-z0-9])([A-Z])/g, "$1 $2")}`.toLowerCase().split(/[^a-z0-9]+/);
 
-// Find: the contents keep what has every word that was typed, the best first. A word begins with
-// what was typed; where no page has it, one typo is forgiven.
+// Search: the contents list the pages that have every typed word, or a word that begins with it, the
+// best first. If there is none, words one typo away count, too.
 const find = document.querySelector("[data-find]");
 if (find) {
   let words = {};
@@ -56,7 +58,7 @@ if (find) {
     if (answer.ok) words = await answer.json();
     narrow();
   };
-  const DEFINES = 2; // a page that says what a number means is before those that have it
+  const DEFINES = 2; // the page that defines a number comes before pages that have the number
   const TITLE = 3;
   const begins = (word) => (each) => each.startsWith(word);
   const isTypo = (word) => (each) => word.length >= 3 && isNear(word, each);
@@ -103,8 +105,8 @@ if (find) {
   });
 }
 
-// Try it: the request of the page, sent with what was typed. The credential goes into a header of
-// this one request, and nowhere else.
+// Try it: sends the request of the page with the entered values. The credential is only sent in a
+// header of this request.
 const BODY_MAX = 100_000;
 const form = document.querySelector(".try-form");
 if (form) {

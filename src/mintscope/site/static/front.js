@@ -1,11 +1,11 @@
-// Live parts of the first page change in place, and the age of its block is counted.
-// Without this file the page shows what was when it was loaded.
+// Updates the live parts of the front page, and the age of its block.
+// Without this file, the page shows the state at the time of loading.
 import { fetched, follow } from "./live.js";
 
 const live = document.getElementById("live");
 const part = (name) => live.querySelector(`[data-part="${name}"]`);
 const [loaded] = performance.getEntriesByType("navigation");
-// How far the clock of this machine is ahead of the service's; it may be wrong.
+// How far the clock of this machine is ahead of the service's, because it may be wrong.
 const aheadMs = performance.timeOrigin + (loaded?.responseStart ?? 0) - Number(live.dataset.now);
 
 function put(name, html) {
@@ -14,7 +14,7 @@ function put(name, html) {
   here.innerHTML = html;
 }
 
-// As web/pages/words.py writes it.
+// The same text as `old_text` in page.py.
 function oldText(ageMs) {
   const seconds = Math.floor(ageMs / 1000);
   if (seconds < 1) return "under a second old";

@@ -1,19 +1,20 @@
-// Changes of a page arrive as server-sent events; where there is no room for a stream, the page
-// asks for itself again and again.  A hidden page does neither.
+// Changes of a page arrive as server-sent events; if no stream can be opened, the page requests them
+// again and again.  A hidden page does neither.
 "use strict";
 
-const STREAM_AGAIN_MS = 60_000; // for this long it asks before it opens a stream again
-const SILENT_MS = 20_000; // a stream that lives has a heartbeat every 15 s
-const OPEN_MS = 4_500; // then an attempt is given up
-const AGAIN_MS = [250, 500, 1_000, 2_000]; // waits after attempts that failed, each halved at most
+const STREAM_AGAIN_MS = 60_000; // how long the page sends requests before it tries a stream again
+const SILENT_MS = 20_000; // a working stream has a heartbeat every 15 s
+const OPEN_MS = 4_500; // the time limit of an attempt
+const AGAIN_MS = [250, 500, 1_000, 2_000]; // waits after failed attempts; each is shortened at random, to half at most
 const LOOK_MS = 1_000;
-const ASLEEP_MS = 5_000; // a look that comes this late: the machine slept
+const ASLEEP_MS = 5_000; // if a look comes this late, the machine has slept
 
 // address    () => the address of the events
 // hear       { name of an event: (its data) => void }
-// ask        async () => whether a stream may be opened; fails where there is no answer
-// connected  (whether the page gets changes): at each change of that, and as it begins
-// Returns a function that begins again, with another address.
+// ask        async () => whether a stream may be opened; throws if there is no answer
+// connected  called with whether the page gets changes, at the start and whenever this changes
+// pauseMs    the pause between two requests without a stream
+// Returns a function that starts again, with a new address.
 export function follow({ address, hear, ask, connected, pauseMs }) {
   let source = null;
   let timer = null;
@@ -50,7 +51,7 @@ export function follow({ address, hear, ask, connected, pauseMs }) {
         put(JSON.parse(event.data));
       });
     }
-    // A process that stops ends all streams: the next one is asked for.
+    // If the process stops, an error follows, and a new stream is opened.
     mine.addEventListener("end", (event) => {
       if (JSON.parse(event.data).reason !== "shutting_down") askAgain(Date.now() + STREAM_AGAIN_MS, 0);
     });
@@ -62,7 +63,7 @@ export function follow({ address, hear, ask, connected, pauseMs }) {
     timer = setTimeout(again, OPEN_MS);
   }
 
-  // Another attempt, soon: not all pages at once.
+  // Tries again soon, after a random wait, so that not all pages try at the same time.
   function again() {
     stop();
     connected(false);
@@ -71,13 +72,13 @@ export function follow({ address, hear, ask, connected, pauseMs }) {
     timer = setTimeout(listen, waitMs * (0.5 + Math.random() / 2));
   }
 
-  // An answer that is no stream: there is no room for one, or the service is away.
+  // The answer is not a stream: the limit of streams is reached, or the service is unavailable.
   async function refused() {
     stop();
     const mine = timer = setTimeout(again, OPEN_MS);
     try {
       const mayListen = await ask();
-      if (timer !== mine) return; // it was given up, or begun again
+      if (timer !== mine) return; // the attempt has timed out, or was replaced
       if (mayListen) listen();
       else askAgain(Date.now() + STREAM_AGAIN_MS, pauseMs);
     } catch {
@@ -101,7 +102,7 @@ export function follow({ address, hear, ask, connected, pauseMs }) {
     }, waitMs);
   }
 
-  // A network that is gone, a machine that slept, a connection that is dead without a word.
+  // Start again after the machine has slept, or if a connection is dead without an error.
   setInterval(() => {
     const now = Date.now();
     const isSilent = source?.readyState === EventSource.OPEN && now - heardAt >= SILENT_MS;
@@ -120,7 +121,7 @@ export function follow({ address, hear, ask, connected, pauseMs }) {
   return listen;
 }
 
-// Fetches a page of this site; null where nothing is new.
+// Fetches a page of this site; returns null if nothing is new.
 export async function fetched(address) {
   const headers = { accept: "text/html" };
   const response = await fetch(address, { headers, signal: AbortSignal.timeout(10_000) });

@@ -1,4 +1,5 @@
-// A notice is shown once: loading the page again, or coming back to it, does not show it again.
+// Removes the notice from the address, so that reloading the page, or coming back to it, does not
+// show the notice again.
 "use strict";
 
 (() => {

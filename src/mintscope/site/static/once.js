@@ -1,11 +1,11 @@
-// A form that is sent twice, as by a double click, is sent once: the first answer is shown.
+// Prevents a form from being sent twice, by a double click for example: the first answer is shown.
 "use strict";
 
 (() => {
-  const AGAIN_MS = 3000; // after that it is meant, as when nothing came of it
-  const sent = new WeakMap(); // forms, and when they were
+  const AGAIN_MS = 3000; // a later click is intended: the first may have failed
+  const sent = new WeakMap(); // the time at which each form was sent
 
-  // At the window, after all who send a form by themselves.
+  // Listen at the window, after all scripts that send a form themselves.
   addEventListener("submit", (event) => {
     if (event.defaultPrevented || event.target.method !== "post") return;
     if (Date.now() - (sent.get(event.target) ?? 0) < AGAIN_MS) event.preventDefault();

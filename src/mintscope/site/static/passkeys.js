@@ -1,6 +1,6 @@
-// Passkeys: puts the question of a form to the device, and sends the answer with the form.
+// Passkeys: passes the request of a form to the device, and sends the device's answer with the form.
 //   <form data-passkey="create" or "get" data-question="JSON of WebAuthn">, with a field `answer`
-//   data-suggested: the browser also suggests passkeys where the e-mail address is typed
+//   data-suggested: the browser also suggests passkeys in the field of the e-mail address
 "use strict";
 
 const CANCELLED = "That was cancelled, or took too long. Try again.";
@@ -58,7 +58,7 @@ async function suggest(form) {
   try {
     await send(form, { mediation: "conditional", signal: suggestion.signal });
   } catch {
-    // Nothing was asked for: the button says what is wrong.
+    // The user has not asked for anything, so no error is shown; the button shows its errors.
   }
 }
 

@@ -1,8 +1,8 @@
-// Parts of a page that ask for themselves again and again: without an answer they keep what they
-// show, say that they are not connected, and go on asking.
+// For parts of a page that reload themselves again and again: if there is no answer, the old content
+// stays, a notice says that the page is not connected, and the requests continue.
 "use strict";
 
-const PATIENCE_MS = 4_000; // with a request
+const PATIENCE_MS = 4_000; // the time limit of a request
 const notice = document.createElement("p");
 notice.className = "warning";
 notice.id = "not-connected";
@@ -12,7 +12,7 @@ notice.textContent = "Not connected: what is below is not updating. Trying again
 const isPolled = (part) => part?.getAttribute("hx-trigger")?.startsWith("every ") ?? false;
 const waiting = new Map();
 
-// Listens to *name*, of polled parts only.
+// Calls *then* for the htmx event *name* of parts that reload themselves.
 function hear(name, then) {
   document.addEventListener(`htmx:${name}`, (event) => {
     if (isPolled(event.detail.elt)) then(event.detail);
@@ -31,7 +31,7 @@ hear("afterRequest", ({ xhr }) => {
   waiting.delete(xhr);
 });
 hear("beforeSwap", (told) => {
-  if (told.xhr.status >= 400) told.shouldSwap = false; // a proxy's page, or an error: no such part
+  if (told.xhr.status >= 400) told.shouldSwap = false; // a page of a proxy, or an error, is not the part
   else notice.remove();
 });
 for (const name of ["responseError", "sendError", "sendAbort"]) hear(name, lose);

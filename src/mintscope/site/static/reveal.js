@@ -1,4 +1,4 @@
-// A button beside each password field that shows what was typed; without this file there is none.
+// Adds a button to each password field that shows the password.
 "use strict";
 
 for (const control of document.querySelectorAll("[data-reveal]")) {
@@ -15,6 +15,6 @@ for (const control of document.querySelectorAll("[data-reveal]")) {
   button.addEventListener("click", () => { show(input.type === "password"); input.focus(); });
   show(false);
   control.append(button);
-  // Sent as a password again, so that browsers never keep it among texts that were typed before.
+  // Hide the password before it is sent, so that browsers do not store it among other entries.
   input.form.addEventListener("submit", () => show(false));
 }

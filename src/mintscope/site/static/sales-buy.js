@@ -1,19 +1,19 @@
-// A purchase from a wallet. The server says what happens next, in data-state of #purchase; what it
-// cannot say stands in templates of the page.
+// A purchase from a wallet. The server decides the next step, in data-state of #purchase; states that
+// the server cannot show are in templates of the page.
 //
-// Before a signed payment leaves this page it is kept in the browser's storage, with the key that
-// proves whose it is. A page that is opened again finds it and sends it again: the same payment
-// with the same key is one purchase, however often it is sent. While one is kept, none is begun.
+// Before a signed payment is sent, it is stored in the browser, with the key that proves who sent it.
+// A page that is reopened sends the stored payment again: the same payment with the same key is one
+// purchase, however often it is sent. While a purchase is stored, no other purchase begins.
 //
-// A credit token that is topped up is sent with the payment, in the header Authorization, and is
-// not kept: of it, only the last digits are, which are a checksum and no secret. A page that has no
-// such credit token asks without, and learns whether the payment has arrived.
+// The credit token of a top-up is sent with the payment, in the header Authorization. It is not
+// stored; only its last digits are, which are a checksum and not secret. A page without the credit
+// token sends the payment without it, to find out whether the payment has arrived.
 "use strict";
 
 const Purchase = (() => {
   const SLOT = "mintscope.purchase";
   const LOST_RETRY_MS = 3000;
-  // A payment that was sent, and refused after the connection was lost, may still land: until then.
+  // A payment that is refused after an answer was lost may still land during this time after signing.
   const DOUBT_MS = 180000;
   const CHECKSUM_LENGTH = 8;
   const TOP_UP = "top-up";
@@ -21,9 +21,9 @@ const Purchase = (() => {
     "connecting", "preparing", "approve", "sending", "lost", "waiting", "not-shown",
   ];
   let toppedUp = null; // the credit token that is topped up
-  let abandon = () => {}; // gives up what the wallet was asked
+  let abandon = () => {}; // cancels the request to the wallet
   let askNow = () => {}; // ends a pause
-  let isUnsaved = false; // a credit token is on the page, and nowhere else
+  let isUnsaved = false; // whether the page shows a credit token that was not saved
 
   const panel = () => document.getElementById("purchase");
   const sayings = () => document.getElementById("sayings");
@@ -34,7 +34,7 @@ const Purchase = (() => {
     shown.querySelector("#purchase-title").focus();
   }
 
-  // Shows what the page itself says.
+  // Shows the template *name* of the page.
   function say(name) {
     const said = sayings().querySelector(`[data-says="${name}"]`).content.cloneNode(true);
     panel().replaceChildren(said);
@@ -42,7 +42,7 @@ const Purchase = (() => {
     settle(panel());
   }
 
-  // Sends a form; returns the #purchase of the answer, null if it has none. Throws without answer.
+  // Sends a form; returns the #purchase of the answer, null if there is none. Throws without answer.
   async function post(path, fields, headers = {}) {
     const answer = await fetch(path, {
       method: "POST", body: new URLSearchParams(fields), headers: { Accept: "text/html", ...headers },
@@ -51,7 +51,7 @@ const Purchase = (() => {
     return page.getElementById("purchase");
   }
 
-  // Shows *part*, unless the page says the same already: then a person who types is not interrupted.
+  // Shows *part*, unless the page already shows the same, so that a user who types is not interrupted.
   function show(part) {
     const isNews = part.dataset.state !== panel().dataset.state
       || part.textContent !== panel().textContent;
@@ -82,7 +82,8 @@ const Purchase = (() => {
   const bytesOf = (text) => Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
   const textOf = (bytes) => btoa(String.fromCharCode(...bytes));
 
-  // Returns the result of *asked*, unless the person cancels or *interrupt* is called first.
+  // Returns the result of *asked*; throws if the user cancels first, or the function that *interrupt*
+  // gets is called first.
   function unlessAbandoned(asked, interrupt = () => {}) {
     return new Promise((resolve, reject) => {
       abandon = () => reject(new Error("cancelled"));
@@ -95,7 +96,7 @@ const Purchase = (() => {
     return /clos/i.test(`${error?.message}`);
   }
 
-  // One purchase at a time in all tabs, if the browser supports locks.
+  // Allows one purchase at a time in all tabs, if the browser supports locks.
   function alone(work) {
     if (!navigator.locks) return work();
     return navigator.locks.request(SLOT, { ifAvailable: true }, (lock) => (
@@ -137,7 +138,7 @@ const Purchase = (() => {
     return send(purchase);
   }
 
-  // The signed transaction; nothing where there is none, and the page says why.
+  // Returns the signed transaction; null if there is none, and then the page shows the reason.
   async function sign(wallet, account, chain, transaction) {
     let stop = () => {};
     try {
@@ -156,13 +157,13 @@ const Purchase = (() => {
     }
   }
 
-  // The credit token that *purchase* tops up, if it is in this page.
+  // Returns the header with the credit token that the purchase tops up, if this page has the token.
   function proofOf({ into, mark }) {
     const isShown = into === TOP_UP && toppedUp !== null && markOf(toppedUp) === mark;
     return isShown ? { Authorization: `Bearer ${toppedUp}` } : {};
   }
 
-  // Sends the kept payment until it is known what became of it.
+  // Sends the stored payment until its outcome is known.
   async function send(purchase) {
     say("sending");
     for (;;) {
@@ -172,7 +173,7 @@ const Purchase = (() => {
         const fields = { key, transaction, into, asset };
         answer = await post(`/buy/${purchase.bundle}`, fields, proofOf(purchase));
       } catch {
-        // No answer: it may have arrived.
+        // There is no answer: the payment may have arrived.
       }
       const state = answer?.dataset.state;
       const mayLand = purchase.isLost && Date.now() - purchase.signedAt < DOUBT_MS;
@@ -247,7 +248,7 @@ const Purchase = (() => {
     panel().querySelector("[data-no-wallet]").hidden = !isMissing;
   }
 
-  // Lets a purchase be made, or goes on with the one that is kept. *token* is topped up by it.
+  // Offers a purchase, or continues the stored one. The purchase tops up *token*, if there is one.
   function start(token = null) {
     toppedUp = token;
     if (canKeep() && kept()) return send(kept());
@@ -264,17 +265,17 @@ const Purchase = (() => {
 
   return {
     start,
-    // The purchase that is kept; null without one.
+    // Returns the stored purchase; null if there is none.
     kept: () => (canKeep() ? kept() : null),
     markOf,
     isUnderWay: () => UNDER_WAY.includes(panel()?.dataset.state),
-    // Asks again at once if *token* is the one that the kept purchase tops up.
+    // Sends the stored purchase again at once if it tops up *token*.
     goOn(token) {
       if (markOf(token) !== kept()?.mark) return;
       toppedUp = token;
       askNow();
     },
-    // Knows of no credit token any more.
+    // Forgets the credit token.
     wipe() { toppedUp = null; },
   };
 })();

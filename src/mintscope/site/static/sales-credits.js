@@ -1,5 +1,5 @@
-// A credit token that is pasted here stays here: it is sent in the header Authorization alone, kept
-// nowhere, and wiped when the page is left.
+// The page of a pasted credit token. The token is sent only in the header Authorization or in the
+// form of a deposit, is not stored, and is wiped when the page is left.
 "use strict";
 
 (() => {
@@ -17,18 +17,18 @@
   const FORM = /^svc_credit_[0-9a-f]{64}$/;
   const found = document.getElementById("found");
   const pasted = document.getElementById("pasted");
-  const deposited = document.getElementById("deposited"); // for who is signed in
+  const deposited = document.getElementById("deposited"); // null if no user is signed in
   const moved = document.getElementById("moved");
   const kept = document.getElementById("kept");
   const kinds = JSON.parse(found.dataset.kinds);
-  const rotations = new Map(); // the key of each rotation that was asked for, to ask for it again
+  const rotations = new Map(); // the key of each requested rotation, by credit token
   let history = null;
   let isUnsaved = false;
 
   const at = (root, name) => root.querySelector(`[data-${name}]`);
   const count = (value) => value.toLocaleString("en-US");
 
-  // The data of an answer; throws an Error that says what is wrong in words.
+  // Returns the data of an answer; throws an Error with a message for the user.
   async function ask(path, options) {
     let answer;
     let body;
@@ -72,7 +72,7 @@
     return undefined;
   }
 
-  // Shows the effect of a top-up; the focus stays where it is.
+  // Shows the effect of a top-up; does not move the focus.
   async function lookAgain() {
     if (found.hidden) return;
     try {
@@ -109,7 +109,7 @@
     return made;
   }
 
-  // As `figures/day_bars.py` draws it.
+  // The same plot as `day_bars` in figures.py draws.
   function bars(days, used, inAll) {
     const most = Math.max(...days.map((day) => used.get(day) ?? 0));
     const rects = days.map((day, number) => {
@@ -176,7 +176,7 @@
     tell("rotate", TopUp.isUnderWay() ? "It is being topped up: finish that first." : "");
     if (TopUp.isUnderWay()) return;
     const token = pasted.value.trim();
-    // The same key again after a lost answer: the same new credit token, not another one.
+    // After a lost answer, the same key returns the same new credit token.
     if (!rotations.has(token)) rotations.set(token, key());
     try {
       show(await ask("/v1/credits/rotate", {
@@ -187,7 +187,7 @@
     }
   }
 
-  // The new credit token, until it is saved.
+  // Shows the new credit token until the user has saved it.
   function show(answer) {
     document.getElementById("secret").textContent = answer.token;
     at(moved, "moved").textContent = count(answer.credits);

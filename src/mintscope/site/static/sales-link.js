@@ -1,9 +1,9 @@
-// Links a wallet to the account: the wallet signs a text of the server, and a form sends that.
+// Links a wallet to the account: the wallet signs a text of the server, and a form sends the result.
 "use strict";
 
 (() => {
   const place = document.getElementById("link");
-  if (!place) return; // as many wallets are linked as there may be
+  if (!place) return; // the limit of linked wallets is reached
   const form = place.querySelector("form");
   const error = document.getElementById("link-error");
   const NO_TEXT = "The service did not answer with a text to sign. Wait a moment, and try again.";
@@ -12,7 +12,7 @@
   async function challengeFor(wallet) {
     const body = new URLSearchParams({ csrf: form.elements.csrf.value, wallet });
     const answer = await fetch(form.dataset.challenge, { method: "POST", body });
-    if (answer.redirected) location.reload(); // the session has ended: sign in again
+    if (answer.redirected) location.reload(); // the session has ended: the user signs in again
     if (answer.redirected || !answer.ok) throw new Error(NO_TEXT);
     return answer.text();
   }

@@ -1,13 +1,13 @@
-// A credit token that was pasted is topped up in this page: the pages of a purchase are shown here,
-// so that it never leaves. Their links are followed here, too.
+// Tops up a pasted credit token: shows the pages of the purchase within this page, so that the token
+// does not leave it. Links of those pages also open here.
 "use strict";
 
 const TopUp = (() => {
   const place = document.getElementById("top-up");
   let token = null;
-  let here = ""; // the page of the purchase that is shown
+  let here = ""; // the address of the shown page of the purchase
 
-  // Shows the page of a purchase at *address*, and what is kept of one goes on.
+  // Shows the page of a purchase at *address*, and continues the stored purchase, if there is one.
   async function open(address) {
     const mark = Purchase.kept()?.mark ?? Purchase.markOf(token);
     let page;
@@ -52,20 +52,21 @@ const TopUp = (() => {
     if (!Purchase.isUnderWay()) open(isAgain ? here : `${link.pathname}${link.search}`);
   });
 
-  // A page that comes back by the history was wiped when it was left: what is kept goes on.
+  // A page that is restored from the history was wiped when it was left: reload it if a purchase is
+  // stored, so that the purchase continues.
   addEventListener("pageshow", (event) => {
     if (event.persisted && place !== null && Purchase.kept()) location.reload();
   });
 
   return {
-    // Offers to top up *text*; a purchase that was begun elsewhere is finished first, there.
+    // Offers to top up *text*. If a stored purchase is not a top-up, opens its page instead.
     begin(text) {
       const kept = Purchase.kept();
       if (kept && kept.into !== "top-up") return location.assign(`/buy/${kept.bundle}`);
       token = text;
       return open(kept ? pageOf(kept) : place.dataset.first);
     },
-    // *text* was pasted: a top-up of it goes on; what was shown of another goes.
+    // Called after *text* was pasted: continues a top-up of it, or closes one of another credit token.
     shown(text) {
       if (Purchase.isUnderWay()) Purchase.goOn(text);
       else if (text !== token) close();

@@ -1,6 +1,6 @@
-// The wallets of this browser that sign payments on Solana, by the Wallet Standard: no library.
-// https://github.com/wallet-standard/wallet-standard: a page says `app-ready` with something to
-// register at, a wallet says `register-wallet` with a function that takes it. Either may be first.
+// The wallets of this browser that sign payments on Solana (Wallet Standard, without a library).
+// https://github.com/wallet-standard/wallet-standard: the page sends `app-ready` with a `register`
+// function; a wallet sends `register-wallet` with a function that takes it. Either may be first.
 "use strict";
 
 const Wallets = (() => {
@@ -10,7 +10,7 @@ const Wallets = (() => {
   const SIGN_TEXT = "solana:signMessage";
   const DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
   const found = [];
-  const unusable = new Set(); // names of wallets of Solana that cannot sign what we write
+  const unusable = new Set(); // names of Solana wallets that cannot sign our transactions
   const watchers = new Set();
 
   function isOfSolana(wallet) {
@@ -20,7 +20,7 @@ const Wallets = (() => {
 
   function isUsable(wallet) {
     return wallet.features?.[CONNECT] && wallet.features[SIGN]
-      // Those that know the old form alone would refuse what we write.
+      // Wallets that only support transactions without a version would refuse ours.
       && (wallet.features[SIGN].supportedTransactionVersions ?? [0]).includes(0);
   }
 
@@ -63,7 +63,7 @@ const Wallets = (() => {
   return {
     found,
     unusable,
-    // A line of a list of wallets, with a button that calls *chosen*.
+    // Returns a list item for *wallet*, with a button that calls *chosen*.
     item(wallet, chosen) {
       const button = document.createElement("button");
       button.type = "button";
@@ -80,23 +80,23 @@ const Wallets = (() => {
       item.append(button);
       return item;
     },
-    // Reports now, and when wallets come and go.
+    // Calls the given function now, and whenever a wallet is added or removed.
     watch(tell) { watchers.add(tell); tell(); },
-    // The account that pays on *chain*; undefined if the wallet gives none.
+    // Returns the account that can pay on *chain*; undefined if the wallet has none.
     async connect(wallet, chain) {
       const { accounts } = await wallet.features[CONNECT].connect();
       return accounts.find((each) => each.chains.includes(chain) && each.features.includes(SIGN));
     },
-    // The bytes of *transaction*, signed.
+    // Returns the bytes of the signed *transaction*.
     async sign(wallet, account, chain, transaction) {
       const [{ signedTransaction }] = await wallet.features[SIGN].signTransaction({
         account, chain, transaction,
       });
       return signedTransaction;
     },
-    // The wallets that sign texts.
+    // Returns the wallets that can sign texts.
     signingTexts: () => found.filter((each) => each.features[SIGN_TEXT]),
-    // The text that *textFor* returns for an address, and its signature in base58.
+    // Returns the address, the text that *textFor* returns for it, and the signature in base58.
     async signText(wallet, textFor) {
       const { accounts } = await wallet.features[CONNECT].connect();
       const account = accounts.find((each) => each.features.includes(SIGN_TEXT));
@@ -106,7 +106,7 @@ const Wallets = (() => {
       });
       return { wallet: account.address, challenge, signature: base58(signature) };
     },
-    // Calls *switched* when the wallet no longer offers *account*; returns what stops that.
+    // Calls *switched* when the wallet no longer offers *account*; returns a function that stops this.
     watchAccount(wallet, account, switched) {
       const events = wallet.features[EVENTS];
       if (!events) return () => {};

@@ -1,4 +1,4 @@
-// The key "/" leads to the search of the header, from wherever nothing is typed.
+// The key "/" moves the focus to the search field of the header, except while the user types.
 "use strict";
 
 document.addEventListener("keydown", (event) => {

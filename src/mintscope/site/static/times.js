@@ -1,8 +1,8 @@
-// Times in the reader's own zone, with UTC on hover; without this file they are read in UTC.
+// Shows times in the reader's own zone, with UTC on hover; without this file, they are in UTC.
 //   <time datetime="2026-11-22T06:13:20Z" data-moment>22 Nov 2026, 06:13 UTC</time>
-// becomes 22 Nov 2026, 07:13 CET, and what was written becomes its title.  data-moment names a form
-// of FORMS.  A <time> without it ("3 minutes ago") keeps its text: its title has both zones.
-// Times added to the page later are treated the same, by itself.
+// becomes 22 Nov 2026, 07:13 CET, and the old text becomes its title.  The value of data-moment is a
+// key of FORMS.  A <time> without data-moment ("3 minutes ago") keeps its text, and its title gets
+// both zones.  Times that are added to the page later are converted, too.
 "use strict";
 
 const DATE = { day: "numeric", month: "short", year: "numeric" };
@@ -25,7 +25,7 @@ function localize(element) {
   const at = new Date(element.dateTime);
   if (element.dataset.local || Number.isNaN(at.getTime())) return;
   element.dataset.local = "yes";
-  if (at.getTimezoneOffset() === 0) return; // it is UTC already
+  if (at.getTimezoneOffset() === 0) return; // the reader's zone is UTC
   const form = element.dataset.moment;
   if (form === undefined) {
     if (element.title) element.title = `${written("", at)}; ${element.title}`;
@@ -45,7 +45,7 @@ new MutationObserver((changes) => {
   for (const change of changes) change.addedNodes.forEach(localizeIn);
 }).observe(document.body, { childList: true, subtree: true });
 
-// A short number stands beside the whole one, which is heard: copied is the whole one, once.
+// Copies the full number in place of the shortened one.
 document.addEventListener("copy", (event) => {
   const selection = getSelection();
   let text = selection.toString();

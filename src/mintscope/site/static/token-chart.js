@@ -1,4 +1,4 @@
-// The chart of a token as it moves, and numbers as the page writes them.
+// The live chart of a token, and numbers in the format of the page.
 "use strict";
 
 const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
@@ -11,16 +11,16 @@ const SERIES = [["ema9", "EMA 9"], ["ema21", "EMA 21"], ["ema50", "EMA 50"], ["e
   ["upper", "Bollinger"], ["middle", "mean of 20"], ["lower", "lower band"]];
 export const AVERAGES = ["ema9", "ema21", "ema50", "ema200"];
 const BANDS = ["upper", "middle", "lower"];
-const OF_BANDS = 20; // candles; the bands are two standard deviations of them away from their mean
-// Older candles are read once the first of all is so far from the left edge, in candles; and before
-// it is there, once some were read.
+const OF_BANDS = 20; // candles; the bands are two standard deviations away from their mean
+// Older candles are read when the left edge of the chart is before this index (0: the oldest candle):
+// OVER at first, BACK once older candles were read.
 const OVER = -2;
 const BACK = 20;
-const PANES = { price: 614, volume: 140, rsi: 130, macd: 116 }; // heights, as the drawn chart has them
+const PANES = { price: 614, volume: 140, rsi: 130, macd: 116 }; // relative heights, as in chart.py
 const UNDER_LABEL = 16; // px
-const STRIP = 4; // rem, of the names of levels
-const SPANS_MAX = 100_000; // of the axis, traded in or not
-// Numbers, as web/figures/numbers.py writes them.
+const STRIP = 4; // rem, the width of the names of levels
+const SPANS_MAX = 100_000; // the most spans on the axis, with or without trades
+// Numbers in the format of figures.py.
 
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
@@ -65,7 +65,7 @@ export function showPrice(place, value, before, behind = "") {
   );
 }
 
-// The chart that moves takes the place of the drawn one, which is behind it.
+// The live chart covers the chart that the server has drawn.
 
 const box = document.getElementById("chart");
 
@@ -73,7 +73,7 @@ export function pointOf(row) {
   return Object.fromEntries(FIELDS.slice(0, row.length).map((name, at) => [name, row[at]]));
 }
 
-// Oldest first. Changes go to the chart: `showNewest`, or `setAll`.
+// The candles, oldest first. After a change, `showNewest` or `setAll` updates the chart.
 export const points = JSON.parse(box.dataset.points).map(pointOf);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
@@ -82,7 +82,7 @@ const both = new Intl.DateTimeFormat("en-GB", {
   day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
 });
 
-// The choices of the reader, which this browser keeps: series that are off, and the scale.
+// The choices of the reader, stored in this browser: series that are off, and the scale.
 const KEPT = "mintscope.chart";
 
 function kept() {
@@ -98,12 +98,12 @@ function keep(choice) {
   try {
     localStorage.setItem(KEPT, JSON.stringify(choice));
   } catch {
-    // This browser keeps nothing: the choice lasts as long as the page.
+    // This browser stores nothing: the choice lasts as long as the page.
   }
 }
 
-// The largest volume of the scale, as web/figures/chart.py has it: the 95th percentile if a bar is
-// more than twice as tall.
+// Returns the top of the volume scale, as `volume_top` in chart.py: the 95th percentile if the highest
+// bar is more than twice as high.
 function volumeTop() {
   const sizes = points.map((each) => Math.max(each.bought, each.sold, each.unsided)).filter((each) => each > 0);
   sizes.sort((one, other) => one - other);
@@ -115,8 +115,8 @@ function volumeTop() {
 const widthS = Number(box.dataset.widthS);
 const spansOf = (from, to) => Math.round((to - from) / widthS);
 
-// As the drawn chart: a line of the last price joins candles if there are spans without trades, or
-// if a third of the candles and more have one price.
+// Returns whether a line of the last price joins the candles, as `is_filled` in chart.py: if a span has
+// no trade, or at least a third of the candles are flat.
 function isFilled() {
   if (points.length < 2) return false;
   const hasGaps = spansOf(points[0].t, points.at(-1).t) >= points.length;
@@ -124,7 +124,7 @@ function isFilled() {
   return hasGaps || 3 * flat >= points.length;
 }
 
-// As the API defines them: of the closes of 20 candles, this one the last.
+// Computes the Bollinger bands from the candle *from* on, as the API defines them.
 function setBands(from) {
   for (let at = Math.max(from, OF_BANDS - 1); at < points.length; at++) {
     const closes = points.slice(at - OF_BANDS + 1, at + 1).map((each) => each.close);
@@ -139,7 +139,7 @@ export class MovingChart {
   constructor(library) {
     this.library = library;
     this.choice = kept();
-    // The library compares prices to 1e-14: smaller ones are drawn as multiples of a power of ten.
+    // The library compares prices to 1e-14, so small prices are multiplied by a power of ten.
     const last = points.at(-1)?.close || 1;
     this.scale = last < 1e-6 ? 10 ** -Math.floor(Math.log10(last)) : 1;
     this.allLevels = JSON.parse(box.dataset.levels);
@@ -150,7 +150,7 @@ export class MovingChart {
     this.#show(/^#(\d{1,10})-(\d{1,10})$/.exec(location.hash));
   }
 
-  // Nothing is drawn while the chart is off the screen.
+  // Draws nothing while the chart is off the screen.
   #watch() {
     this.isSeen = true;
     new IntersectionObserver((seen) => {
@@ -159,7 +159,7 @@ export class MovingChart {
     }).observe(box);
   }
 
-  // Again, with the colours and panes of now; what is shown stays.
+  // Builds the chart again with the current colours and panes; keeps the visible range.
   rebuild() {
     const shown = this.chart.timeScale().getVisibleLogicalRange();
     this.remove();
@@ -175,7 +175,7 @@ export class MovingChart {
     this.chart = this.library.createChart(this.place, this.#look());
     this.levelLines = [];
     this.drawnLevels = null;
-    // Read once: a computed style is expensive while something is drawn.
+    // Read the styles once: a computed style is expensive during drawing.
     const [surface, quiet, sans] = ["--surface", "--quiet", "--sans"].map(colour);
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     this.style = { rem, surface, quiet, sans };
@@ -192,7 +192,7 @@ export class MovingChart {
     this.#goBack();
   }
 
-  // The library cuts a time that is written at an end of its axis: it is moved inside.
+  // The library cuts off the text of a time at an end of the axis, so such text is moved inside.
   #keepTimesWhole() {
     const canvas = this.place.querySelector("tr:last-child td:nth-child(2) canvas");
     const context = canvas.getContext("2d");
@@ -203,7 +203,7 @@ export class MovingChart {
     };
   }
 
-  // The names of panes are on the page, where those of the drawn chart are.
+  // Places the names of the panes, which are elements of the page.
   #placeNames() {
     const sum = this.panes.reduce((total, name) => total + PANES[name], 0);
     let above = 0;
@@ -216,8 +216,8 @@ export class MovingChart {
     }
   }
 
-  // Older candles are read as the reader scrolls to where they begin, and the address holds what
-  // is shown of the chart once it is not all: `#from-to`, in Unix seconds.
+  // Reads older candles when the reader scrolls back to the oldest, and stores the visible range in
+  // the address after each scroll: `#from-to`, in Unix seconds.
   #goBack() {
     const scale = this.chart.timeScale();
     scale.subscribeVisibleLogicalRangeChange((range) => {
@@ -240,7 +240,7 @@ export class MovingChart {
     if (from < to && points.length > 0) this.chart.timeScale().setVisibleRange({ from, to });
   }
 
-  // Returns whether any were there.
+  // Reads older candles; returns whether there were any.
   async #addOlder() {
     if (!box.dataset.older || this.isReading) return false;
     this.isReading = true;
@@ -262,7 +262,7 @@ export class MovingChart {
       if (shown) this.chart.timeScale().setVisibleLogicalRange({ from: shown.from + by, to: shown.to + by });
       return by > 0;
     } catch {
-      return false; // the reader scrolls again
+      return false; // the next scroll tries again
     } finally {
       this.isReading = false;
     }
@@ -314,7 +314,7 @@ export class MovingChart {
     return {
       autoSize: true,
       layout: {
-        attributionLogo: false, // it would need a style of its own; a link below names the maker
+        attributionLogo: false, // it needs inline styles; a link below names the maker
         background: { color: colour("--surface") },
         textColor: colour("--quiet"),
         fontFamily: colour("--sans"),
@@ -327,13 +327,13 @@ export class MovingChart {
         borderColor: colour("--line"),
         timeVisible: true,
         secondsVisible: widthS < 60,
-        minBarSpacing: 0.02, // years of a token that is rarely traded fit in
-        rightOffsetPixels: STRIP * parseFloat(getComputedStyle(document.documentElement).fontSize), // for the names of levels
+        minBarSpacing: 0.02, // so that years of a rarely traded token fit
+        rightOffsetPixels: STRIP * parseFloat(getComputedStyle(document.documentElement).fontSize), // room for the names of levels
         tickMarkFormatter: (at, kind) => (kind < 3 ? day : clock).format(at * 1000),
       },
       localization: { timeFormatter: (at) => both.format(at * 1000) },
       handleScroll: { vertTouchDrag: false },
-      handleScale: { mouseWheel: false }, // the page scrolls; two fingers and the axes scale
+      handleScale: { mouseWheel: false }, // the wheel scrolls the page; pinching and the axes scale
     };
   }
 
@@ -358,12 +358,12 @@ export class MovingChart {
     const add = (kind, options, pane) => this.chart.addSeries(kind, options, pane);
     const line = (name, pane, format, width = 1) =>
       add(LineSeries, { ...quiet, color: colour(name), lineWidth: width, priceFormat: format }, pane);
-    // Of the scale nothing but the lines: the numbers between would run into theirs.
+    // Of the multiples of ten, only 30 and 70 have a label, so that no labels overlap.
     const isBetween = (value) => value % 10 === 0 && value !== 30 && value !== 70;
     const plain = { type: "custom", minMove: 1, formatter: (v) => (isBetween(v) ? "" : v.toFixed(0)) };
     this.colours = { rise, fall, unsided: colour("--edge") };
     this.filled = line("--edge", 0, priceFormat);
-    this.filled.applyOptions({ lineType: 1 }); // in steps: a price lasts until the next one
+    this.filled.applyOptions({ lineType: 1 }); // stepped: a price lasts until the next one
     this.labelled = null;
     this.candles = add(CandlestickSeries, {
       upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall,
@@ -376,8 +376,8 @@ export class MovingChart {
     this.#addMomentum(line, plain, short, quiet);
   }
 
-  // The last price at the axis: as its candle, in a colour that its number can be read on, and grey
-  // where it is of days ago.
+  // Colours the label of the last price like its candle, with enough contrast for the number; grey if
+  // the token is dormant.
   #colourLabel() {
     const last = points.at(-1);
     const moved = (last?.close ?? 0) < (last?.open ?? 0) ? "--fall-label" : "--rise-label";
@@ -387,7 +387,7 @@ export class MovingChart {
     this.candles.applyOptions({ priceLineColor: colour(name) });
   }
 
-  // A number of the scale, unless that of the last price lies over it.
+  // Returns a number of the scale, or "" if the label of the last price covers it.
   #tick(value) {
     const last = points.at(-1);
     const [at, over] = [value, (last?.close ?? 0) * this.scale].map((each) => this.candles.priceToCoordinate(each));
@@ -486,7 +486,7 @@ export class MovingChart {
     this.filled.applyOptions({ visible: isFilled() && !this.choice.off.includes("fill") });
   }
 
-  // Once for all changes that are heard together.
+  // Updates the chart once for all changes that arrive together.
   showNewest() {
     if (this.isDue) return;
     this.isDue = true;
@@ -500,7 +500,7 @@ export class MovingChart {
 
   setNewest(point) {
     if (spansOf(this.newest, point.t) > 1) {
-      this.#fill(); // spans without trades come before it
+      this.#fill(); // there are spans without trades before it
       return;
     }
     setBands(points.length - 2);
@@ -554,8 +554,8 @@ export class MovingChart {
   }
 }
 
-// The names of the levels have a strip of their own beside the axis, in every pane: candles go by
-// behind it.
+// Draws the names of the levels in a strip next to the axis, which covers the candles; other panes
+// get an empty strip.
 
 class LevelNames {
   constructor(moving, isNamed) {
@@ -583,7 +583,7 @@ class LevelNames {
     const places = moving.levels.map(([, name, price]) => [moving.candles.priceToCoordinate(price * moving.scale), name]);
     let above = -Infinity;
     for (const [y, name] of places.filter(([y]) => y !== null).sort(([one], [other]) => one - other)) {
-      if (y < above + rem) continue; // it would lie on the one above
+      if (y < above + rem) continue; // it would overlap the name above
       above = y;
       const place = [mediaSize.width - 0.3 * rem, y - 0.5 * rem];
       context.strokeText(name, ...place);

@@ -1,5 +1,5 @@
-// Tokens are found while one types their name, in the list that programs read. Without this file a
-// button of the form finds them.
+// Searches tokens while the user types a name, through the API. Without this file, a button of the
+// form searches them.
 "use strict";
 
 for (const field of document.querySelectorAll("[data-token-search]")) {
@@ -9,7 +9,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
   const input = field.querySelector("input");
   const list = field.querySelector("[data-found]");
   const said = field.querySelector("[data-found-text]");
-  const sends = list.dataset.sends !== undefined; // a choice sends the form
+  const sends = list.dataset.sends !== undefined; // whether a choice sends the form
   const VOLUME = new Intl.NumberFormat("en-US", {
     style: "currency", currency: "USD", notation: "compact", maximumFractionDigits: 1,
   });
@@ -25,7 +25,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
   function element(name, text) {
     const made = document.createElement(name);
     made.textContent = text;
-    made.dir = "auto"; // issuers write what they like
+    made.dir = "auto"; // issuers choose the text freely
     return made;
   }
 
@@ -54,7 +54,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
     const query = new URLSearchParams({ query: text, limit: MOST });
     try {
       const answer = await fetch(`/v1/tokens?${query}`, { signal: asked.signal });
-      if (!answer.ok) return undefined; // the button still finds
+      if (!answer.ok) return undefined; // the button still works
       const { tokens } = (await answer.json()).data;
       said.textContent = tokens.length ? "" : "No tracked token has this name.";
       return show(tokens);
@@ -67,7 +67,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
     clearTimeout(timer);
     timer = setTimeout(find, PAUSE_MS);
   });
-  // Up and down walk through what was found; Escape leaves it, and so does going on to another field.
+  // The arrow keys move through the results; Escape closes them, and so does moving to another field.
   field.addEventListener("keydown", (event) => {
     const stops = [input, ...list.querySelectorAll("button")];
     const place = stops.indexOf(document.activeElement);

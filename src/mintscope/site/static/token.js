@@ -1,16 +1,16 @@
-// The page of a token as it moves: its numbers, age and swaps, and the updates of its chart.
-// Without this file the page shows what was when it was loaded.
+// Updates the page of a token: its numbers, age, swaps and chart.
+// Without this file, the page shows the state at the time of loading.
 import {
   AVERAGES, DASH, MovingChart, element, pointOf, points, shortPrice, showPrice, wholeNumber,
 } from "./token-chart.js";
 import { follow } from "./live.js";
 
 const KEY = "YOUR_KEY";
-const POINTS_MAX = 20_000; // with those that were scrolled back to
+const POINTS_MAX = 20_000; // including older candles that the reader scrolled to
 const TOGETHER_MS = 100;
 const APART_MS = 500; // at least between two changes of the page
-const NEW_MS = 1_200; // so long a new swap is marked
-const OF_CANDLE = 8; // the fields of a point that are no indicators
+const NEW_MS = 1_200; // how long a new swap is marked
+const OF_CANDLE = 8; // the number of fields of a point that are not indicators
 const box = document.getElementById("chart");
 const field = (name) => document.querySelector(`[data-field="${name}"]`);
 
@@ -25,15 +25,13 @@ async function moveChart() {
   });
 }
 
-// The text of changes for screen readers.
-
 const timeframe = box.dataset.timeframe;
 const isWide = ["m30", "h4", "d1"].includes(timeframe);
 const report = { indicators: {} };
 let levels = JSON.parse(box.dataset.levels);
 let lastTrade = Number(box.dataset.lastTrade ?? 0);
 
-// Nothing was traded in the day before that moment: the price is not live, the block may be.
+// Returns whether there was no trade in the day before *asOf*: then only the block may be live.
 const isQuiet = (asOf) => lastTrade > 0 && asOf - lastTrade * 1000 >= 86_400_000;
 
 const shownCells = new Map();
@@ -83,7 +81,7 @@ function showIndicators() {
   const point = points.at(-1);
   if (!frame || !point) return;
   for (const name of [...AVERAGES, "rsi"]) point[name] = frame[name];
-  // A chart of wide candles has no EMA 200 if it does not know all candles before; a report may.
+  // A chart of wide candles has no EMA 200 if older candles are missing; a report may have it.
   if (isWide && points.at(-2)?.ema200 === null) point.ema200 = null;
   point.macd = frame.macd?.line ?? null;
   point.signal = frame.macd?.signal ?? null;
@@ -91,7 +89,7 @@ function showIndicators() {
   chart?.showNewest();
 }
 
-// A report says what has changed since the one before.
+// A report has the values that have changed since the previous report.
 function hearReport(told) {
   const { buySellPressure, ...frames } = told.indicators;
   for (const [name, frame] of Object.entries(frames)) {
@@ -142,7 +140,7 @@ function hearAll(rows) {
   chart?.setAll();
 }
 
-// As HTML: the list of tokens renders them the same way.
+// The figures are HTML, rendered as in the list of tokens.
 function hearFigures(told) {
   for (const [name, html] of Object.entries(told)) {
     const place = document.querySelector(`[data-figure="${name}"]`);
@@ -150,7 +148,7 @@ function hearFigures(told) {
   }
 }
 
-let unmarking = null; // the swaps that are marked as new
+let unmarking = null; // the timer that removes the marks of new swaps
 const shortened = (text) => `${text.slice(0, 4)}\u2026${text.slice(-4)}`;
 
 function swapLine(swap, isNew) {
@@ -179,7 +177,7 @@ function swapLine(swap, isNew) {
 
 function hearSwaps(swaps) {
   const lines = document.getElementById("swap-lines");
-  if (!lines || lines.contains(document.activeElement)) return; // the focus stays where it is
+  if (!lines || lines.contains(document.activeElement)) return; // do not move the focus
   const signatures = () => [...lines.querySelectorAll("a.mono")].map((link) => link.title);
   const known = new Set(signatures());
   const added = swaps.filter((swap) => !known.has(swap.signature));
@@ -187,16 +185,16 @@ function hearSwaps(swaps) {
   lines.querySelectorAll(".new").forEach((line) => line.classList.remove("new"));
   lines.prepend(...added.map((swap) => swapLine(swap, true)));
   while (lines.rows.length > swaps.length) lines.lastElementChild.remove();
-  // A fork has other swaps than those that were shown.
+  // After a fork, the swaps may differ from those shown.
   if (signatures().join() !== swaps.map((swap) => swap.signature).join()) {
     lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
   }
-  // No animation of a colour: it is painted sixty times a second, a fifth of the main thread.
+  // The colour is not animated: painting it sixty times a second takes a fifth of the main thread.
   clearTimeout(unmarking);
   unmarking = setTimeout(() => lines.querySelectorAll(".new").forEach((line) => line.classList.remove("new")), NEW_MS);
 }
 
-// How old the newest block is, counted here; the clock of this machine may be wrong.
+// Counts the age of the newest block; corrects the clock of this machine, which may be wrong.
 
 class Age {
   constructor(place) {
@@ -235,7 +233,7 @@ class Age {
   }
 }
 
-// As web/pages/words.py writes it.
+// The same text as `old_text` in page.py.
 function oldText(ageMs) {
   const seconds = Math.floor(ageMs / 1000);
   if (seconds < 1) return "under a second old";
@@ -247,7 +245,7 @@ const age = new Age(document.getElementById("freshness"));
 
 const address = () => `${box.dataset.live}&since=${points.at(-1)?.t ?? ""}`;
 
-// No content: there is no room for this page, or its view has ended.
+// An answer without content means that the limit of open pages is reached, or the view has ended.
 async function ask() {
   const stopped = new AbortController();
   const response = await fetch(address(), { signal: stopped.signal });
@@ -257,9 +255,9 @@ async function ask() {
   return response.status === 200;
 }
 
-// A swap changes the report, the candles and the figures, which come one after the other: they are
-// put on the page together, and twice a second at most, because each time that something is drawn
-// costs as much again.  Of what has come more than once, the newest is shown.
+// A swap changes the report, the candles and the figures, which arrive one after the other.  They are
+// shown together, at most twice a second, because each drawing costs as much again.  If an event has
+// arrived more than once, the newest is shown.
 const due = new Map();
 let shownAt = -Infinity;
 
@@ -273,7 +271,7 @@ function showDue() {
 const together = (show, hear = (told) => told) => (told) => {
   const waitMs = Math.max(TOGETHER_MS, shownAt + APART_MS - performance.now());
   if (due.size === 0) setTimeout(showDue, waitMs);
-  due.delete(show); // those that came later are shown later
+  due.delete(show); // keep the order of arrival
   due.set(show, hear(told));
 };
 
@@ -295,7 +293,7 @@ const connected = (isConnected) => age.note({ isLost: !isConnected });
 
 moveChart().finally(() => follow({ address, hear, ask, connected, pauseMs: 30_000 }));
 
-// The reader's own key stays in the lines of this page.
+// The reader's own key is only inserted into the examples of this page.
 
 const own = document.getElementById("own-key");
 const lines = [...document.querySelectorAll("[data-example]")].map((line) => [line, line.textContent]);

@@ -1,5 +1,5 @@
-// The list stays current: changes are put in place as they arrive.
-// Without this file the page shows what was when it was loaded.
+// Updates the list of tokens as changes arrive.
+// Without this file, the page shows the state at the time of loading.
 import { fetched, follow } from "./live.js";
 
 const HTML = { accept: "text/html" };
@@ -16,8 +16,8 @@ function put(cell, fresh) {
   setTimeout(() => delete cell.dataset.moved, 900);
 }
 
-// Puts *rows*, [mint, (row that is there) => its row now], into *body*: a row that is there already
-// stays the same element, so that what has the focus keeps it.
+// Puts *rows*, [mint, (existing row) => new row or null], into *body*: an existing row can stay the
+// same element, so that it keeps the focus.
 function merge(body, rows) {
   const known = new Map([...body.rows].map((row) => [row.dataset.mint, row]));
   rows.forEach(([mint, make], place) => {
@@ -29,7 +29,7 @@ function merge(body, rows) {
   for (const row of known.values()) row.remove();
 }
 
-// Of a whole page that was fetched.
+// Updates from a whole page that was fetched:
 
 function putRow(here, fresh) {
   if (here === undefined || here.cells.length !== fresh.cells.length) return fresh.cloneNode(true);
@@ -61,7 +61,7 @@ async function ask() {
   return page !== null;
 }
 
-// For the cells that changed.
+// Updates from an event with the changed cells:
 
 function cellsOf(cells) {
   const made = document.createElement("template");
@@ -79,7 +79,7 @@ function starCell(mint, title) {
   return cell;
 }
 
-// A line that is not here comes with all of its cells; null where it does not.
+// Returns the updated row.  A row that is new here needs all of its cells, otherwise returns null.
 function putCells(mint, here, cells) {
   const hasStars = list().dataset.watched !== undefined;
   const fresh = cellsOf(cells);
@@ -121,7 +121,7 @@ function connected(isConnected) {
 const again = list()
   && follow({ address, hear: { news: hear }, ask: () => ask().then(() => false), connected, pauseMs: 3000 });
 
-// A chain that is late says nothing: how old its newest final block is, is counted here.
+// If the chain is late, no events arrive, so the age of the newest final block is counted here.
 
 if (list()) {
   const [loaded] = performance.getEntriesByType("navigation");
@@ -135,7 +135,7 @@ if (list()) {
   }, 1000);
 }
 
-// A star is sent without leaving the page.
+// Sends the form of a star without leaving the page.
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (form.id !== "watch" || !event.submitter) return;
@@ -153,10 +153,10 @@ document.addEventListener("submit", async (event) => {
   show(page);
   document.getElementById("watched").textContent = page.getElementById("watched").textContent;
   document.querySelector(`.star[value="${CSS.escape(mint)}"]`)?.focus();
-  again?.(); // of what is watched now
+  again?.(); // with the new watchlist
 });
 
-// The columns that are chosen are kept for other visits; all of them are no choice.
+// Stores the chosen columns for later visits; if all are chosen, stores nothing.
 document.querySelector(".narrowing")?.addEventListener("submit", (event) => {
   const boxes = [...event.target.querySelectorAll('[name="column"]')];
   const ticked = boxes.filter((box) => box.checked).map((box) => box.value);
@@ -165,7 +165,7 @@ document.querySelector(".narrowing")?.addEventListener("submit", (event) => {
     if (isAll) localStorage.removeItem("mintscope.columns");
     else localStorage.setItem("mintscope.columns", ticked.join(","));
   } catch {
-    // This browser keeps nothing: the choice lasts as long as the address.
+    // This browser stores nothing: the choice is only in the address.
   }
 });
 
@@ -173,8 +173,8 @@ for (const choice of document.querySelectorAll(".narrowing select")) {
   choice.addEventListener("change", () => choice.form.requestSubmit());
 }
 
-// On the way back the page shows the choices by which the list is narrowed, not those that led
-// away.
+// When the reader comes back, the form shows the filters of this list, not those chosen when the
+// reader left.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll(".narrowing")) form.reset();
 });

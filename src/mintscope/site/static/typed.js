@@ -1,6 +1,6 @@
-// The text of a form is kept while its sender has to sign in first, or to open the page again in
-// another session, and put back then.
-// It stays in this tab for 15 minutes, and for the same account; passwords and codes are never kept.
+// Stores the text of a form while its sender has to sign in first, or to open the page again in
+// another session, and then restores it.
+// The text is stored in this tab, for 15 minutes and the same account; passwords and codes never are.
 "use strict";
 
 (() => {
@@ -30,7 +30,7 @@
       if (typed === null) sessionStorage.removeItem(KEPT);
       else sessionStorage.setItem(KEPT, JSON.stringify(typed));
     } catch {
-      // This browser keeps nothing.
+      // This browser stores nothing.
     }
   }
 
@@ -64,7 +64,7 @@
     const fields = typedIn(form).map((each) => [each.name, each.value, each.checked ?? false]);
     if (fields.length === 0) return;
     keep({ at: Date.now(), user, path: here, action: form.getAttribute("action"), fields });
-    // Without this mark the server puts the fields into the address of the page after signing in.
+    // Without this field, the server puts the fields into the address of the page after signing in.
     if ("refilled" in form.dataset && read() && !form.elements.kept) {
       form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "kept", value: "yes" }));
     }

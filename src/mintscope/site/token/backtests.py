@@ -104,7 +104,7 @@ PATH: Final = "/token/{mint}/backtest"
 TEMPLATE: Final = "token/backtest.html"
 SHOWN_S: Final = 15 * MINUTE_S
 BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN_S)
-FIRINGS: Final = 100  # number of firings in the list; they are the newest
+FIRINGS: Final = 100  # the most firings in the list; they are the newest
 WIDTHS: Final = {
     "m1": "1 minute",
     "m5": "5 minutes",

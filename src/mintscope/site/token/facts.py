@@ -32,7 +32,9 @@ def names_in_words(
 ) -> Iterator[MintFact]:
     """Yield facts about problems with a token's name or symbol.
 
-    namesakes   number of tokens with the same symbol or name, including this token
+    look_alike_of   a token that is traded more, and whose symbol or name looks the same; None if
+                    there is none
+    namesakes       number of tokens with the same symbol or name, including this token
     """
     if look_alike_of is not None:
         yield MintFact(

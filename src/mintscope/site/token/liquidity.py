@@ -26,7 +26,7 @@ class PoolShown(NamedTuple):
 
 
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
-    """Return the heaviest pools of *mint*; empty before its first final price."""
+    """Return the heaviest pools of *mint*; empty if it is not tracked or has no final price."""
     kept = await series.pools(mint, DAY_SPANS_S)
     return [] if kept is None else shown_pools(kept)
 

@@ -198,7 +198,10 @@ CROSSED_MAX: Final = 4  # the most candle fields in crossings of a condition
 
 
 class Choice(NamedTuple):
-    """A filter value with its label; *amount* is the limit, 0 if there is none."""
+    """A filter value with its label.
+
+    amount   the limit, in micro-USD for a volume or seconds for an age; 0 if there is none
+    """
 
     value: str
     name: str
@@ -425,12 +428,15 @@ class TokenSearch:
         self._lines = lines
 
     async def find(self, text: str) -> Sequence[ShownToken]:
-        """Return the most traded tokens that match *text*; empty while the list is loading."""
+        """Return up to FOUND_MAX tokens that match *text*, the most traded first.
+
+        The result is empty if there is no list, or while the list is loading.
+        """
         name = (cleaned(text) or "")[:TEXT_LENGTH_MAX]
         return await self._page(ListQuestion(text=name, limit=FOUND_MAX)) if name else []
 
     async def named(self, mints: Sequence[Mint]) -> Mapping[Mint, ShownToken]:
-        """Return the list entries of the tracked tokens in *mints*."""
+        """Return the list entries of the tracked tokens in *mints*; empty without a loaded list."""
         if not mints:
             return {}
         lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
@@ -520,7 +526,11 @@ class SearchPages:
         yield get(PATH, self.find)
 
     async def find(self, request: PageRequest) -> PageResponse:
-        """Redirect to the token of a mint or link, otherwise to the tokens of this name."""
+        """Redirect to the token whose mint or link was typed, or else to a list.
+
+        The list has the tokens with the typed name or, if there are none, with a known name one
+        typo away.  A name of SOL redirects to SOL.  Without a text, show the search page.
+        """
         typed = request.query_params.line("q")[:LINK_LENGTH_MAX]
         if not typed:
             return Page("tokens/search_page.html")
@@ -535,7 +545,10 @@ class SearchPages:
         return meant or Redirect(f"/tokens?{urlencode({'q': name})}")
 
     async def meant(self, name: str) -> Redirect | None:
-        """Return a redirect to SOL, or to the list for a name one typo away, or None."""
+        """Return a redirect to SOL if *name* is one of its names, or to the list for a near name.
+
+        A near name is a known name one typo away.  Return None if there is none.
+        """
         if name.casefold() in ALSO:
             return Redirect(f"/token/{ALSO[name.casefold()]}")
         near = await self._near(name)
@@ -544,7 +557,7 @@ class SearchPages:
         return Redirect(f"/tokens?{urlencode({'q': near})}", notice="search-near")
 
     async def _near(self, name: str) -> str | None:
-        """Return the name of the most traded token that is one typo away from *name*."""
+        """Return the name of the most traded token at most one typo away from *name*, if any."""
         if len(name) < TYPO_LENGTH_MIN:
             return None
         try:

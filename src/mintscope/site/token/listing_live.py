@@ -154,7 +154,8 @@ def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str
 
 UNAVAILABLE: Final = 503
 WRONG: Final = 422
-LATE: Final = 2  # times degraded_after_s: the list is behind, because it waits for final blocks
+# The list counts as late at this multiple of degraded_after_s, because it waits for final blocks.
+LATE: Final = 2
 
 
 def _preset(sort: str, *, is_rising: bool = False, volume: str = "", where: str = "") -> ListPreset:
@@ -193,7 +194,7 @@ class TokensPages:
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show a page of the list; if `seen` is still the newest slot, send an empty response."""
+        """Show a page of the list; if `seen` is still its mark, send an empty response."""
         asked = listing.question_of(request.query_params)
         query = request.query_params
         flaws = listing.flaws_of_limits(query)

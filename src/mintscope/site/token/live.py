@@ -122,7 +122,7 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return events with list entries: of all *mints* for a new list, else of new pages."""
+        """Return events with list entries: of all *mints* for a new list, else of new mints."""
         try:
             listed = self._market.lists.newest()
         except ServiceUnavailable:  # the list is still loading

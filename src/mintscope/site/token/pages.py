@@ -90,7 +90,7 @@ class Views:
         return min([await _room(window, key) for window, key in windows])
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return the current reason why *request* may see the page of *mint*."""
+        """Return the current admission of *request* to the page of *mint*; use up no free view."""
         if self._market.is_free(mint):
             return Admission.FREE
         session = request.session

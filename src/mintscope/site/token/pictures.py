@@ -23,7 +23,8 @@ from mintscope.kit.time import MINUTE_S
 
 FONT_FILE: Final = "DejaVuSans.ttf"
 RASTERISER: Final = "resvg_py"
-# Run with -I, which ignores the working folder, the user's packages and environment variables.
+# This program is run with -I, which ignores the working folder, the user's packages and environment
+# variables.
 PROGRAM: Final = f"""
 import os, sys, {RASTERISER}
 os.nice(5)
@@ -101,7 +102,10 @@ class Pictures:
     async def get(
         self, key: PictureKey, minute: int, client: LimitKey, svg: Callable[[], Awaitable[str]]
     ) -> bytes:
-        """Return the picture of *key* as PNG, drawn from *svg* unless that of *minute* is cached.
+        """Return the picture of *key* as PNG, drawn from *svg* unless a cached one is new enough.
+
+        minute    the picture must be of this minute, counted since 1970-01-01, or later
+        client    the client, whose pictures are limited
 
         Raises RateLimited and ServiceUnavailable, and the errors of *svg*.
         """

@@ -43,7 +43,7 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     return max(times, default=None)
 
 
-THIN: Final = 5  # the span is shown if it is this many times the nominal span
+THIN: Final = 5  # the span is shown if it is more than this many times the nominal span
 EMA: Final = 9
 
 
@@ -166,7 +166,7 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buy share of each window; None if *last_trade* is before the window."""
+    """Yield the buy share of each window; None if it is 0 and *last_trade* is not in the window."""
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:

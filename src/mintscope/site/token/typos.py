@@ -7,7 +7,7 @@ from mintscope.kit.time import MINUTE_S
 from mintscope.market.screening.listed import ListedTokens, ListQuestion
 from mintscope.market.screening.look_alikes import searched
 
-TYPO_LENGTH_MIN: Final = 3  # too many shorter names are one character apart
+TYPO_LENGTH_MIN: Final = 3  # the shortest name that is corrected: many shorter ones are near others
 NEAR_AMONG: Final = 2_000  # number of tokens whose names are compared; they are the most traded
 
 
@@ -22,8 +22,9 @@ class NearNames:
         self._by_length: dict[int, list[tuple[int, bytes, str]]] = {}
 
     def nearest(self, listed: ListedTokens, name: str) -> str | None:
-        """Return the name of the most traded token that is one typo away from *name*.
+        """Return the name of the most traded token that is at most one typo away from *name*.
 
+        Return None if there is none.
         The method may run in any thread.
         """
         wanted = searched(name)
