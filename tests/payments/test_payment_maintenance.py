@@ -291,6 +291,14 @@ async def test_fees_that_strangers_burned_are_seen_as_closed_sales(
     assert metric("mintscope_sales_open") == 1
     with pytest.raises(ServiceUnavailable, match="closed: to payers that bought nothing"):
         await sales.expect_open()
+    with capture_logs() as lines:
+        await sales.maintenance.look_at_sales()
+        await sales.maintenance.books.stop_sales(now=world.clock.now(), why="a test")
+        await sales.maintenance.look_at_sales()
+        await sales.maintenance.books.resume_sales()
+        await sales.maintenance.look_at_sales()
+    reasons = [line["reason"][:10] for line in lines if line["event"] == "sales are closed"]
+    assert reasons == ["stopped by", "to payers "]
     world.clock.advance(HOUR_MS)
     await sales.maintenance.look_at_sales()
     await sales.expect_open()

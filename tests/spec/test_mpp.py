@@ -50,7 +50,11 @@ async def two_assets(world: World) -> AsyncIterator[SellingApi]:
 
 
 def plain(text: str) -> Any:
-    return json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    """Return the JSON in *text*, which must be canonical (RFC 8785)."""
+    written = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    value = json.loads(written)
+    assert written == json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return value
 
 
 def challenges(answer: httpx.Response) -> list[Challenge]:

@@ -200,14 +200,15 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def look_at_sales(self) -> None:
-        """Update whether sales are closed, and to which payers; log when they close or open."""
+        """Update whether sales are closed, and to which payers; log each change."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure
         self.closure = find_closure(at_risk, self.budget, is_stopped=is_stopped)
         metrics.SALES_OPEN.set(self.closure is None or not self.closure.is_for_all)
         metrics.SALES_OPEN_TO_NEW_PAYERS.set(self.closure is None)
-        if self.closure is not None and before is None:
+        was_for_all = None if before is None else before.is_for_all
+        if self.closure is not None and self.closure.is_for_all is not was_for_all:
             log.error("sales are closed", reason=self.closure.why)
         elif self.closure is None and before is not None:
             log.info("sales are open again")

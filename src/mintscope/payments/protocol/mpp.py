@@ -85,10 +85,10 @@ def encode_challenge(requirement: Requirement, *, realm: str) -> str:
         "decimals": terms.decimals,
         "feePayer": True,
         "feePayerKey": terms.fee_payer,
-        "tokenProgram": terms.token_program,
     }
     if requirement.recent is not None:
         details["recentBlockhash"] = requirement.recent.blockhash
+    details["tokenProgram"] = terms.token_program  # sorted: RFC 8785
     request = {
         "amount": str(requirement.amount),
         "currency": terms.asset,
