@@ -14,6 +14,8 @@ SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratc
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/,market/engine/kernels.py dex/base58.py)
 SOURCES := src packages tests bench prove
+# `mintscope config --markdown` writes the reference.
+DOCUMENTS := $(filter-out docs/reference/config.md,$(wildcard *.md docs/*.md docs/*/*.md packages/*/README.md))
 PACKAGES := tests/browser src/mintscope/site/assets packages/client-ts
 # Generated code, which is in no commit: gRPC stubs, the chart library of the pages, and the
 # TypeScript client that the service offers.  hatch_build.py makes it.
@@ -44,6 +46,7 @@ test: $(VENV)/nginx $(VENV)/promtool $(VENV)/browser ## run every test, about a 
 
 check: $(VENV)/dev ## check format, lint, English, types and layers, fastest first
 	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mdformat --check $(DOCUMENTS) || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --no-cache $(SOURCES)
 	@$(BIN)/python -m prove.english
 	@$(BIN)/mypy $(SOURCES) & types=$$!; $(BIN)/lint-imports; layers=$$?; wait $$types && exit $$layers
@@ -93,8 +96,9 @@ market: $(VENV)/bench ## run 5,000 swaps a second over 100,000 tokens, MINUTES=1
 age: $(VENV)/dev ## measure the cost of years of rows, at three ages on both engines: minutes; ARGS="--scale 1": hours, 60 GB
 	@$(BIN)/python -m bench.age $(ARGS)
 
-format: $(VENV)/dev ## format the code for `make check`
+format: $(VENV)/dev ## format code and documents for `make check`
 	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/mdformat $(DOCUMENTS)
 	@$(BIN)/ruff check --fix --quiet $(SOURCES)
 
 generated: $(GENERATED) ## make the generated code that is missing or older than its sources

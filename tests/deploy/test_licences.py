@@ -7,7 +7,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "reference" / "licences.md").read_text()
-LISTED: Final = dict(re.findall(r"^\| (?!package)([a-z0-9.-]+) \| (.+?) \|$", PAGE, re.MULTILINE))
+ROW: Final = r"^\| (?!package|--)([a-z0-9.-]+) \| (.+?) \|$"
+LISTED: Final = dict(re.findall(ROW, PAGE, re.MULTILINE))
 INSTALLED: Final = {re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower() for one in distributions()}
 LOCKS: Final = ("run", "postgres", "mcp", "geyser", "otel", "tables")
 # None of these asks for more than its text beside a copy; the others are explained on the page.

@@ -102,7 +102,7 @@ def rows() -> dict[str, set[float]]:
     """Return the numbers of the second cell, by the first."""
     found: dict[str, set[float]] = {}
     for line in section().splitlines():
-        if line.startswith("| ") and not line.startswith("| what"):
+        if line.startswith("| ") and not line.startswith(("| what", "| --")):
             what, bound = (cell.strip() for cell in line.split(" | ")[:2])
             numbers = re.findall(r"\d[\d,.]*\d|\d", bound)
             found[what.removeprefix("| ")] = {float(each.replace(",", "")) for each in numbers}

@@ -15,7 +15,7 @@ CELLS: Final = ("work", "who", "bound", "setting", "metric", "test")
 
 
 def rows() -> list[dict[str, str]]:
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    lines = [line for line in PAGE.read_text().splitlines() if re.match(r"\| [^-]", line)]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [dict(zip(CELLS, row, strict=True)) for row in cells[1:]]
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import apsw
@@ -76,8 +77,8 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 def _blocks(page: Path) -> Iterator[list[str]]:
     """Yield the commands of each block of a page, continued lines joined."""
-    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
-        lines = re.sub(r"\\\n\s*", "", block).splitlines()
+    for block in re.findall(r"```sh\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
+        lines = re.sub(r"\\\n\s*", "", dedent(block)).splitlines()
         yield [re.sub(r"\s+# .*", "", line) for line in lines if shlex.split(line, comments=True)]
 
 

@@ -1,7 +1,6 @@
 """The pages of operators are true of the code: settings, metrics, log events, files."""
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,20 +86,6 @@ def test_every_log_event_is_explained() -> None:
 @pytest.mark.parametrize("file", [MARKET_FILE, MONEY_FILE, PEPPER_FILE])
 def test_every_file_is_backed_up(file: str) -> None:
     assert file in PAGES["back-up"]
-
-
-def test_lines_can_be_read_in_a_terminal() -> None:
-    """Rows of tables may be longer: they are for reference. So may patches."""
-    docs = ROOT / "docs"
-    for page in [
-        *ROOT.glob("*.md"),
-        *docs.glob("*.md"),
-        *docs.glob("api/*.md"),
-        *OPERATING.glob("*.md"),
-    ]:
-        text = re.sub(r"^```diff\n.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-        rows = [row for row in text.splitlines() if len(row) > 100]
-        assert [row for row in rows if not row.startswith("|")] == [], page.name
 
 
 @pytest.mark.parametrize("code", sorted(CODES))

@@ -24,7 +24,7 @@ def _program_table() -> str:
     """Return TABLE as Markdown."""
     lines = [
         "| program | id | amounts from | proven by a recorded transaction |",
-        "|---|---|---|---|",
+        "| -- | -- | -- | -- |",
     ]
     for program in TABLE:
         how = "the programs it calls" if program.read is None else program.how

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def is_shared(config: Config) -> bool:
     """Return whether processes on several machines can share the stores."""
-    return config.store is not None
+    return address_of(config) is not None
 
 
 def address_of(config: Config) -> str | None:
@@ -20,12 +20,13 @@ def address_of(config: Config) -> str | None:
 
 def engine_of(config: Config) -> "Engine":
     """Return the engine of *config*.  Raises UnusableStore if a package is missing."""
-    if config.store is not None:
-        from mintscope.app.stores.places import extra  # noqa: PLC0415 - see above
+    address = address_of(config)
+    if address is not None:
+        from mintscope.app.stores.places import extra  # noqa: PLC0415 - only if chosen
 
         with extra("postgres", "psycopg", "store"):
             from mintscope.app.stores.postgres import PostgresEngine  # noqa: PLC0415 - an extra
-        return PostgresEngine(config.store.get_secret_value())
-    from mintscope.app.stores.sqlite import SqliteEngine  # noqa: PLC0415 - see above
+        return PostgresEngine(address)
+    from mintscope.app.stores.sqlite import SqliteEngine  # noqa: PLC0415 - only if chosen
 
     return SqliteEngine(config.data_dir)
