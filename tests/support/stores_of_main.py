@@ -1,10 +1,11 @@
-"""Stores written by commits of main, on both engines: recorded here, and restored by tests.
+"""Stores as commits of main wrote them, on both engines: recorded here, and restored by tests.
 
 `python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
-scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
-moves to PostgreSQL. The rows are stored in tests/stores/data/main, with the names of the migrations
-that had run: a migration on main never changes, so the current scripts of these migrations are
-those that ran. Migrations up to 24 November 2026 are joined in one script.
+scratch folder: that code reads a few blocks of its devchain, issues credits, creates an
+administrator, and copies the stores to PostgreSQL. tests/stores/data/main has SQLite's stores as
+SQL, PostgreSQL's as rows, and the names of the migrations that had run. Tests create PostgreSQL's
+tables with the current scripts of these migrations, because a migration on main never changes; only
+those up to 24 November 2026 have since been joined in one script.
 """
 
 import gzip

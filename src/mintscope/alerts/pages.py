@@ -491,7 +491,7 @@ class AlertPages:
         return remarks if any(each.name not in has_read for each in remarks) else []
 
     async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
-        """Return the form of a new alert with *errors*; search an invalid mint as a token name."""
+        """Return the form of a new alert with *errors*; search for an invalid mint as a name."""
         if "mint" not in errors:
             return await self._ask(values, errors)
         error, found = await self._search.flaw(values["mint"], errors["mint"])

@@ -238,7 +238,7 @@ def _at(time: UnixS) -> str:
 
 
 def left_out(missing: int) -> str:
-    """Return the message that the node did not return *missing* transactions, and the effect."""
+    """Return a warning: the node lists *missing* transactions that it did not return."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
     return f"{transactions} that the node lists it did not give: candles would lack their swaps"
 

@@ -148,7 +148,7 @@ def sent_to(account: int, instruction: Instruction) -> int:
 
 VIRTUAL_QUOTE: Final = 48
 REAL_QUOTE_AFTER: Final = 80
-RESERVE_MAX: Final = 10**18  # raw units, more than any quote has
+RESERVE_MAX: Final = 10**18  # raw units; more than the supply of any quote token
 VIRTUAL_SOL_MAX: Final = 40 * 10**9  # lamports; curves of pump.fun have 30 SOL
 VIRTUAL_DOLLARS_MAX: Final = 6_000 * 10**6
 # buy_exact_in, buy_exact_out

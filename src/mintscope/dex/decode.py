@@ -134,7 +134,7 @@ def calls(
 
 
 def has_heights(instructions: Sequence[Instruction]) -> bool:
-    """Return whether *instructions* have stack heights, which nodes record since 2023.
+    """Return whether *instructions* have stack heights, which nodes have recorded since 2023.
 
     There must be at least one instruction.
     """

@@ -432,7 +432,7 @@ class SqlBackfillJobs(SqlStore):
     async def end(
         self, ask_id: int, state: backfill.BackfillState, words: str, now: UnixMs
     ) -> None:
-        """End the backfill in *state*, unless it has ended; delete ended ones beyond ENDED_MAX."""
+        """Set the final *state* of the backfill, unless it has ended; keep ENDED_MAX ended ones."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})

@@ -116,7 +116,7 @@ class MemoryLimits:
     def change(self, limit: Limit) -> None:
         """Apply *limit* from now on, without resetting counts.
 
-        Changes the windows whose limits have the name of *limit*, and those of its sites.
+        Changes the windows whose limits have the name of *limit*, or of its limit for sites.
         """
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():

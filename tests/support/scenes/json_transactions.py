@@ -1,4 +1,4 @@
-"""Reads the JSON of a node with the parser of the sources and the decoder."""
+"""Decodes transactions in the JSON of a node, with the parser and the decoder of ingest."""
 
 from collections.abc import Sequence
 

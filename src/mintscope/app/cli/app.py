@@ -58,7 +58,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "serve": Command(
         "running.serve",
-        "Run ingest and api side by side until Ctrl-C; one that ends is started again.",
+        "Run ingest and api side by side until Ctrl-C, and restart a process that ends.",
     ),
     "ingest": Command(
         "running.service", "Read the chain and write the market; one process per installation."

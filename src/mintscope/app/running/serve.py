@@ -496,7 +496,7 @@ def serve(
     ] = 1,
     is_new: IsNew = False,
 ) -> None:
-    """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
+    """Run ingest and api side by side until Ctrl-C, and restart a process that ends."""
     loaded = configured(config)
     if workers > 1 and not is_shared(loaded.config):
         raise typer.BadParameter(

@@ -249,15 +249,16 @@ RECENT, OPENS = range(2)
 
 
 class Averages:
-    """The values of all rows at one time; immutable, and computed on first use.
+    """The average columns of all rows as of one moment; immutable, and computed on first use.
 
-    All columns of 100,000 tokens take 54 MB, and most are never requested.  So `AverageColumns` has
-    the current candles, and each state has the values that rows had before a later change.
+    All columns of 100,000 tokens take 54 MB, and most are never requested.  So a column is computed
+    from the current candles in `AverageColumns` when it is first requested.  For rows that have
+    changed since, each `Averages` has the values that they had before.
 
     counts   the number of candles by row and timeframe
     usd      the newest price by row
     rsi      the RSI of h1, by row
-    next     the state after this one; None if none was created while this one was in use
+    next     the `Averages` after this one; None if none was created while this one was in use
     """
 
     def __init__(

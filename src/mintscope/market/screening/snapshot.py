@@ -25,7 +25,7 @@ class FoldedTo(NamedTuple):
 
 
 class PartVolume(NamedTuple):
-    """Part *number* of D1: volume in micro-USD, number of priced swaps, newest price."""
+    """Part *number* of a day: volume in micro-USD, number of priced swaps, newest price."""
 
     number: int
     volume: int

@@ -137,7 +137,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
 
 
 def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
-    """Return the newest slot up to *moment*; None if it is not stored, or is still to come."""
+    """Return the newest slot up to *moment*; None if no slot is, or *moment* is still to come."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time

@@ -28,7 +28,8 @@ from mintscope.market.coverage import (
 )
 from mintscope.market.timeframe import Timeframe
 
-# The most names in an hour once a later hour has begun; until then, there may be twice as many.
+# The largest numbers of programs and mints that an hour keeps once a later hour has begun; until
+# then, there may be twice as many.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
 # Sums stay integers: SQLite would convert a larger sum to a float.

@@ -484,7 +484,7 @@ INSERT INTO ingest_check (name, said, since) VALUES (?, ?, ?)
 
 
 class SqlIngestChecks:
-    """Stores the failing checks of ingest.  Every method raises ServiceUnavailable."""
+    """Stores the failing checks of ingest.  Every method may raise ServiceUnavailable."""
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access

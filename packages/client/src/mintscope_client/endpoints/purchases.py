@@ -14,7 +14,7 @@ class WalletChallenge(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PaymentToken(msgspec.Struct, frozen=True):
-    """The token with which bundles are paid; *asset* is its mint."""
+    """The token in which bundles are paid for; *asset* is its mint."""
 
     asset: str
     name: str

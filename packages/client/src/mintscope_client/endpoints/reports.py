@@ -137,12 +137,12 @@ class CoverageOfData(
     frozen=True,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The share of the exchanges of tokens that the service has read from *from_* until *to*.
+    """The part of all token exchanges that the service has read from *from_* until *to*.
 
     *from_* is the beginning of the hour before the hour of *to*; both are Unix seconds.
 
-    token           the share of the calls that name an account of this token
-    overall         the share of all calls
+    token           the share read of those program calls that name an account of this token
+    overall         the share read of all program calls that exchange tokens
     missing_slots   the number of slots that no node could deliver
     skipped_slots   the number of slots that are proven to have no block
     """

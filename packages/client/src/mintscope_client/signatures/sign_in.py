@@ -23,7 +23,7 @@ from mintscope_client.wire import PAYMENT_REQUIRED
 HEADER: Final = "SIGN-IN-WITH-X"
 TYPE: Final = "ed25519"
 VERSION: Final = "1"
-SIGNED_MAX: Final = 1_000  # the most stored signatures of calls that have no answer yet
+SIGNED_MAX: Final = 1_000  # the largest number of stored signatures, of calls without an answer
 # No line breaks: a field must not add a line to the signed text
 _LINE: Final = re.compile(r"[ -~]{1,500}")
 _CHAIN: Final = re.compile(r"solana:([1-9A-HJ-NP-Za-km-z]{32})")

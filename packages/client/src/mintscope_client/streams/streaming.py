@@ -143,8 +143,8 @@ class LiveCall:
     def feed(self, chunk: bytes) -> Iterator[LiveReport]:
         """Yield the reports that *chunk* completes.
 
-        Raises RefusedError if the stream has ended for a reason that a retry does not change,
-        OverBudgetError or UnreadableError.
+        Raises OverBudgetError, UnreadableError, or RefusedError if the stream has ended for a
+        reason that a retry does not change.
         """
         for event in self._reader.feed(chunk):
             report = self._hear(event)

@@ -1,4 +1,4 @@
-"""JSON-RPC methods that no real chain has: the faucet, the faults and the addresses."""
+"""JSON-RPC methods of test chains: the faucet, the faults, and addresses of tokens and wallets."""
 
 from itertools import count
 from typing import Annotated, Final
