@@ -225,7 +225,7 @@ async def test_scopes_that_a_key_asks_for_are_shown_and_granted(
     assert "agent@example.org" in words(await administrator.open("/admin"))
     shown = await administrator.open(page)
     expect_harmless(shown)
-    assert "Its key asks" in shown.text
+    assert "Requested by its key" in shown.text
     assert 'value="signals:write" checked' in shown.text
     site.clock.advance(1)
     approved = await administrator.send(page, {"decision": "approve", "scope": "signals:write"})
@@ -234,11 +234,11 @@ async def test_scopes_that_a_key_asks_for_are_shown_and_granted(
     assert granted is not None
     assert granted.has(Scope.SIGNALS_WRITE)
     decided = await administrator.open(page)
-    assert "Its key asks" not in decided.text
+    assert "Requested by its key" not in decided.text
     decided_at = {"decided_at": re.findall('name="decided_at" value="([0-9]+)"', decided.text)[0]}
     undone = await administrator.send(f"{page}/undo", decided_at)
     assert where(undone).endswith("notice=decision-undone")
-    assert "Its key asks" in (await administrator.open(page)).text
+    assert "Requested by its key" in (await administrator.open(page)).text
     narrowed = await site.accounts.keys.find(key)
     assert narrowed is not None
     assert not narrowed.has(Scope.SIGNALS_WRITE)

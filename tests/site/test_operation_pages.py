@@ -139,7 +139,7 @@ async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
         await market.store.write([newest(hour)])
     text = words(await administrator.open("/admin/overview"))
     assert "98 % of the volume and 98 % of the calls that exchanged tokens since" in text
-    assert "of the volume of seven days 98.26 %" in text
+    assert "(7 days: 98.26 % of the volume)" in text
     assert f"Bloom ({BLOOM}) $2 2 $15 3 0 0 0 0 0 $17 5" in text
 
 

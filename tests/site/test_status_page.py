@@ -168,7 +168,7 @@ async def test_late_data_is_reported_with_its_meaning(tmp_path: Path) -> None:
     async with website(tmp_path, has_market=True) as site, Person(site) as person:
         newest = f"no block read since {utc_text(NOW)}"
         for age_s, begin, means in (
-            (30, "Everything works all of 2 checks pass", ""),
+            (30, "Everything works all 2 checks pass", ""),
             (61, "The data is late 1 of 2 checks fail", "X-Data-Status: degraded , with their age"),
             (300, "The data is late 1 of 2 checks fail", "older than 5 min is not sold."),
             (303, "The data is late 1 of 2 checks fail", "503 DATA_STALE with Retry-After: 5 ,"),
@@ -193,4 +193,4 @@ async def test_a_block_of_which_nothing_is_known_is_not_fresh(tmp_path: Path) ->
 
 async def test_reports_pause_while_credits_are_sold(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=MARKET._replace(age_ms=301_000), is_selling=True)
-    assert "Sales Credits alone Reports are sold again once the data is up to date." in page
+    assert "Sales Credits only Reports are sold again once the data is up to date." in page

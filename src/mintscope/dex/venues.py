@@ -206,7 +206,7 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
     """Return a curve that pays for sales in lamports without a transfer; see `dex.curves`."""
     swaps = _swaps(legs) | {b"": ()}
-    how = "transfers; of sales the lamports before and after"
+    how = "transfers; for sales, lamports before and after"
     return Program(name, address, swaps, curves.read, proven=False, how=how)
 
 
@@ -267,7 +267,7 @@ VENUES: Final[tuple[Program, ...]] = (
             b"": (),
         },
         manifest_swaps,
-        how="transfers; of batches the log",
+        how="transfers; log for batches",
     ),
     _venue(
         "defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", any_leg=Leg((), 4), proven=True

@@ -48,7 +48,7 @@ async def test_a_test_costs_a_credit_once_and_shows_what_the_api_finds(
     found = past.found
     assert found.fired > 3
     text = words(page)
-    assert f"{found.fired} firings in {found.looks} looks" in text
+    assert f"{found.fired} firings in {found.looks} checks" in text
     assert len(re.findall(r'<text class="mark"', page.text)) == found.fired
     times = re.findall(r'<tr><th scope="row"><time datetime="([^"]+)"', page.text)
     assert len(times) == found.fired

@@ -48,7 +48,7 @@ async def test_a_look_alike_is_named_as_one_on_its_page_and_in_the_list(tmp_path
     assert listed.count(">2 same name<") == 2
     for mint in (YOUNG, BONE):
         assert f">{mint[:4]}…{mint[-4:]}<" in listed
-    assert f"More is traded of {BONE}" in listed
+    assert f"{BONE} is traded more" in listed
     assert IMITATES in words(own)
     assert HIDES in words(own)
     assert "2 tokens have this name or symbol" in words(larger)

@@ -13,7 +13,7 @@ from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.token_market import BONE, RISKY, SILENT, SOL
 from support.scenes.website import MINUTE_MS, Website, website
 
-USED_UP = "This page is free for everyone."
+USED_UP = "The rest of the page is free for everyone."
 
 
 async def sees(person: Person, mint: str, **query: str) -> bool:
