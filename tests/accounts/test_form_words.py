@@ -65,8 +65,8 @@ def test_every_kind_of_line_end_is_one() -> None:
 
 def test_a_wrong_code_is_refused_with_advice() -> None:
     assert WRONG_CODE == (
-        "expected the eight digits of the e-mail; they are wrong, too old, or the sixth guess:"
-        " the link of the e-mail still works"
+        "expected the eight digits in the e-mail; they are wrong or expired, or five guesses"
+        " failed: try the link in the e-mail"
     )
 
 

@@ -22,7 +22,7 @@ async def test_a_key_that_is_one_too_many_is_rotated_without_overlap(
     rotated = await alice.send("/settings/api-keys/1/rotate", {"overlap": "0"})
 
     assert refused.status_code == 422
-    assert "You have 100 active keys, so both cannot work at once" in words(refused)
+    assert "You have 100 active keys: end the old one now." in words(refused)
     assert rotated.status_code == 200
     assert "svc_live_" in words(rotated)
 

@@ -229,7 +229,7 @@ def test_a_node_that_does_not_answer_refuses_no_mint(config: Path) -> None:
     added = tokens(config, "add", MINT)
 
     assert (added.exit_code, added.stdout) == (0, f"{MINT}  tracked from now on\n")
-    assert added.stderr.startswith("not asked what it is: ")
+    assert added.stderr.startswith("type not checked: ")
     assert added.stderr.count("\n") == 1
 
 

@@ -101,8 +101,8 @@ async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
 
 
 def test_the_command_says_how_many_and_what_that_means() -> None:
-    assert left_out(1).startswith("1 transaction that the node lists")
-    assert left_out(12).startswith("12 transactions that the node lists")
+    assert left_out(1).startswith("the node did not give 1 transaction that it lists")
+    assert left_out(12).startswith("the node did not give 12 transactions that it lists")
     assert left_out(12).endswith("candles would lack their swaps")
 
 

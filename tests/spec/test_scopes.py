@@ -82,8 +82,8 @@ async def test_403_insufficient_scope(service: Service) -> None:
     assert body["error"] == {
         "code": "INSUFFICIENT_SCOPE",
         "message": "expected an API key with the scope trade:write; this one lacks it. The owner"
-        " of the account makes a key that has it on the web site; an application asks for it in"
-        " `scopes`, a key of an agent with POST /v1/me/key/scopes.",
+        " of the account can make such a key on the web site; applications ask for it in `scopes`,"
+        " agents with POST /v1/me/key/scopes.",
     }
     assert body["meta"]["requestId"] == response.headers["x-request-id"]
 

@@ -74,8 +74,8 @@ NOT_LOOKED: Final = (
 )
 NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
 NOT_THEIRS: Final = (
-    "expected credits that purchases of this wallet brought; there are none left that the holder"
-    " of their credit token has not rotated"
+    "expected credits that this wallet bought; none are left, or the holder of their credit token"
+    " has rotated them"
 )
 
 
@@ -304,8 +304,8 @@ def _read(request: Request, body: bytes, shape: type[T]) -> T:
 
 BUYERS: Final = (("x402",), ("x402", "creditToken"), ("x402", "apiKey"))
 ON_ANOTHER: Final = (
-    "The payment has arrived and its credits are where the credential that was sent with it spends"
-    " them; expected that one in the Authorization header."
+    "The payment has arrived. Its credits went to the credential that was sent with it: send that"
+    " one in the Authorization header."
 )
 QUERY_FIELDS_MAX: Final = 8
 

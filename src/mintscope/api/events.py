@@ -355,7 +355,7 @@ class Streams:
             del self._behind[stream]
             stream.close(
                 EndReason.TOO_SLOW,
-                f"Nothing was read for {self.bounds.behind_s_max:g} s of what was sent.",
+                f"The client has been too slow for {self.bounds.behind_s_max:g} s.",
             )
 
     def _renew(self, stream: EventStream, now_s: float) -> None:

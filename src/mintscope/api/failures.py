@@ -225,18 +225,18 @@ VERSION_1: Final = (
     " PAYMENT-SIGNATURE, as `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package"
     " `x402` do."
 )
-NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
+NOTHING_SENT: Final = "Nothing was sent to the chain, and nothing was charged."
 SIGN_IN_REFUSED: Final = (
-    "The sign-in is refused: {}. Sign the challenge of this answer, which is good for 5 minutes,"
-    " for this path and once; nothing was charged."
+    "The sign-in is refused: {}. Sign the challenge of this answer, which is valid once, for 5"
+    " minutes and this path; nothing was charged."
 )
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."
 )
 TOO_FEW: Final = "This costs {} credits, and {} are left; nothing was charged."
 CAPPED: Final = (
-    "The owner of this API key lets it spend so many credits in a calendar month and no more:"
-    " nothing was charged. It can spend again from {} on, or once the cap was raised."
+    "The monthly cap that the owner of this API key set does not allow this; nothing was charged."
+    " It can spend again from {} on, or once the cap is raised."
 )
 
 ONLY_CREDITS: Final = (
@@ -253,17 +253,18 @@ USED: Final = {
     Used.PAYMENT: (
         "This payment was used before. Its answer is given again for a day, until the credit token"
         " is first used, and only to the request that it was made for, with its Idempotency-Key."
-        " Payments without a memo are one if wallet, amount and blockhash are equal: sign another"
-        " with `extra.memo` or a new blockhash."
+        " Two payments without a memo count as one if wallet, amount and blockhash are equal: sign"
+        " another with `extra.memo` or a new blockhash."
     ),
     Used.LOST: (
-        "This payment is on chain, and its answer is not kept here any more. It is given again to"
-        " the request that it was made for, with the Idempotency-Key of that request or of our"
-        " answer; the credits of a bundle also to the wallet that paid, by POST"
-        " /v1/credits/rotate/challenge."
+        "This payment is on chain, but its record here is lost. To get the answer, repeat the"
+        " original request with its Idempotency-Key or ours; the wallet that paid can also get the"
+        " credits of a bundle with POST /v1/credits/rotate/challenge."
     ),
     Used.ACKNOWLEDGED: "This payment is on chain, and was settled with its payer in another way.",
-    Used.KEY: "The Idempotency-Key was sent with another payment before. Nothing was charged.",
+    Used.KEY: (
+        "The Idempotency-Key was sent with another payment before; this request charged nothing."
+    ),
 }
 SAME_KEY: Final = "with the same Idempotency-Key"
 NEW_KEY: Final = "with the Idempotency-Key of this answer, which is given only once"

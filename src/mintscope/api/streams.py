@@ -273,7 +273,7 @@ class StreamRoute:
         stale_after_s = self.streams.bounds.stale_after_s
         if age_ms is None or age_ms > stale_after_s * 1000:
             raise DataStale(
-                f"expected data of at most {stale_after_s:g} s; older is not sold."
+                f"The newest data is older than {stale_after_s:g} s, and is not sold."
                 " Nothing was charged."
             )
 

@@ -454,8 +454,8 @@ def each_once(texts: Sequence[str]) -> list[Mint]:
 
 TRIAL_PATH: Final = "/v1/trial/{tokenAddress}"
 SPENT: Final = (
-    "The {per_day} free reports of this client address are spent. GET /v1/token/{{tokenAddress}}"
-    " takes a payment or a credit, POST /v1/credits/purchase sells credits. For free again"
+    "GET /v1/token/{{tokenAddress}} takes a payment or a credit (POST /v1/credits/purchase). This"
+    " client address has used its {per_day} free reports"
 )
 
 

@@ -140,7 +140,7 @@ class BackfillReading:
         if first is not None and from_time >= first + MINUTE_S:  # a first candle covers a minute
             raise ValueError(
                 f"{mint} has candles since {_at(first)}, which would be lost: expected a node that"
-                f" reaches back before them; this one does to {_at(from_time)}"
+                f" reaches back before them; this one reaches back to {_at(from_time)}"
             )
         rate = self._calls_per_s
         cost = await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
@@ -240,7 +240,7 @@ def _at(time: UnixS) -> str:
 def left_out(missing: int) -> str:
     """Return a warning: the node lists *missing* transactions that it did not return."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
-    return f"{transactions} that the node lists it did not give: candles would lack their swaps"
+    return f"the node did not give {transactions} that it lists: candles would lack their swaps"
 
 
 def of_the_second_node(config: Config) -> Config:

@@ -187,9 +187,10 @@ class Attempts:
         self._succeeded = succeeded
         self._failed = failed
         if self._in_a_row >= self._failures_max:
-            raise ServiceUnavailable(
-                f"{self._in_a_row} attempts in a row have failed: {self._advice}"
+            which = (
+                "the last attempt" if self._in_a_row == 1 else f"{self._in_a_row} attempts in a row"
             )
+            raise ServiceUnavailable(f"{which} failed: {self._advice}")
 
     def _counts(self) -> tuple[float, float]:
         return _value(self._good), _value(self._bad)

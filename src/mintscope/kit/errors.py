@@ -235,8 +235,8 @@ class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
     def __init__(self, *, scope: str) -> None:
         super().__init__(
             f"expected an API key with the scope {scope}; this one lacks it. The owner of the"
-            " account makes a key that has it on the web site; an application asks for it in"
-            " `scopes`, a key of an agent with POST /v1/me/key/scopes."
+            " account can make such a key on the web site; applications ask for it in `scopes`,"
+            " agents with POST /v1/me/key/scopes."
         )
 
 

@@ -216,7 +216,7 @@ def advise_unknown(  # noqa: PLR0911 - one for each answer of the node
             do="configure the node of payments, so that the chain can be asked; then search again",
             text=(
                 f"We have no payment with the signature {signature}. We are asking the chain for it"
-                " and write again. Please do not pay again."
+                " and will write again. Please do not pay again."
             ),
         )
     match seen.sighting:
@@ -226,7 +226,7 @@ def advise_unknown(  # noqa: PLR0911 - one for each answer of the node
             return Advice(
                 finding=Finding.NOT_OURS,
                 do=(
-                    "nothing: the transaction carries no quote of this service. Compare its"
+                    "nothing is owed: the transaction has no quote of this service. Compare its"
                     " recipient with payments.pay_to in an explorer: a transfer to the treasury by"
                     " hand buys nothing, and may be sent back"
                 ),
@@ -244,14 +244,14 @@ def advise_unknown(  # noqa: PLR0911 - one for each answer of the node
             return Advice(
                 finding=Finding.UNREADABLE,
                 do=f"look the transaction up in an explorer: the answer of the node says {why}",
-                text=f"We are looking your payment {signature} up and write again.",
+                text=f"We are looking up your payment {signature}, and will write again.",
             )
         case _:
             return Advice(
                 finding=Finding.NOT_FOUND,
                 do=(
-                    "nothing: the chain has no such transaction. Ask the customer for the signature"
-                    " that an explorer shows, and on which network it is"
+                    "nothing is owed: the chain has no such transaction. Ask the customer for the"
+                    " signature that an explorer shows, and on which network it is"
                 ),
                 text=(
                     f"The chain has no transaction {signature}, so nothing was taken from your"
@@ -425,7 +425,7 @@ def _not_final(signature: Signature) -> Advice:
     return Advice(
         finding=Finding.NOT_FINAL,
         do="wait: the transaction is not final yet; search again in a minute",
-        text=f"Your payment {signature} is not final yet. We look again in a minute.",
+        text=f"Your payment {signature} is not final yet. We will look again in a minute.",
     )
 
 

@@ -97,7 +97,7 @@ def test_people_read_the_same_in_words() -> None:
     result = run(PAID)
 
     assert result.exit_code == 0
-    for said in ("To do: ", "To the customer:", PAID, "not asked: ", "Looked by signature"):
+    for said in ("To do: ", "To the customer:", PAID, "not asked: ", "Searched by signature"):
         assert said in result.stdout, result.stdout
 
 
@@ -105,8 +105,8 @@ def test_people_read_the_same_in_words() -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (STRANGER, "Looked by wallet: among 1 payments, 0 payments on chain without a row"),
-        ("ffffffff", "Looked by credit token: among 1 payments"),
+        (STRANGER, "Searched by wallet: among 1 payments, 0 payments on chain without a row"),
+        ("ffffffff", "Searched by credit token: among 1 payments"),
         ("other@example.org", "with 0 linked wallets and 0 accounts"),
     ],
 )

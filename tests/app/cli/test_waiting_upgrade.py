@@ -230,7 +230,7 @@ def test_an_upgrade_wants_a_backup_of_the_last_day(
 ) -> None:
     refused = run(environment, "upgrade")
     assert refused.exit_code == 1
-    assert "expected a backup of the last day" in refused.output
+    assert "expected a backup from the last day" in refused.output
     assert waiting() != []
     with monkeypatch.context() as older:  # the version that runs takes the backup
         known = connection.migrations

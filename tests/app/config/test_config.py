@@ -312,7 +312,9 @@ def test_the_fee_payer_is_named_once(folder: Path) -> None:
 
     (folder / "mintscope.toml").write_text(selling + 'fee_payer_file = "id.json"\n')
     (problem,) = problems()
-    assert problem.startswith("payments.fee_payer_file: expected it or payments.fee_payer_key")
+    assert problem.startswith(
+        "payments.fee_payer_file: expected exactly one of it and payments.fee_payer_key"
+    )
 
 
 def test_a_fee_payer_comes_from_a_file(folder: Path) -> None:

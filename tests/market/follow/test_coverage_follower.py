@@ -130,7 +130,7 @@ async def test_too_little_that_is_read_fails_the_check_with_the_share_and_the_pr
         ServiceUnavailable,
         match=(
             r"expected 95 % of what was exchanged to be read; was 99 % of the volume and 94 % of"
-            r" the calls of the last hour; missed most: bad, worst$"
+            r" the calls of this hour and the last; missed most: bad, worst$"
         ),
     ):
         await follower.expect_read()

@@ -30,7 +30,7 @@ ANYWHERE: Final = ""  # the key is accepted from any network
 MAPPED: Final = IPv6Network("::ffff:0:0/96")  # IPv4 addresses in IPv6 notation
 IPV4_BITS: Final = (1 << 32) - 1
 IPV6_IS_WIDE: Final = (
-    f"expected IPv6 networks of /{IPV6_PREFIX} or larger, which is as exact as clients are known;"
+    f"expected an IPv6 prefix of at most /{IPV6_PREFIX}, because clients are known no more exactly;"
     " write {network}"
 )
 

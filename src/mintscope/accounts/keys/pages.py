@@ -220,8 +220,8 @@ def _active(key: KeyLine, now: UnixMs) -> Badge:
 
 LIST: Final = "/settings/api-keys"
 NO_ROOM: Final = (
-    f"You have {KEYS_PER_USER_MAX} active keys, so both cannot work at once: end the old one now."
-    f" Or you have made {KEYS_PER_DAY_MAX} in a day, which is the limit."
+    f"You have {KEYS_PER_USER_MAX} active keys: end the old one now. Or you have made"
+    f" {KEYS_PER_DAY_MAX} keys in a day: try again tomorrow."
 )
 OVERLAP: Final = "24h"
 

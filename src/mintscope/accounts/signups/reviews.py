@@ -62,7 +62,7 @@ HAD: Final = "had"  # in the audit log: the scopes before a decision on further 
 TOO_LATE: Final = "a decision can be undone for a minute, and until another decision is made"
 KEY_FETCHED: Final = (
     "the applicant has fetched the key, so the approval cannot be undone: revoke the key with"
-    " Forget the application, or with Let it fetch a key again"
+    ' "Forget the application" or "Allow another key exchange"'
 )
 
 # The states of an application, each as the end of a sentence.

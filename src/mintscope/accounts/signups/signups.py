@@ -31,8 +31,8 @@ from mintscope.kit.primitives import UnixMs
 SWEEP_MAX: Final = 500  # applications deleted in one transaction
 DELETED: Final = "its application was deleted"
 WRONG_CODE: Final = (
-    "expected the eight digits of the e-mail; they are wrong, too old, or the sixth guess:"
-    " the link of the e-mail still works"
+    "expected the eight digits in the e-mail; they are wrong or expired, or five guesses failed:"
+    " try the link in the e-mail"
 )
 
 

@@ -173,8 +173,9 @@ lost, the wallet that paid moves its credits to a new one: sign the text of
 RULES: Final = """
 ## Rules
 
-- Errors cost nothing: no answer of 400 or above is charged. `PAYMENT_PENDING` (503) alone was sent:
-  do not pay again, send the same request with the same payment and `Idempotency-Key`.
+- Errors cost nothing: no answer of 400 or above is charged. The exception is `PAYMENT_PENDING`
+  (503), whose payment may still arrive: do not pay again, send the same request with the same
+  payment and `Idempotency-Key`.
 - Send an `Idempotency-Key` with every payment: 16 to 128 of a-z, A-Z, 0-9, `-` and `_`, hard to
   guess, a new one for each purchase, the same one for each retry of it: a lost answer is given
   again.

@@ -360,7 +360,7 @@ class Filling:
             typer.echo(f"{_named(gap)}: {visible(str(error))}")
             return None
         followed = {mint for mint in mints if await market.tracking.one(mint) is not None}
-        rest = "; the volume of SOL stays short of it" if WSOL in followed else ""
+        rest = "; the volume of SOL still lacks this gap" if WSOL in followed else ""
         followed.discard(WSOL)
         typer.echo(f"{_named(gap)}: {len(followed)} tracked tokens traded{rest}")
         return followed

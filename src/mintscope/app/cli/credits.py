@@ -27,8 +27,8 @@ from mintscope.kit.primitives import CreditAccount
 CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
 ADDED_UP_LATER: Final = (
-    "Credits are not shown yet: the api adds up the journal of before the upgrade, some minutes for"
-    " a hundred million entries."
+    "Credits are not shown yet: the api is still adding up the entries from before the upgrade; a"
+    " hundred million take some minutes."
 )
 SHOWN: Final = 20
 SHOWN_MAX: Final = 1_000

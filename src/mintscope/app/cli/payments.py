@@ -250,7 +250,7 @@ def _print(found: Sequence[Facts], places: Facts) -> None:
         print("Nothing was found.")
     of_account = f", with {places['wallets']} linked wallets and {places['accounts']} accounts"
     print(
-        f"Looked by {places['by']}{of_account if places['by'] == 'e-mail address' else ''}: among"
+        f"Searched by {places['by']}{of_account if places['by'] == 'e-mail address' else ''}: among"
         f" {places['payments']} payments, {places['orphans']} payments on chain without a row and"
         f" {places['creditTokens']} credit tokens. The newest {places['limit']} of each are shown."
     )

@@ -51,7 +51,7 @@ EXPOSED: Final = (
     " file, and pass file:PATH."
 )
 NEWER: Final = (
-    "Nothing later than the copy is in it: credits that were spent can be spent"
+    "Changes after the backup are missing: credits that were spent since can be spent"
     " again. Start the service; after a minute `mintscope sales orphans` lists the payments that"
     " the chain knows and the copy does not."
 )
@@ -388,7 +388,7 @@ def _expect_backup(found: Plan, now: UnixMs) -> None:
     else:
         return
     stop(
-        f"expected a backup of the last day, taken by the version that runs; {why}. There is no way"
+        f"expected a backup from the last day; {why}. There is no way"
         " back without one. Take it, or pass --without-backup",
         EXIT_NOT_DONE,
     )

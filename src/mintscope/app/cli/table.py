@@ -160,7 +160,7 @@ def rotate(
         ),
     ] = 0,
     is_printed: Annotated[
-        bool, typer.Option("--print", help="Print it, for `credits.roots`; keep it nowhere.")
+        bool, typer.Option("--print", help="Print it for `credits.roots`; do not store it here.")
     ] = False,
     config: ConfigFile = None,
 ) -> None:

@@ -185,7 +185,7 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     try:
         read = asyncio.run(ask_facts(chain, mints))
     except SourceError as error:
-        typer.echo(f"not asked what it is: {output.visible(str(error))}", err=True)
+        typer.echo(f"type not checked: {output.visible(str(error))}", err=True)
         return {}
     facts = {}
     for mint, found in read.items():

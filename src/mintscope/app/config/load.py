@@ -489,7 +489,9 @@ def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
     if payments.pay_to is None:
         problems.append("payments.pay_to: expected the wallet that is paid")
     if (payments.fee_payer_file is None) == (payments.fee_payer_key is None):
-        problems.append("payments.fee_payer_file: expected it or payments.fee_payer_key")
+        problems.append(
+            "payments.fee_payer_file: expected exactly one of it and payments.fee_payer_key"
+        )
     if payments.price_source == "feed" and payments.price_feed_url is None:
         problems.append('payments.price_feed_url: expected with payments.price_source "feed"')
     if payments.price_source == "market" and not payments.pools:

@@ -236,7 +236,7 @@ def _sold(visitor: Visitor) -> Iterator[Finding]:
     if not priced:
         yield _wrong(f"{OPENAPI} says of no route what it costs (x-payment-info)", PROXY)
     if not {str(each.get("asset")) for each in sold.get("payment", ())} & {USDC, USDT}:
-        fix = "directories other than pay.sh do not mind; else set payments.also_usdc"
+        fix = "for pay.sh, set payments.also_usdc; other directories do not mind"
         yield _wrong("neither USDC nor USDT is taken, which pay.sh demands", fix)
 
 

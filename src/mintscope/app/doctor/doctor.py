@@ -90,7 +90,7 @@ def _findings(
         for problem in error.problems:
             yield fail(f"configuration: {problem}", "mintscope config --markdown lists all")
         return
-    yield ok(f"configuration: {loaded.file or 'no file, environment and defaults'}")
+    yield ok(f"configuration: {loaded.file or 'no file; environment and defaults only'}")
     waits = False
     for check in checks:
         if waits and check in OF_STORE:

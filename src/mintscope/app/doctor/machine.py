@@ -303,10 +303,10 @@ def check_signals(config: Config) -> Iterator[Finding]:
     hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
     is_here = all(map(is_loopback, hosts))
     if not signals.enabled:
-        yield warn("signals: alerts are kept, and fire nothing", "set signals.enabled")
+        yield warn("signals: alerts are kept, but do not fire", "set signals.enabled")
     elif signals.webhook_loopback and not is_here:
         yield warn(
-            f"signals: webhooks may go to this machine, and clients of {hosts[-1]} say where",
+            f"signals: clients of {hosts[-1]} can send webhooks to this machine",
             "unset signals.webhook_loopback",
         )
     else:

@@ -223,7 +223,7 @@ def check_webhooks(config: Config) -> Iterator[Finding]:
     try:
         waiting, oldest = asyncio.run(_waiting(config))
     except (UnusableStore, ServiceUnavailable) as error:
-        lost = "start the database of store, or correct store"
+        lost = "start the database, or correct the setting `store`"
         if not is_shared(config):
             lost = "restore it from a backup, or move it away: webhooks of a day may be sent again"
         yield fail(f"webhooks: {error}", fix_of(error, lost))
@@ -248,7 +248,8 @@ def check_limits(config: Config) -> Iterator[Finding]:
     except StoreUnavailable as error:
         yield warn(
             f"limits: their store does not answer: {error}",
-            f"start it, or correct store; each api process admits 1/{config.replicas_max} of each",
+            "start it, or correct the setting `store`; each api process admits"
+            f" 1/{config.replicas_max} of each",
         )
     except UnusableStore as error:
         yield fail(f"limits: {error}", fix_of(error, "install it, or unset store"))

@@ -100,7 +100,9 @@ def _expect_usable(database: PostgresDatabase) -> None:
     if version < VERSION_MIN:
         raise UnusableStore(f"expected PostgreSQL 15 or newer; was {version // 10_000}")
     if is_copied_into(database):
-        raise UnusableStore("expected a whole copy; one into this database has not ended: go on")
+        raise UnusableStore(
+            "a copy into this database is incomplete: run the same `mintscope copy` again"
+        )
 
 
 def _make_table(database: PostgresDatabase) -> None:

@@ -377,5 +377,5 @@ class CoverageTailer:
         most = ", ".join(one.program for one in missed_programs(self.newest.rows)[:3])
         raise ServiceUnavailable(
             f"expected {percent(self._share_min)} of what was exchanged to be read; was"
-            f" {' and '.join(said)} of the last hour; missed most: {most}"
+            f" {' and '.join(said)} of this hour and the last; missed most: {most}"
         )
