@@ -144,7 +144,7 @@ async def test_one_that_does_not_answer_is_reported(watched: Watched) -> None:
     asking = asyncio.create_task(watched.watched.block(Slot(100), CONFIRMED))
     await asyncio.sleep(0)
     watched.clock.advance(8_000)
-    assert "has not answered for 8 s what it was asked for, a block" in await watched.said(age_s=25)
+    assert "has not answered for 8 s a request for a block" in await watched.said(age_s=25)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     assert "has not answered" not in await watched.said(age_s=30)

@@ -86,8 +86,8 @@ async def test_404_says_from_when_to_when_there_are_reports(market: SeriesServic
         assert answer.status_code == 404
         assert answer.json()["error"] == {
             "code": "INSUFFICIENT_DATA",
-            "message": f"There is no report as of {at}: they are exact from {BEGIN_S + 7} at the"
-            f" earliest, Unix seconds, to slot 2, which is of {BEGIN_S + 90}.",
+            "message": f"There is no report as of {at}: exact ones reach from Unix time"
+            f" {BEGIN_S + 7} at the earliest to slot 2 (Unix time {BEGIN_S + 90}).",
         }
         assert answer.headers["x-token-status"] == "insufficient-data"
     unknown = await ask(market, token, BEGIN_S, UNTRACKED)

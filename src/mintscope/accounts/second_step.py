@@ -440,5 +440,5 @@ def _tell_of_recovery(rows: AccountRows, user_id: UserId, left: int, at: UnixMs)
     assert kept is not None, "it was read just now"
     actor = user_actor(user_id)
     rows.events.note(at, actor, "used recovery code", f"user:{user_id}", left=str(left))
-    what = f"a recovery code was used to sign in, {left} are left"
+    what = f"a recovery code was used to sign in; codes left: {left}"
     tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)

@@ -42,7 +42,7 @@ NewMint = Annotated[str, about("The token, base58.", WSOL, form=ADDRESS)]
 FieldText = Annotated[
     str,
     about(
-        "The number of a report that is evaluated: its place under `price` or `indicators`, with"
+        "The report field that is evaluated: its place under `price` or `indicators`, with"
         " dots, as `indicators.h1.rsi`.",
         "price.usd",
     ),
@@ -59,8 +59,8 @@ NewUrl = Annotated[
 ]
 LEVEL = about("The level that the number is compared with, in the unit of the field.", 200.0)
 MARGIN = about("How far it must come back before the alert can fire again.", 1.0)
-PERCENT = about("Of changes_by: 0.1 to 10,000.", None)
-WINDOW = about("Of changes_by: whole minutes of the last day, in seconds.", None)
+PERCENT = about("Percent, 0.1 to 10,000; only with changes_by.", None)
+WINDOW = about("Seconds, whole minutes, a day at most; only with changes_by.", None)
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 NewPercent = Annotated[
     float,
@@ -83,8 +83,8 @@ NewWindow = Annotated[
 ]
 NOT_WITH_LEVEL: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "level"})
 NOT_WITH_MARGIN: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "margin"})
-NotOfLevels = Annotated[None, about("Of changes_by.", None)]
-NotOfMoves = Annotated[None, about("Not of changes_by.", None)]
+NotOfLevels = Annotated[None, about("Only used with changes_by.", None)]
+NotOfMoves = Annotated[None, about("Not used with changes_by.", None)]
 CANDLES = about(
     "all: evaluated after each slot in which the token is traded. closed: as each minute ends,"
     " without the candles that are open then, so that no value changes later.",
@@ -111,11 +111,11 @@ FIRES = about(
     "once",
 )
 COMPARED = about(
-    "Of crosses_field: the other number of the report, of the same unit, as"
+    "Only with crosses_field: the other number of the report, of the same unit, as"
     " `indicators.h1.ema200` of `price.usd`.",
     None,
 )
-DIRECTION = about("Of crosses_field: up or down, the only way it must cross; null: either.", None)
+DIRECTION = about("Only with crosses_field: up or down, the way it must cross; null: either.", None)
 MESSAGE = about("A text of your own, in its e-mails and webhooks; empty: none.", "Sell half.")
 NewMessage = Annotated[
     str,
@@ -124,7 +124,7 @@ NewMessage = Annotated[
 ]
 EXPIRES = about("When it ends, Unix seconds; null: never.", None)
 NewExpiry = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
-NotOfFields = Annotated[None, about("Of crosses_field.", None)]
+NotOfFields = Annotated[None, about("Only used with crosses_field.", None)]
 
 
 class SignalLine(Wire):

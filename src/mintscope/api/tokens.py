@@ -102,8 +102,8 @@ class PriceChange(Wire):
     d1: Annotated[
         float | None,
         about(
-            "Over a day, as a fraction; of a younger token since its first price: changeSince."
-            " Null before it.",
+            "Over a day, as a fraction; for a younger token since its first price"
+            " (changeSince); null before that.",
             -0.05,
         ),
     ]
@@ -145,7 +145,7 @@ class ListedToken(Wire):
         float | None,
         about(
             "Price times supply, US dollars; null until the supply is known, and where the chain"
-            " counts none, as of wrapped SOL.",
+            " does not count it, as for wrapped SOL.",
             None,
         ),
     ]

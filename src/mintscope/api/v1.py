@@ -298,8 +298,8 @@ def _reach_said(moment: Moment, reach: OutOfReach) -> str:
         return "No block has been read yet."
     at = moment.time if moment.slot is None else f"slot:{moment.slot}"
     return (
-        f"There is no report as of {at}: they are exact from {reach.since} at the earliest, Unix"
-        f" seconds, to slot {reach.until.slot}, which is of {reach.until.time}."
+        f"There is no report as of {at}: exact ones reach from Unix time {reach.since} at the"
+        f" earliest to slot {reach.until.slot} (Unix time {reach.until.time})."
     )
 
 
@@ -346,7 +346,7 @@ class ReportLine(Wire):
 class ReportBatch(Wire):
     """A line for each mint, in the order of the request."""
 
-    delivered: Annotated[int, about("How many reports there are, and credits were taken.", 1)]
+    delivered: Annotated[int, about("Number of reports, and of credits taken.", 1)]
     results: Annotated[list[ReportLine], about("A line for each mint.")]
 
 
@@ -498,11 +498,11 @@ class TrialRoute:
         query=ReportQuery,
     )
     async def try_token(self, request: Request) -> Response:
-        """The same report for free, $per_day a day and client address.
+        """A free report: $per_day a day for each client address.
 
         Returns the report of GET /v1/token/{tokenAddress}, whole and current, without credential or
-        payment: $per_day reports a day and client address. They also count as views of token pages
-        on the web site. Errors are not counted.
+        payment: $per_day a day for each client address. They also count as views of token pages on
+        the web site. Errors are not counted.
         """
         await self._requests.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])

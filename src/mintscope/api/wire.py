@@ -88,7 +88,7 @@ class HowToPay(Wire):
     trial: Annotated[
         str | UnsetType,
         about(
-            "The same report for free, some times a day.", f"https://api.example/v1/trial/{WSOL}"
+            "The same report for free, a few times a day.", f"https://api.example/v1/trial/{WSOL}"
         ),
     ] = UNSET
     description: Annotated[
@@ -107,7 +107,7 @@ class ErrorBody(Wire):
     message: Annotated[str, about("The reason in a sentence, for people.", "Nothing was charged.")]
     details: Annotated[
         HowToPay | msgspec.UnsetType,
-        about("How to pay, with a 402 that something can be done about."),
+        about("How to pay; in a 402 that paying resolves."),
     ] = msgspec.UNSET
 
 
@@ -180,7 +180,7 @@ class Bundles(Wire):
 WhichCandles: TypeAlias = Annotated[
     Literal["all", "closed"],
     msgspec.Meta(
-        description="closed: indicators without the open candle, which never change later.",
+        description="closed: without the open candle, so indicators never change later.",
     ),
 ]
 IsPartial: TypeAlias = Annotated[
@@ -194,7 +194,7 @@ IsPartial: TypeAlias = Annotated[
 
 FramesAsked: TypeAlias = Annotated[
     list[Literal["s15", "m30", "h4", "d1"]],
-    msgspec.Meta(max_length=4, description="Frames beside m1 to h1."),
+    msgspec.Meta(max_length=4, description="Timeframes besides m1 to h1."),
 ]
 
 
@@ -315,7 +315,7 @@ class MissedCalls(Wire):
     """A program, and its recently missed calls."""
 
     program: Annotated[
-        str, about("Its name; the address of one without; other: the rest.", "raydium_clmm")
+        str, about("Its name, or address if unnamed; other: the rest.", "raydium_clmm")
     ]
     calls: Annotated[int, about("Its calls that exchanged tokens, or should have.", 4_120)]
     missed: Annotated[int, about("Those of them that could not be read.", 37)]

@@ -209,7 +209,7 @@ OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})
 SHORTER: Final = {
     "mint": "",
     "cursor": "The last nextCursor.",
-    "limit": "At most; one cost.",
+    "limit": "How many; same cost.",
     "from": "Unix seconds, included.",
     "to": "Unix seconds, included.",
     "partial": "true: young tokens, too.",

@@ -146,8 +146,7 @@ TOOLS: Final = (
         "GET",
         "/v1/trial/{tokenAddress}",
         ToolCost.NOTHING,
-        "The same report as get_token, some times a day and client address; then RATE_LIMITED."
-        " Free.",
+        "The get_token report, a few times a day for each client address; then RATE_LIMITED. Free.",
         MINT,
     ),
     Tool(
@@ -168,7 +167,7 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/indicators",
         ToolCost.CREDIT,
-        "History of indicators of one Solana token; USD, RSI and stochastic RSI 0 to 100; those"
+        "History of indicators of one Solana token, in USD; RSI, stochastic RSI: 0 to 100; those"
         " with parameters (sma(50), adx, supertrend(10,3)) under values. t is the start of a"
         f" candle, Unix seconds, oldest first; null: warming up."
         f" {ONE_CREDIT} {FREE_ERRORS}",
@@ -221,7 +220,7 @@ TOOLS: Final = (
         ToolCost.CREDIT,
         "Traders of the newest kept swaps of one Solana token: buyers, sellers, share of the"
         " largest (m5, kept: since swapsSince), and those with the most bought and sold, USD, and"
-        " realisedUsd. trader: 8 first characters of an address."
+        " realisedUsd. trader: first 8 characters of an address."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
@@ -242,8 +241,8 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/backtest",
         ToolCost.CREDIT,
-        "When a condition, as of screen_tokens, became true in the past of a token, and the"
-        " returns m5 to d1 later, beside those of chance (all...). Fractions, fees taken off."
+        "When a condition, as of screen_tokens, became true in a token's past, the returns"
+        " m5 to d1 later and, to compare, after all candles (all...). Fractions, fees taken off."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
@@ -253,13 +252,13 @@ TOOLS: Final = (
         "POST",
         "/v1/signals",
         ToolCost.NOTHING,
-        "Watch a token from now on: a webhook or e-mail when a condition of backtest becomes true"
-        ". Needs an API key with scope signals:write. Free.",
+        "Watch a token: a webhook or e-mail when one comparison or crossing becomes true."
+        " Needs an API key with scope signals:write. Free.",
         body=Body(
             "ConditionSignal",
             {
                 "mint": "Its mint.",
-                "where": "One comparison or crossing of a report's numbers.",
+                "where": "The comparison or crossing, as in backtest.",
                 "name": "A name of yours.",
                 "fires": "How often.",
                 "webhookUrl": "https, public.",

@@ -66,7 +66,7 @@ NAMES: Final = {
     "disk": "The disk has free space",
     "memory": "Memory is available",
     "wal": "The write-ahead log is short",
-    "backup": "There is a new backup",
+    "backup": "There is a recent backup",
     "address": "Clients reach the service, and its certificate is good",
 }
 
@@ -96,7 +96,7 @@ FAULTS: Final = {
     "disk": "The disk fills up",
     "memory": "Memory runs out",
     "wal": "The write-ahead log grows",
-    "backup": "There is no new backup",
+    "backup": "There is no recent backup",
     "address": "Clients may not reach the service",
 }
 

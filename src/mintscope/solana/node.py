@@ -228,8 +228,8 @@ class WatchedNode:
         asked_at_s, asked = min(self._asked.values(), default=(now_s, ""))
         if now_s - asked_at_s > SILENT_S:
             return (
-                f"the node has not answered for {now_s - asked_at_s:.0f} s what it was asked for,"
-                f" {asked}: look at the provider"
+                f"the node has not answered for {now_s - asked_at_s:.0f} s a request"
+                f" for {asked}: look at the provider"
             )
         if self._head is not None and named is not None and self._head - named > FAR_SLOTS:
             return (

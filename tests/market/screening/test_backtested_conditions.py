@@ -35,7 +35,7 @@ from support.oracles.slow_screen import Tree, is_true, of_candles, text_of
 
 BEGIN: Final = 1_760_000_400  # a full hour
 NOW: Final = UnixS(BEGIN + 40_000)
-WIDER: Final = "expected a field of m15, m30, h1, h4, d1, as tf says"
+WIDER: Final = "tf m15 allows fields of m15, m30, h1, h4, d1"
 HORIZONS: Final = {"m5": 300, "h1": 3_600, "h4": 14_400, "d1": 86_400}
 WIDTHS: Final = {"m5": 300, "m30": 1_800, "h1": 3_600, "h4": 14_400}
 SPANS: Final = {"m5": 300, "h1": 3_600, "d1": 86_400}
@@ -392,7 +392,7 @@ def test_looks_begin_where_they_should() -> None:
         ),
         ("candles_m1 > 3", f"candles_m1: {WIDER}"),
         ("rsi_s15 > 3", f"rsi_s15: {WIDER}"),
-        ("change_m5 > 3", "change_m5: expected a tf of at most its span; was m15"),
+        ("change_m5 > 3", "change_m5: expected a tf no wider than its span; was m15"),
     ],
 )
 def test_what_the_past_does_not_hold_is_refused(where: str, problem: str) -> None:

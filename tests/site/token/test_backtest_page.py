@@ -75,7 +75,7 @@ async def shown_site_later(site: Website, minutes: int) -> None:
         ({"where": "liquidity > 1"}, "Liquidity has no stored past"),
         (
             {"where": "rsi_m1 > 1"},
-            "Rsi_m1: expected a field of m5, m15, m30, h1, h4, d1, as tf says.",
+            "Rsi_m1: tf m5 allows fields of m5, m15, m30, h1, h4, d1.",
         ),
         ({"where": "price > 0" + " " * 1 + "and price > 0 " * 90}, "Expected a condition"),
         ({"tf": "d2"}, "Choose the candles and the span from the lists."),
@@ -128,7 +128,7 @@ async def test_a_bought_test_whose_candles_have_left_its_span_says_so(
     await shown_site_later(shown_site, 10)
     later = await stranger.open(where(sent))
     assert later.status_code == 422
-    assert "The candles of this test are older than its span by now." in words(later)
+    assert "The candles of this test are now older than the chosen span." in words(later)
 
 
 async def test_a_ledger_that_does_not_answer_leaves_no_test(

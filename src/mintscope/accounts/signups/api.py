@@ -91,7 +91,7 @@ Motivation = Annotated[
 Done = Annotated[bool, about("Always true.", True)]  # noqa: FBT003 - an example
 Text = Annotated[str, about("The next step, in a sentence.", "Exchange the secret for the key.")]
 Scopes = Annotated[list[Scope], about("Scopes of the key.")]
-KeyHint = Annotated[str, about("The end of the key, to recognise it.", "a3f9")]
+KeyHint = Annotated[str, about("Its last characters, to recognise it.", "a3f9")]
 UserName = Annotated[str, about("The name of the account.", "agent-7f3a")]
 UserNumber = Annotated[int, about("The number of the account.", 7)]
 
@@ -107,7 +107,7 @@ class BetaSignup(Wire, kw_only=True):
     scopes: Annotated[
         list[Scope],
         about(
-            "Scopes of the key beside reading: `trade:write` buys and deposits"
+            "Scopes of the key besides reading: `trade:write` buys and deposits"
             " credits, `signals:write` makes alerts, `groups:write` watchlists, `wallets:write`"
             " links wallets.",
             ["trade:write"],

@@ -57,7 +57,7 @@ class KeyUse(Wire):
 
     key_id: KeyNumber
     name: Annotated[str, about("The name its owner gave it.", "agent")]
-    hint: Annotated[str, about("The end of the key, to recognise it.", "a3f9")]
+    hint: Annotated[str, about("Its last characters, to recognise it.", "a3f9")]
     scopes: Annotated[list[Scope], about("Its scopes.")]
     month_credits: Annotated[int, about("Credits it has spent in this month.", 12)]
     month_credits_max: MonthCap
@@ -180,8 +180,8 @@ class PaymentLine(Wire):
     resource: Annotated[
         str,
         about(
-            "The purchase: path and query. /v1/token alone: a report or a page that is not"
-            " known any more, of a payment that a restore lost.",
+            "The purchase: path and query. Plain /v1/token: a restored payment; which report"
+            " or page it bought is unknown.",
             "/v1/credits/purchase?bundle=10",
         ),
     ]

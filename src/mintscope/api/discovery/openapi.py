@@ -105,16 +105,16 @@ SIGN_IN_WITH_X: Final = {
     "name": "SIGN-IN-WITH-X",
     "in": "header",
     "required": False,
-    "description": "The challenge of a 402, signed by a wallet that has bought credits, which are"
-    " spent: base64 of JSON, as x402's sign-in-with-x has it. A signature takes credits once.",
+    "description": "The challenge of a 402, signed by a wallet that has bought credits: pays with"
+    " those credits. Base64 of JSON, as x402's sign-in-with-x has it. Each signature pays once.",
     "schema": {"type": "string", "maxLength": 4096},
 }
 IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Names this request, hard to guess. Sent again with it, a request whose answer"
-    " was lost is answered again and neither done nor paid for twice: payments for a day,"
+    "description": "A key for this request, hard to guess. Sent again with it, a request whose"
+    " answer was lost is answered again and neither done nor paid for twice: payments for a day,"
     " credits and applications for ten minutes.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
     "example": "1f0e9d8c7b6a59483726150403020100",

@@ -205,8 +205,8 @@ REFUSAL_HEADERS: Final = {
     **dict.fromkeys(CODES[UNAUTHORIZED], CHALLENGE_HEADERS),
     ErrorCode.PAYMENT_PENDING: WAIT_HEADERS
     | {
-        "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent:"
-        " what to send it again with."
+        "Idempotency-Key": "With PAYMENT_PENDING, if you sent none: the key to retry with."
+        " Given once."
     },
     ErrorCode.RATE_LIMITED: WAIT_HEADERS | LIMIT_HEADERS,
     ErrorCode.SERVICE_UNAVAILABLE: WAIT_HEADERS,
@@ -288,7 +288,10 @@ def _events_of(shape: Schema) -> Schema:
                         "contentSchema": {"$ref": data["$ref"]},
                     },
                     "id": {"type": "string", "description": "Send it back as Last-Event-ID."},
-                    "retry": {"type": "integer", "description": "Wait so many milliseconds."},
+                    "retry": {
+                        "type": "integer",
+                        "description": "Milliseconds to wait before reconnecting.",
+                    },
                 },
                 "required": ["event", "data"],
             }

@@ -101,8 +101,8 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
         Meta(
             ge=0,
             le=TRADE_USD_MAX,
-            description="Size of a trade, USD: its price impact is taken off, too, by the depth at"
-            " that moment, an estimate from 50 candles of trades. 0: no impact.",
+            description="Size of a trade, USD: its price impact, estimated from the 50 candles"
+            " before, is taken off, too. 0: no impact.",
         ),
     ] = 0.0
 
@@ -151,8 +151,10 @@ class HorizonLine(Wire):
     count: Annotated[int, about("Firings whose return is known.", 14)]
     hit_rate: Annotated[float | None, about("Part of these returns above 0, 0 to 1.", 0.64)]
     mean_return: Annotated[float | None, about("Mean of these returns, a fraction.", 0.006)]
-    all_count: Annotated[int, about("Times whose return is known.", 2_000)]
-    all_hit_rate: Annotated[float | None, about("Part of these returns above 0: chance.", 0.4)]
+    all_count: Annotated[int, about("Checks whose return is known.", 2_000)]
+    all_hit_rate: Annotated[
+        float | None, about("Part of these returns above 0, as by chance.", 0.4)
+    ]
     all_mean_return: Annotated[float | None, about("Mean of these returns, a fraction.", -0.002)]
 
     @classmethod

@@ -85,7 +85,7 @@ class FlowOfPool(Wire):
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
     buy_volume_usd: Annotated[float, about("Bought part of volumeUsd, US dollars.", 7000.25)]
     swaps: Annotated[int, about("Swaps, those that set no price included.", 120)]
-    traders: Annotated[int, about("Distinct signers, by the beginning of the address.", 37)]
+    traders: Annotated[int, about("Signers, distinguished by the start of their address.", 37)]
 
     @classmethod
     def of(cls, flow: PoolFlow) -> "FlowOfPool":
@@ -171,11 +171,13 @@ class PoolLine(Wire):
     ]
     fee: Annotated[
         float | None,
-        about("The fee of a swap: of the newest, or of all of the venue; null: unknown.", 0.0025),
+        about("Fee of the newest swap, or of every swap on the venue; null: unknown.", 0.0025),
     ]
     progress: Annotated[
         float | None,
-        about("Of a curve: the part of the way to its pool, 0 to 1; null: none, unknown.", 0.42),
+        about(
+            "Of a curve: the part of the way to its pool, 0 to 1; null: no curve, or unknown.", 0.42
+        ),
     ]
     migration: Annotated[MoveToPool | None, Meta(description="From the curve to the pool.")]
     moves: Annotated[
@@ -300,8 +302,8 @@ class TraderLine(Wire):
     realised_usd: Annotated[
         float | None,
         about(
-            "Gained on tokens that were bought and sold within the kept swaps, US dollars: as many"
-            " as both, times the mean price of a sale less that of a purchase. Null without both.",
+            "Gain on tokens both bought and sold in the kept swaps, USD: the smaller amount times"
+            " (mean sale price - mean purchase price). Null without both.",
             12.5,
         ),
     ]
@@ -319,8 +321,8 @@ class SharesLine(Wire):
     sandwiches: Annotated[
         float | None,
         about(
-            "Two swaps of a signer in a slot and pool, one of each side, with a swap of another"
-            " between them on the side of the first.",
+            "A signer's two opposite swaps in one slot and pool, around another's swap on the side"
+            " of the first.",
             0.01,
         ),
     ]
@@ -385,7 +387,7 @@ class TraderPage(Wire):
             " not all swaps since then are among those read."
         ),
     ]
-    launch: Annotated[LaunchLine | None, Meta(description="First slots; null like firstBuyers.")]
+    launch: Annotated[LaunchLine | None, Meta(description="First slots; null if firstBuyers is.")]
 
 
 SWAPS_MAX: Final = 2_000  # maximum number of swaps that are read and counted

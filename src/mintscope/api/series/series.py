@@ -113,7 +113,10 @@ class PriceAt(Wire):
     usd: Annotated[float, about("US dollars for one whole token.", 171.25)]
     sol: Annotated[float | None, about("SOL for one whole token; null: not kept.", 1.0)]
     closed_at: Annotated[
-        int, about("The end of the candle whose close it is, Unix seconds: by t.", 1_763_460_000)
+        int,
+        about(
+            "End of the candle that closed at this price, Unix seconds; at most t.", 1_763_460_000
+        ),
     ]
     tf: Annotated[str, about("The candles that are kept of that time: m1, m5, m15 or h1.", "m1")]
 
@@ -125,7 +128,7 @@ class PriceLine(Wire):
     t: Annotated[int, about("The time that was asked for, Unix seconds.", 1_763_460_000)]
     price: Annotated[PriceAt | UnsetType, about("Its price, if it is known.")] = UNSET
     error: Annotated[
-        ErrorBody | UnsetType, about("Why it is not.", NOT_TRACKED, instead_of="price")
+        ErrorBody | UnsetType, about("Why there is no price.", NOT_TRACKED, instead_of="price")
     ] = UNSET
 
 
@@ -458,13 +461,15 @@ async def read_series(
 async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:
     """Return the supply for prices in *unit*; None if the unit needs none.
 
-    Raises InsufficientData if the supply is unknown, or the chain counts none.
+    Raises InsufficientData if the supply is unknown, or the chain does not count it.
     """
     if unit != "marketcap":
         return None
     supply = supply_of(await reader.facts(mint))
     if supply is None:
-        raise InsufficientData("The supply of this token is not known, or the chain counts none.")
+        raise InsufficientData(
+            "The supply of this token is not known, or the chain does not count it."
+        )
     return supply
 
 

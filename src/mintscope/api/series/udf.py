@@ -119,8 +119,8 @@ class SearchQuery(Wire):
     """Query of GET /v1/udf/search."""
 
     query: Annotated[str, Meta(max_length=64, description="Part of a name, symbol or mint.")] = ""
-    type: Annotated[str, Meta(max_length=32, description="Has no meaning.")] = ""
-    exchange: Annotated[str, Meta(max_length=32, description="Has no meaning.")] = ""
+    type: Annotated[str, Meta(max_length=32, description="Ignored.")] = ""
+    exchange: Annotated[str, Meta(max_length=32, description="Ignored.")] = ""
     limit: Annotated[int, Meta(ge=1, description="The most tokens to return, up to 50.")] = 30
 
 
@@ -165,7 +165,7 @@ class MarksQuery(Wire, rename={"from_": "from"}):
     """Query of GET /v1/udf/marks."""
 
     symbol: Symbol
-    resolution: Annotated[str, Meta(max_length=8, description="Has no meaning.")] = ""
+    resolution: Annotated[str, Meta(max_length=8, description="Ignored.")] = ""
     from_: Annotated[int, Meta(le=TIME_MAX, description="Unix seconds.")] = 0
     to: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Unix seconds.")] = TIME_MAX
 

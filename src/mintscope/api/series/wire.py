@@ -38,7 +38,7 @@ Since = Annotated[
     Meta(
         ge=0,
         le=TIME_MAX,
-        description="The oldest may begin then, Unix seconds.",
+        description="Earliest start, Unix seconds.",
         examples=[1_763_200_800],
     ),
 ]
@@ -47,7 +47,7 @@ Until = Annotated[
     Meta(
         ge=0,
         le=TIME_MAX,
-        description="The newest may begin then, Unix seconds.",
+        description="Latest start, Unix seconds.",
         examples=[1_763_460_000],
     ),
 ]
@@ -55,7 +55,7 @@ Until = Annotated[
 
 Included = Annotated[
     Literal["all", "closed"],
-    Meta(description="Whether the candle that is still open is included.", examples=["closed"]),
+    Meta(description="closed: without the candle that is still open.", examples=["closed"]),
 ]
 In = Annotated[
     Literal["usd", "sol", "marketcap"],
@@ -107,8 +107,8 @@ class CandlesQuery(Wire, rename=NAMED):
     format: Annotated[
         Literal["json", "csv", "parquet", "arrow"],
         Meta(
-            description="Other than json: a table of all candles from `from` to `to`, up to 44,640,"
-            " the newest, in one answer: a credit for each 1,000, no payment."
+            description="Other than json: a table of all candles from `from` to `to`, the newest"
+            " 44,640 at most, in one answer: a credit for each 1,000, credits only."
         ),
     ] = "json"
     pool: Annotated[
@@ -318,8 +318,8 @@ class SwapLine(Wire, gc=False):
     price: Annotated[
         PriceOfSwap | None,
         Meta(
-            description="Null if too little moved, or decimals are not known. Of SOL it is the"
-            " price of this swap alone; SOL itself has the SOL/USD rate as its price."
+            description="Null if too little moved, or decimals are not known. For SOL, the"
+            " price in this swap alone; candles of SOL use the SOL/USD rate."
         ),
     ]
     sets_price: Annotated[
@@ -509,8 +509,8 @@ class IndicatorPage(Wire, rename={**NAMED, "exact_from": "exactFrom"}):
     exact_from: Annotated[
         int | None,
         Meta(
-            description="Before this time older candles were dropped, so that values could not be"
-            " exact: there are none. Null: the series goes on, or began with the token."
+            description="No points before this time: older candles were deleted, so values would be"
+            " inexact. Null: older points exist, or the token began there."
         ),
     ]
     next_cursor: NextCursor

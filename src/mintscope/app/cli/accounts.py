@@ -100,7 +100,7 @@ def approve(
         str,
         typer.Option(
             metavar="SCOPES",
-            help="Scopes beside reading, separated by commas, as `trade:write,groups:write`.",
+            help="Scopes besides reading, separated by commas, as `trade:write,groups:write`.",
         ),
     ] = "",
     note: Note = "",

@@ -54,7 +54,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "demo": Command(
-        "running.demo", "Run everything on a local Solana whose market trades, until Ctrl-C."
+        "running.demo", "Run everything on a local Solana with a trading market, until Ctrl-C."
     ),
     "serve": Command(
         "running.serve",
@@ -77,7 +77,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "gaps": Command("cli.chain", "Slots that no source could deliver."),
     "programs": Command(
         "cli.chain",
-        "List the programs whose swaps are read, those that the configuration adds among them.",
+        "List the programs whose swaps are read, including those that the configuration adds.",
     ),
     "credits": Command("cli.credits", "Issue and show credit tokens."),
     "get": Command(
@@ -132,7 +132,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "cli.storage",
         "Rewrite the files of a stopped installation as small as they can be.",
     ),
-    "secrets": Command("cli.table", "Replace the secret that signs."),
+    "secrets": Command("cli.table", "Replace the signing secret."),
     "migrate": Command(
         "cli.storage",
         "Bring the store to the newest schema, as every process does at its start.",

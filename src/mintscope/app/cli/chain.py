@@ -419,7 +419,7 @@ def programs(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the programs whose swaps are read, those that the configuration adds among them.
+    """List the programs whose swaps are read, including those that the configuration adds.
 
     With --unread, list calls that should have been swaps but could not be read, and unlisted
     programs; those with the most value are first. The swaps of an `unknown_program` are read from

@@ -142,7 +142,7 @@ def _check_header(where: str, header: Sequence[str], required: Sequence[str]) ->
 MINUTES_MAX: Final = 10_080
 
 app = typer.Typer()
-secret_commands = typer.Typer(help="Replace the secret that signs.", no_args_is_help=True)
+secret_commands = typer.Typer(help="Replace the signing secret.", no_args_is_help=True)
 app.add_typer(secret_commands, name="secrets")
 
 

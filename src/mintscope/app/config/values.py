@@ -61,7 +61,7 @@ def parse_program(text: str) -> AddedProgram:
         )
     name, address, heads, pool = shape.groups()
     if name == "unknown":
-        raise ValueError('expected another name than "unknown", which is that of all others')
+        raise ValueError('expected another name than "unknown", which names all others')
     return AddedProgram(
         name,
         _parse_mint(address),

@@ -378,7 +378,7 @@ def demo(
         ),
     ] = False,
 ) -> None:
-    """Run everything on a local Solana whose market trades, until Ctrl-C.
+    """Run everything on a local Solana with a trading market, until Ctrl-C.
 
     A buyer with a wallet pays for a report and for credits, and prints each step.
     """

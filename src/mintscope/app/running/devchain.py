@@ -1,4 +1,4 @@
-"""`mintscope devchain`, `faucet` and `faults`: a local Solana whose market trades."""
+"""`mintscope devchain`, `faucet` and `faults`: a local Solana with a trading market."""
 
 import asyncio
 import gzip

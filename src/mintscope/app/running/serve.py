@@ -62,7 +62,9 @@ log = structlog.get_logger()
 
 IsNew = Annotated[
     bool,
-    typer.Option("--new", help="Confirm that the store was emptied, or is another installation's."),
+    typer.Option(
+        "--new", help="Start although the store was emptied, or is another installation's."
+    ),
 ]
 
 

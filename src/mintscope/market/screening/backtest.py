@@ -188,9 +188,9 @@ def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
         timeframe = _frame_of(value)
         span_s = _span_s(name)
         if timeframe is not None and timeframe not in wider:
-            raise UntestableCondition(f"{name}: expected a field of {', '.join(wider)}, as tf says")
+            raise UntestableCondition(f"{name}: tf {base} allows fields of {', '.join(wider)}")
         if span_s is not None and span_s < FRAME_S[base]:
-            raise UntestableCondition(f"{name}: expected a tf of at most its span; was {base}")
+            raise UntestableCondition(f"{name}: expected a tf no wider than its span; was {base}")
         if timeframe is None and span_s is None and name not in {"price", "price_sol"}:
             raise UntestableCondition(f"{name} has no stored past, so it cannot be tested")
         if timeframe is not None and timeframe not in found:

@@ -36,7 +36,7 @@
       answer = await fetch(path, options);
       body = await answer.json();
     } catch {
-      throw new Error("There is no connection. Nothing was changed that you cannot ask for again.");
+      throw new Error("There is no connection. It is safe to try again.");
     }
     if (answer.status === 401) throw new Error("This service did not issue this credit token.");
     if (!answer.ok) throw new Error(body.error.message);

@@ -122,7 +122,7 @@ FIRST: Final = {
     "fee": "30",
     "size": "100",
 }
-OVER: Final = "The candles of this test are older than its span by now. Choose a longer span."
+OVER: Final = "The candles of this test are now older than the chosen span. Choose a longer span."
 ONCE_BYTES: Final = 16  # bytes of a key, so that a form that is sent twice creates one alert
 
 
