@@ -140,10 +140,10 @@ async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:
         ({"where": "liquidity > 1"}, "where: liquidity has no stored past"),
         (
             {"where": "rsi_m1 > 1"},
-            "where: rsi_m1: expected a field of m5, m15, m30, h1,",
+            "where: rsi_m1: tf m5 allows fields of m5, m15, m30, h1,",
         ),
         ({"where": RISING, "tf": "d2"}, "tf: expected one of"),
-        ({"where": "rsi_s15 > 1"}, "rsi_s15: expected a field of m5,"),
+        ({"where": "rsi_s15 > 1"}, "rsi_s15: tf m5 allows fields of m5,"),
         ({"where": RISING, "feeBps": 1001}, "feeBps: expected an integer from 0 to 1000"),
         ({"where": RISING, "from_": 2, "to": 1}, "from: expected at most 1, which is `to`"),
     ],

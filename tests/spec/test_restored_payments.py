@@ -188,7 +188,7 @@ async def test_it_buys_only_what_was_quoted(world: World, method: str, path: str
     async with restored(world, copy) as shop:
         elsewhere = await shop.send(method, path, payment, key=KEY)
         assert refusal(elsewhere) == (402, "PAYMENT_FAILED")
-        assert "sent for this request" in elsewhere.text
+        assert "sent to the chain" in elsewhere.text
     assert rows(world) == 0
 
 
