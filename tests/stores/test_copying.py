@@ -154,7 +154,7 @@ def test_a_copy_that_was_interrupted_anywhere_goes_on(
         target.parts_left = parts
         with pytest.raises(ConnectionError):
             copied(SqliteSide(folder), target)
-        with pytest.raises(UnusableStore, match="has not ended"):
+        with pytest.raises(UnusableStore, match="is incomplete"):
             asyncio.run(_open(dsn, folder))
     copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     copied(PostgresSide(dsn), SqliteSide(tmp_path / "new", is_new=True))
