@@ -102,7 +102,7 @@ SLOW: Final = {
     "stores": (
         "ageing_plans audit_mark copying debits_share_no_lock doubted_commits file_shrinks "
         "first_opening frozen_postgres frozen_store ingest_lock left_behind_debits limit_stores "
-        "long_migrations market_notices minutes_crashed old_data_dir old_states "
+        "long_migrations market_notices minutes_crashed old_data_dir "
         "postgres_connection replicas shared_limits shared_price statements subquery_aliases "
         "upgrades_of_main"
     ),
@@ -118,10 +118,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what takes long")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """With `--quick`, raise UsageError if a file listed as slow does not exist."""
+def pytest_configure() -> None:
+    """Raise UsageError if a file listed as slow does not exist, even without `--quick`."""
     gone = [each for each in sorted(SLOW_PATHS) if not (TESTS / each).exists()]
-    if gone and config.getoption("quick"):
+    if gone:
         raise pytest.UsageError(f"expected the files of SLOW; there is no {gone[0]}")
 
 
