@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
@@ -38,6 +38,9 @@ from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.store.books import SqlHourRows, SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
+
+if TYPE_CHECKING:
+    from mintscope.payments.store.postgres import SharedPrice
 
 T = TypeVar("T")
 
@@ -99,10 +102,6 @@ class Opened(Protocol):
         """Close files and connections."""
 
 
-class SharedSource(PriceSource, Opened, Protocol):
-    """A price source that several processes share."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyEngine:
     """Functions that open the parts of money that differ between engines.
@@ -120,7 +119,7 @@ class MoneyEngine:
     books: Callable[[], SqlPaymentBooks]
     accounts: Callable[[], AccountConnections]
     webhooks: Callable[[], SqlWebhookQueue]
-    shared: Callable[[PriceSource], SharedSource] | None = None  # None: there is only one process
+    shared: Callable[[PriceSource], "SharedPrice"] | None = None  # None: there is only one process
 
 
 Port = TypeVar("Port", bound=Opened)
