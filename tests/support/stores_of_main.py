@@ -84,14 +84,16 @@ def fill_postgres(of: Kept, dsn: str) -> None:
             known = {each.number: each for each in migrating.migrations(kind)}
             joined = min(known)
             for number, name, digest in ran:
+                least = number
                 if number >= joined:
+                    least = known[number].least
                     script = known[number].script.encode()
                     is_same = number == joined or sha256(script).hexdigest() == digest
                     assert is_same, f"{kind} {name} was changed"
                     db.execute(script)
                 db.execute(
                     "INSERT INTO migration (kind, number, name, least) VALUES (%s, %s, %s, %s)",
-                    (kind, number, name, number),
+                    (kind, number, name, least),
                 )
         db.execute("SET session_replication_role = replica")
         for table, rows in of.facts["postgres"]["rows"].items():

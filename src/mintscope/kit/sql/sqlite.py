@@ -355,7 +355,9 @@ def _waiting(db: apsw.Connection, kind: str, path: Path) -> list[str]:
 
 def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
     if _has_table(db, "copy_progress"):
-        raise UnusableStore(f"expected a whole copy at {path}; it has not ended: continue it")
+        raise UnusableStore(
+            f"the copy at {path} is incomplete: run the same `mintscope copy` again"
+        )
 
 
 def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:

@@ -2,7 +2,7 @@
 -- Times are Unix seconds, prices per whole token, volumes micro-USD; 0 and 1 mean no and yes.
 -- Sorted texts have collation "C": the order of their bytes, as on every engine.
 
--- One row: how far the log and the finalized fold have come.
+-- One row: the progress of the log and of the finalized fold.
 CREATE TABLE progress (
     id             bigint PRIMARY KEY CHECK (id = 1),
     finalized_slot bigint,                       -- newest slot that cannot die
@@ -184,7 +184,7 @@ CREATE TABLE history_job (
     in_sol     bytea                             -- returned
 );
 
--- The accounts whose transactions are listed, newest first, and how far the listing has come.
+-- The accounts whose transactions are listed, newest first, and the progress of the listing.
 CREATE TABLE history_address (
     mint        bigint NOT NULL REFERENCES history_job ON DELETE CASCADE,
     address     text COLLATE "C" NOT NULL,

@@ -384,7 +384,7 @@ END $$;
 -- When the database last heard from each api process that takes credits.
 CREATE TABLE credit_writer (
     id      bigint PRIMARY KEY,
-    since   bigint NOT NULL,    -- begin of the time without a gap
+    since   bigint NOT NULL,    -- start of the time without a gap
     seen_at bigint NOT NULL
 );
 
@@ -492,7 +492,7 @@ CREATE TRIGGER orphan_is_settled_for_good BEFORE UPDATE ON orphan
     FOR EACH ROW WHEN (OLD.acknowledged_at IS NOT NULL)
     EXECUTE FUNCTION refuse('what was acknowledged stays so');
 
--- How far the history of the treasury has been compared with the payments: its new part, and
+-- The progress of comparing the history of the treasury with the payments: its new part, and
 -- once a day all of it.  The history is read from its newest end: a scan begins at head, cursor
 -- descends, and it ends at mark, the head of the scan before.  Each token has its own scans:
 -- 'new' and 'all' are those of the payment token, 'new:MINT' and 'all:MINT' those of a further
@@ -588,7 +588,7 @@ CREATE INDEX signal_firing_age ON signal_firing (fired_at);
 CREATE INDEX signal_firing_waiting ON signal_firing (signal, id)
  WHERE due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL;
 
--- How far alerts have been evaluated, and by which process.
+-- The position up to which alerts have been evaluated, and the process that evaluates them.
 CREATE TABLE signal_turn (
     id         bigint PRIMARY KEY CHECK (id = 1),
     seq        bigint NOT NULL,

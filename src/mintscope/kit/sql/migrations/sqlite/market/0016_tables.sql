@@ -1,7 +1,7 @@
 -- The tables of 24 November 2026, in which earlier migrations are joined.
 -- Times are Unix seconds, prices per whole token, volumes micro-USD.
 
--- One row: how far the log and the finalized fold have come.
+-- One row: the progress of the log and of the finalized fold.
 CREATE TABLE progress (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
     finalized_slot INTEGER,                      -- newest slot that cannot die
@@ -173,7 +173,7 @@ CREATE TABLE history_job (
     in_sol     BLOB
 ) STRICT;
 
--- The accounts whose transactions are listed, newest first, and how far the listing has come.
+-- The accounts whose transactions are listed, newest first, and the progress of the listing.
 CREATE TABLE history_address (
     mint        INTEGER NOT NULL REFERENCES history_job ON DELETE CASCADE,
     address     TEXT NOT NULL,

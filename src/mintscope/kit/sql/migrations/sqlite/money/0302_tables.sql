@@ -431,7 +431,7 @@ CREATE TRIGGER orphan_is_settled_for_good BEFORE UPDATE ON orphan
     SELECT raise(ABORT, 'what was acknowledged stays so');
 END;
 
--- How far the history of the treasury has been compared with the payments: its new part, and
+-- The progress of comparing the history of the treasury with the payments: its new part, and
 -- once a day all of it.  The history is read from its newest end: a scan begins at head, cursor
 -- descends, and it ends at mark, the head of the scan before.  Each token has its own scans:
 -- 'new' and 'all' are those of the payment token, 'new:MINT' and 'all:MINT' those of a further
@@ -519,7 +519,7 @@ CREATE INDEX signal_firing_age ON signal_firing (fired_at);
 CREATE INDEX signal_firing_waiting ON signal_firing (signal, id)
  WHERE due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL;
 
--- How far alerts have been evaluated, and by which process.
+-- The position up to which alerts have been evaluated, and the process that evaluates them.
 CREATE TABLE signal_turn (
     id         INTEGER PRIMARY KEY CHECK (id = 1),
     seq        INTEGER NOT NULL,
