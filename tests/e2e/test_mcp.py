@@ -25,11 +25,7 @@ from mcp import Client, StdioServerParameters
 from mintscope.mcp.tools import TOOLS
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import WSOL
-from support.processes.documented_service import (
-    GENESIS,
-    DocumentedService,
-    documented_service,
-)
+from support.processes.documented_service import GENESIS, DocumentedService, documented_service
 from support.scenes.service import bearer
 
 PATIENCE_S: Final = 60.0

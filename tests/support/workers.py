@@ -31,7 +31,6 @@ Files = Sequence[Sequence[pytest.Item]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the number of processes that run tests."""
     parser.addoption("--workers", type=int, default=0, help="run files of tests in N processes")
 
 

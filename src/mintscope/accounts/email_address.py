@@ -17,10 +17,7 @@ class UnusableEmailAddress(ValueError):
 
 
 def parse_email(text: str) -> EmailAddress:
-    """Return the e-mail address in *text*, trimmed, in Unicode form NFKC and in lower case.
-
-    Raises UnusableEmailAddress.
-    """
+    """Return the address in *text*, trimmed, NFKC, in lower case.  Raises UnusableEmailAddress."""
     normal = unicodedata.normalize("NFKC", text).strip().lower()
     if not normal:
         raise UnusableEmailAddress("expected an e-mail address; it is empty")

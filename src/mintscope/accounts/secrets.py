@@ -167,7 +167,7 @@ class AccountSecrets:
         return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
 
     def challenge(self, use: str, text: str) -> bytes:
-        """Return the challenge for a passkey, unique to *use* and *text*.
+        """Return the challenge for a passkey; it is different for each *use* and *text*.
 
         use    the action, such as a registration
         text   identifies the sign-in or session
@@ -193,11 +193,7 @@ def _are_same(ours: str, theirs: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """The result of a request with an Idempotency-Key.
-
-    asked     the digest of the request, from `asked_for`
-    thing_id  the id of the record that the request created
-    """
+    """The digest of a request with an Idempotency-Key, and the id of the record it created."""
 
     asked: bytes
     thing_id: int

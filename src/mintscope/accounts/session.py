@@ -93,11 +93,7 @@ def draw_cookie(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """The lifetimes of sessions, in milliseconds.
-
-    idle_ms       the lifetime since the last use
-    absolute_ms   the lifetime since the start
-    """
+    """The lifetimes of sessions, in milliseconds, since the last use and since the start."""
 
     idle_ms: int = IDLE_MS
     absolute_ms: int = ABSOLUTE_MS

@@ -44,8 +44,6 @@ LOG = structlog.get_logger(__name__)
 class AlertEvaluator:
     """Evaluates the alerts while this process holds the lease.
 
-    reader      reads the swap log
-    writer      stores the results
     wait        returns when the log may have new events
     """
 

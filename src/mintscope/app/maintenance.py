@@ -59,9 +59,9 @@ def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
-    """Run *work* during the block; if it ends, which is a bug, run it again.
+    """Run *work* during the block, and cancel it at the end.
 
-    The process continues, because sales must not depend on one task.
+    If *work* ends or raises an error, which is a bug, log this and run it again after a pause.
     """
     task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
     try:

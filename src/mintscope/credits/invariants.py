@@ -58,7 +58,6 @@ class Walked(msgspec.Struct, frozen=True):
     """The progress of walks through all books.
 
     entry_count      the number of journal entries since the last close
-    account_count    the number of accounts
     finished_at      the time when the last walk finished; None if none has finished
     closed           the last closed month; None if none is closed
     """

@@ -72,7 +72,6 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 class Statement(msgspec.Struct, frozen=True, gc=False):
     """The credits that an account received and spent, all read at one moment.
 
-    balance    the credits that are left
     spent      all credits spent on requests, including credits that were given back; the latter
                are also in *entries*, as reversals
     entries    the newest STATEMENT_LINES entries other than spends, newest first
@@ -134,7 +133,7 @@ class AccountLine(msgspec.Struct, frozen=True):
 
 
 class KindLine(msgspec.Struct, frozen=True):
-    """The entries of one kind in one account: their sum, and the times of the first and last one.
+    """The sum of the entries of one kind in one account, and the times of the first and last one.
 
     For spends, the times may be the starts of the UTC days.
     """
@@ -304,16 +303,15 @@ class InstantLedger(Protocol):
     """The methods of a ledger that are not coroutines: `recall` reads only memory."""
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the cached results of `find` and `root` for *bearer*.
+        """Return the cached results of `find` and `root` for *bearer*; None if they are not cached.
 
-        Return None if they are not in memory.  Also return None if the account was empty after its
-        last spend: another process may have added credits since then, so call `find`.
+        Also return None if the account was empty after its last spend: another process may have
+        added credits since then, so call `find`.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
         """Take one credit if there is one; *waiter* gets the outcome when the debit is durable.
 
-        If the waiter is cancelled before that, its credit is given back.  Raises
-        ServiceUnavailable if too many requests wait; *waiter* gets this error if the store does not
-        answer.
+        If the waiter is cancelled before that, its credit is given back.  Raises ServiceUnavailable
+        if too many requests wait; *waiter* gets this error if the store does not answer.
         """

@@ -67,10 +67,9 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new token in one transaction; return their number.
 
-        Only the hash and the hint of the new token are stored.
-
-        The rotation is denied if *holder* has no credits, or was rotated to another token before.
-        If the credits were already moved to the same token, return their number again.
+        *token_hash* and *hint* are those of the new token.  If the credits were already moved to
+        the same token, return their number again.  Return EMPTY if *holder* has no credits, ROTATED
+        if it was rotated to another token.
         """
 
     async def claim(

@@ -44,9 +44,9 @@ VALUES[list(ALPHABET)] = np.arange(len(ALPHABET))
 
 
 def decode(text: str | bytes) -> bytes:
-    """Return the decoded bytes of *text*; bytes are returned unchanged.
+    """Return the bytes that *text* encodes, or *text* itself if it is bytes.
 
-    Raises Unreadable if *text* has a character outside the alphabet, or is too long.
+    Raises Unreadable if *text* is not base58, or has more than LENGTH_MAX digits.
     """
     if not isinstance(text, str):
         return text
@@ -112,10 +112,8 @@ def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
 
 
 def multiply(limb: np.uint64, factor: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the low and the high 64 bits of `limb * factor + carry`.
-
-    numba has no number of 128 bits, so compiled code has its own form, see `_compile_multiply`.
-    """
+    """Return the low and the high 64 bits of `limb * factor + carry`."""
+    # numba has no number of 128 bits, so compiled code has its own form, see `_compile_multiply`.
     product = int(limb) * int(factor) + int(carry)
     return np.uint64(product % 2**LIMB_BITS), np.uint64(product >> LIMB_BITS)
 

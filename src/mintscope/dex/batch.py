@@ -74,10 +74,8 @@ def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instructi
 
 
 def _unpack(batch: Instruction, found: list[Instruction]) -> None:
-    """Add to *found* the instructions of *batch*, including those of nested batches.
-
-    The depth is limited: a nested batch has at most 255 bytes, which allows 84 levels below it.
-    """
+    """Add the instructions of *batch* and of nested batches to *found*.  Raises Unreadable."""
+    # The depth is limited: a nested batch has at most 255 bytes, which allows 84 levels below it.
     data = data_of(batch)
     accounts = batch.accounts
     size = len(data)

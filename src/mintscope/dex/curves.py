@@ -175,10 +175,11 @@ def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
 
 
 def _reserve(call: Call, quote: Mint) -> int | None:
-    """Return the reserve of the curve after the trade, in raw units of *quote*.
+    """Return the reserve of the curve after the trade, in raw units of *quote*; None if unknown.
 
-    The virtual part counts up to `_virtual_max`.  None if no event shows a valid reserve.
+    Raises Unreadable if the event is too short.
     """
+    # The virtual part counts up to `_virtual_max`.  None if no event shows a valid reserve.
     for data, _ in events.published(call):
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
         reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)

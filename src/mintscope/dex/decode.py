@@ -86,7 +86,6 @@ class Roles:
 
 
 def _in_both_forms(addresses: Iterable[str]) -> frozenset[str | bytes]:
-    """Return *addresses* as text and as bytes."""
     return frozenset(form for one in addresses for form in (one, base58.decode(one)))
 
 
@@ -99,11 +98,9 @@ def calls(
     outer: Sequence[Instruction],
     inner: Mapping[int, Sequence[Instruction]],
     keys: Sequence[str] | Sequence[bytes],
-    by_key: Mapping[Any, Program | Native],
+    by_key: Mapping[Any, Program | Native],  # addresses are text or bytes, like *keys*
 ) -> list[Call]:
     """Return every call of a DEX or of an unlisted program, in order of execution.
-
-    by_key   the roles by address; the addresses are text or bytes, like *keys*
 
     Raises Unreadable if the program of an instruction is not among the accounts, or if the stack
     heights contradict each other.
@@ -212,9 +209,9 @@ NO_PROGRAM: Final = "unknown"
 def decode_block(
     transactions: Iterable[Transaction | UnreadableTransaction], roles: Roles = KNOWN
 ) -> Decoded:
-    """Decode *transactions* in order; *roles* has the DEX programs.
+    """Return the decoded *transactions*, in order; *roles* has the DEX programs.
 
-    Never raises for the content of a transaction: unreadable transactions are quarantined.
+    If a transaction or a call cannot be read, it is quarantined, and no error is raised.
     """
     migrations: list[Swap] = []
     decoded = Decoded([], [], [], migrations)
@@ -232,10 +229,7 @@ def decode_block(
 
 
 def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: list[Swap]) -> None:
-    """Add the swaps and quarantined calls of *transaction* to *into*.
-
-    Its migrations are added to *migrations*.
-    """
+    """Add the results of *transaction* to *into*, and its migrations to *migrations*."""
     try:
         traced = _trace(transaction, known)
     except Unreadable as unreadable:
@@ -271,10 +265,8 @@ def _recognise(
     token_accounts: TokenAccounts,
     into: Decoded,
 ) -> None:
-    """Store the swaps of unlisted programs in *found*, and list them in `into.unlisted`.
-
-    Exchanges that are not understood are added to `into.quarantined`.
-    """
+    """Store the swaps of unlisted programs in *found*, and describe each in `into.unlisted`."""
+    # Exchanges that are not understood are added to `into.quarantined`.
     for call, refused in recognise(calls, found, token_accounts):
         address = token_accounts.key(call.instruction.program_id_index)
         missed = _missed(transaction, call, token_accounts, refused)
@@ -294,7 +286,6 @@ def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable)
 def _missed(
     transaction: Transaction, call: Call, token_accounts: TokenAccounts, unreadable: Unreadable
 ) -> Quarantined:
-    """Return the quarantine entry of *call*."""
     return _quarantined(transaction, call.program.name, unreadable)._replace(
         moved=unreadable.moved or unlisted.moved_by(call, token_accounts),
         mints=token_accounts.mints_of(call.instruction.accounts),
@@ -330,9 +321,9 @@ def _may_exchange(transaction: Transaction, by_key: Mapping[Any, Program | Nativ
 
 
 def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
-    """Return whether an unlisted program has called a token program.
+    """Return whether a token program ran below a top-level instruction of an unlisted program.
 
-    Also True if an index is beyond the accounts, an error that the trace then reports.
+    Also return True if an index is out of range, so that `_trace` examines the transaction.
     """
     keys = transaction.keys
     try:
@@ -377,9 +368,9 @@ def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
 
 
 def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
-    """Return the swaps of *call*, an empty list if it did not swap.
+    """Return the swaps of *call*; if it is a migration, add it to *migrations*.
 
-    If *call* is a migration, it is added to *migrations*.  Raises Unreadable.
+    Raises Unreadable.
     """
     program = call.program
     swaps = program.swaps
@@ -407,9 +398,9 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
 
 
 def _read_other(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
-    """Return the swaps of *call*, an instruction whose head is not in the table.
+    """Return the swaps of *call*, whose first bytes are not in the table of its program.
 
-    If *call* is a migration, it is added to *migrations*.  Raises Unreadable.
+    If *call* is a migration, add it to *migrations*.  Raises Unreadable.
     """
     program = call.program
     if program.migrations:

@@ -30,23 +30,20 @@ class Layout(NamedTuple):
 
     received   amounts that the pool received, before or after fees: one of them must agree with the
                transfers
-    paid       amount that the pool paid
     aside      share of a referrer, which may leave the pool in either mint together with the swap;
                None if the event has no such field
-    fees       fees; none, some or all of them may leave the vault together with the swap
-    pool       address of the pool
     decides    whether the amounts of the event count even if the transfers differ, because fees
                stay in the vault
 
     Amounts are u64.
     """
 
-    received: tuple[int, ...]
-    paid: int
+    received: tuple[int, ...]  # before or after fees: one must agree with the transfers
+    paid: int  # amount that the pool paid
     aside: int | None = None
-    pool: int = 0
-    decides: bool = False
-    fees: tuple[int, ...] = ()
+    pool: int = 0  # address of the pool
+    decides: bool = False  # whether they count even if transfers differ: fees stay in the vault
+    fees: tuple[int, ...] = ()  # none, some or all may leave the vault together with the swap
 
 
 LAYOUTS: Final = {
@@ -242,7 +239,6 @@ def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
 
 
 def _sums(fees: list[int]) -> set[int]:
-    """Return the sums of all subsets of *fees*."""
     sums = {0}
     for fee in fees:
         sums |= {each + fee for each in sums}

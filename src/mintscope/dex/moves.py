@@ -115,7 +115,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
 def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:
     """Return the mint of a transfer between two accounts that the transaction closed.
 
-    Raises Unreadable if it is unknown.
+    Raises Unreadable if the mint is unknown, or if the balances cannot be read.
     """
     token_accounts.complete()
     for account in accounts[:PARTIES]:
@@ -153,11 +153,9 @@ def _named_fee(data: bytes, at: int, size: int) -> int | None:
 
 
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
-    """Return the raw units that *account* gained by a transfer.
-
-    The balances show the gain if only this transfer touched the account.  Otherwise the gain is
-    *named*, the amount sent minus the named fee.
-    """
+    """Return the raw units that *account* gained by a transfer."""
+    # The balances show the gain if only this transfer touched the account.  Otherwise the gain is
+    # *named*, the amount sent minus the named fee.
     touched = sum(account in token.accounts for token in token_accounts.token_instructions())
     if touched != 1:
         return named
@@ -225,11 +223,9 @@ def _transferred(
 
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
-    """Return the part of *kept* withheld from each of *amounts*, all sent to one account.
-
-    A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because the
-    mint has a maximum fee, *kept* is split in proportion to *amounts*.
-    """
+    """Return the fee that was withheld from each of *amounts*; the sum of the fees is *kept*."""
+    # A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because
+    # the mint has a maximum fee, *kept* is split in proportion to *amounts*.
     total = sum(amounts)
     lowest = max((kept - len(amounts)) * BPS // total, 0)
     for rate in range(kept * BPS // total, lowest - 1, -1):
@@ -262,7 +258,6 @@ def _with_wrapped(
 
 
 def _synced(tokens: Sequence[Instruction]) -> frozenset[int]:
-    """Return the accounts whose lamports were turned into wrapped SOL by SyncNative."""
     return frozenset(
         token.accounts[0] for token in tokens if token.data == SYNC_NATIVE and token.accounts
     )
@@ -303,11 +298,9 @@ def _unwrapped(
     moved: Sequence[Move],
     token_accounts: TokenAccounts,
 ) -> Iterator[Move]:
-    """Yield the moves of SOL that its owner unwrapped to an account of another party.
-
-    SOL that a signer unwraps for another party counts only if that party is in *moved*: otherwise
-    the SOL pays a fee, for example.
-    """
+    """Yield the moves of SOL that its owner unwrapped to an account of another party."""
+    # SOL that a signer unwraps for another party counts only if that party is in *moved*: otherwise
+    # the SOL pays a fee, for example.
     parties = {owner for move in moved for owner in move[:PARTIES]}
     for token in tokens:
         if data_of(token)[:1] not in UNWRAPPING:
@@ -344,11 +337,12 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 
 
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the amount that *unwrap* took from *account*: the amount that it names, or all.
+    """Return the lamports that *unwrap* took from *account*: those that it names, or all.
 
-    The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
-    which an account is created are not part of it.
+    Raises Unreadable if an instruction or a balance cannot be read.
     """
+    # The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
+    # which an account is created are not part of it.
     named = _named_amount(unwrap)
     if named is not None:
         return named
@@ -394,9 +388,9 @@ def _taken(unwrap: Instruction, account: int, held: int) -> int:
 
 
 def _named_amount(unwrap: Instruction) -> int | None:
-    """Return the amount in the data of *unwrap*; None if it takes the whole balance.
+    """Return the lamports that *unwrap* names; None if it takes the whole balance.
 
-    Raises Unreadable if the amount is cut short.
+    Raises Unreadable if the data cannot be read.
     """
     data = data_of(unwrap)
     if data[:2] != UNWRAP + b"\x01":

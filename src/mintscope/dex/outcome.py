@@ -16,14 +16,10 @@ from mintscope.kit.primitives import Mint, Signature
 
 
 class RecognisedBy(StrEnum):
-    """The method by which a swap was found.
+    """The method by which a swap was found."""
 
-    TABLE       by an instruction of a program in the table
-    TRANSFERS   by the transfers below a program that is not in the table
-    """
-
-    TABLE = "table"
-    TRANSFERS = "transfers"
+    TABLE = "table"  # by an instruction of a program in the table
+    TRANSFERS = "transfers"  # by the transfers below a program that is not in the table
 
 
 BY_TABLE: Final = RecognisedBy.TABLE  # reading the attribute takes ten times as long
@@ -32,18 +28,18 @@ BY_TABLE: Final = RecognisedBy.TABLE  # reading the attribute takes ten times as
 class Swap(NamedTuple):
     """An exchange in one pool, or the migration of a curve to a pool; amounts are raw units.
 
-    Order   (transaction_index, outer, inner, leg) within a block; inner is -1 for a top-level
-            instruction, leg counts the pools under one instruction
-    Side    in_ is the mint that the pool received, out_ the mint that it paid
-    program the name in the table, or the address of a program that is not in it
-    pool    the address that names the pool, or its two vaults, sorted and joined by `+`
-    in_left, out_left   raw units of either mint in the vaults of the pool after the transaction,
-                        including the virtual reserve of some curves; None if unknown
-    signer     the signer that traded, or the fee payer if none did
-    succeeds   for a migration, the curve that *pool* replaces; None for an exchange.  A migration
-               exchanges nothing, and its in_mint is the mint of the curve
-    progress   the progress of the curve after the swap, in millionths; None if no event shows it
-    fee_bps    the fee that the trader paid, in basis points of the quote; None if no event shows it
+    Swaps of a block are in the order of (transaction_index, outer, inner, leg).
+
+    outer               the position of the top-level instruction
+    inner               the position of the call below *outer*; -1 if the call is *outer* itself
+    leg                 the number of the swap in its call, from 0; some numbers may be missing
+    program             the name in the table, or the address of a program that is not in it
+    in_mint, out_mint   the mint that the pool received, and the mint that it paid
+    in_left, out_left   raw units of either mint that the pool has after the transaction, or, if an
+                        event shows them, after the swap, including the virtual reserve of some
+                        curves; None if unknown
+    succeeds            for a migration, the curve that *pool* replaces; None for an exchange.  A
+                        migration exchanges nothing, and its in_mint is the mint of the curve
     """
 
     signature: Signature
@@ -52,20 +48,20 @@ class Swap(NamedTuple):
     inner: int
     leg: int
     program: str
-    pool: str
+    pool: str  # the address that names the pool, or its two vaults, sorted and joined by `+`
     in_mint: Mint
     in_amount: int
     in_decimals: int | None
     out_mint: Mint
     out_amount: int
     out_decimals: int | None
-    signer: str
+    signer: str  # the signer that traded, or the fee payer if none did
     recognised_by: RecognisedBy = RecognisedBy.TABLE
     in_left: int | None = None
     out_left: int | None = None
     succeeds: str | None = None
-    progress: int | None = None
-    fee_bps: int | None = None
+    progress: int | None = None  # of the curve after the swap, in millionths; None: no event
+    fee_bps: int | None = None  # paid by the trader, in basis points of the quote; None: no event
 
 
 new_swap: Final[Callable[[tuple[Any, ...]], Swap]] = partial(tuple.__new__, Swap)
@@ -81,22 +77,17 @@ class QuoteKind(StrEnum):
 
 
 class Oriented(msgspec.Struct, frozen=True, gc=False):
-    """A swap of a base, the mint that is priced, against its quote; amounts are raw units.
-
-    quote        the dollar token of the swap, else wrapped SOL, else another token
-    is_buy       whether the base left the pool
-    quote_left   raw units of the quote in the vaults of the pool after the swap; None if unknown
-    """
+    """A swap of a base, the mint that is priced, against its quote; amounts are raw units."""
 
     quote_kind: QuoteKind
     base: Mint
     base_amount: int
     base_decimals: int | None
-    quote: Mint
+    quote: Mint  # the dollar token of the swap, else wrapped SOL, else another token
     quote_amount: int
     quote_decimals: int | None
-    is_buy: bool
-    quote_left: int | None = None
+    is_buy: bool  # whether the base left the pool
+    quote_left: int | None = None  # raw units in the vaults after the swap; None if unknown
 
 
 class QuarantineReason(StrEnum):
@@ -130,49 +121,33 @@ class Moved(NamedTuple):
 
 
 class Quarantined(NamedTuple):
-    """One transaction, or one call of *program* in it, whose swap could not be read.
+    """One transaction, or one call of *program* in it, that could not be read."""
 
-    signature   None if it could not be read
-    program     the name in the table, or the address of a program that is not in it; "unknown" if
-                the error came before any program
-    head        the first 8 bytes of an unknown instruction, in hex; else ""
-    moved       the SOL or dollars that the call exchanged; None if unknown
-    mints       the mints of token accounts that the call names, at most 8
-    """
-
-    signature: Signature | None
+    signature: Signature | None  # None if it could not be read
     transaction_index: int
-    program: str
+    program: str  # as in `Swap`; "unknown" if the error came before any program
     reason: QuarantineReason
-    head: str = ""
-    moved: Moved | None = None
-    mints: tuple[Mint, ...] = ()
+    head: str = ""  # the first 8 bytes of an unknown instruction, in hex; else ""
+    moved: Moved | None = None  # the SOL or dollars that the call exchanged; None if unknown
+    mints: tuple[Mint, ...] = ()  # the mints of token accounts that the call names, at most 8
 
 
 class Unlisted(NamedTuple):
-    """A swap of the program at *address*, which the table does not list.
-
-    head    the first 8 bytes of its instruction, in hex
-    moved   the SOL or dollars that were exchanged; None if neither was
-    """
+    """A swap of the program at *address*, which the table does not list."""
 
     signature: Signature
     address: str
-    head: str
-    moved: Moved | None
+    head: str  # the first 8 bytes of its instruction, in hex
+    moved: Moved | None  # the SOL or dollars that were exchanged; None if neither was
 
 
 class Decoded(NamedTuple):
-    """The results of one transaction, or of a block, in order.
-
-    unlisted     an entry for each of the swaps whose program is not in the table
-    migrations   migrations from curves to pools, see `Swap.succeeds`
-    """
+    """The results of one transaction, or of a block, in order."""
 
     swaps: list[Swap]
     quarantined: list[Quarantined]
-    unlisted: list[Unlisted]
-    migrations: Sequence[Swap] = ()
+    unlisted: list[Unlisted]  # an entry for each of the swaps whose program is not in the table
+    migrations: Sequence[Swap] = ()  # migrations from curves to pools, see `Swap.succeeds`
 
 
 class Unreadable(Exception):

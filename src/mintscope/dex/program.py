@@ -25,9 +25,6 @@ SELL: Final = "33e685a4017f83ad"
 class Leg:
     """One pool with which an instruction trades, as positions among the instruction's accounts.
 
-    owners   owners of the pool's vaults
-    pool     the account whose address names the pool; None: the two vaults name the pool
-    vaults   the pool's vaults, if their owners are not among the accounts
     shares   (vault, account with the pool's shares of this vault) if several pools share a vault
     size     minimum number of accounts of the instruction
     """
@@ -36,10 +33,10 @@ class Leg:
 
     def __init__(
         self,
-        owners: tuple[int, ...],
-        pool: int | None = None,
+        owners: tuple[int, ...],  # owners of the pool's vaults
+        pool: int | None = None,  # the account that names the pool; None: its two vaults do
         *,
-        vaults: tuple[int, ...] = (),
+        vaults: tuple[int, ...] = (),  # if their owners are not among the accounts
         shares: tuple[tuple[int, int], ...] = (),
     ) -> None:
         self.owners = owners
@@ -50,40 +47,28 @@ class Leg:
 
 
 class Migration(NamedTuple):
-    """The accounts of a migration, as positions among the accounts of its instruction.
+    """The accounts of a migration, as positions among the accounts of its instruction."""
 
-    mints   the pair of mints; the mint that is not SOL migrates
-    curve   the curve that the mint leaves
-    pool    the account whose address names the new pool in swaps
-    """
-
-    mints: tuple[int, ...]
-    curve: int
-    pool: int
+    mints: tuple[int, ...]  # the pair of mints; the mint that is not SOL migrates
+    curve: int  # the curve that the mint leaves
+    pool: int  # the account whose address names the new pool in swaps
 
 
 class Call(msgspec.Struct, gc=False):
-    """One call of a program, with the instructions below it that belong to no deeper DEX call.
+    """One call of a program, with the token, system and event instructions below it.
 
-    outer          the position of the top-level instruction
-    inner          the position of the call below it; -1 if the call is that instruction itself
-    tokens         instructions of the token programs; before a reader runs, batches are expanded,
-                   and all data are bytes
-    lamports       instructions of the system program
-    events         calls of the program by itself, which publish events
-    token_2022     whether some of *tokens* are of Token-2022
-    below_router   whether a router made the call
+    Instructions below a deeper `Call`, a router or a transfer hook are not included.
     """
 
     program: "Program"
     instruction: Instruction
-    outer: int
-    inner: int
-    tokens: list[Instruction] = []
-    lamports: list[Instruction] = []
-    events: list[Instruction] = []
-    token_2022: bool = False
-    below_router: bool = False
+    outer: int  # the position of the top-level instruction
+    inner: int  # the position of the call below it; -1 if the call is that instruction itself
+    tokens: list[Instruction] = []  # readers get batches expanded, and all data as bytes
+    lamports: list[Instruction] = []  # instructions of the system program
+    events: list[Instruction] = []  # calls of the program by itself, which publish events
+    token_2022: bool = False  # whether some of *tokens* are of Token-2022
+    below_router: bool = False  # whether a router made the call
 
 
 Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
@@ -93,14 +78,8 @@ Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
 class Program:
     """A program in the table.
 
-    name        the name of the program in swaps
     swaps       the pools with which a swap instruction trades, by its first bytes; b"" stands for
                 every other instruction, which is judged by its transfers
-    read        returns the swaps of a call; None for a router, which calls other programs to swap
-    authority   owner of the vaults of all pools; None if there is no such owner
-    proven      whether a recorded transaction was decoded correctly
-    no_swaps    first bytes of instructions that do not swap, even if their transfers look like it
-    how         the source of the amounts, as text for people
     migrations  the accounts of a migration from a curve to a pool, by the first bytes of its
                 instruction
     is_pooled   whether a vault holds tokens of several markets, or of a wallet, so that its balance
@@ -112,14 +91,14 @@ class Program:
     long.
     """
 
-    name: str
+    name: str  # the name of the program in swaps
     address: str
     swaps: Mapping[bytes, tuple[Leg, ...]]
-    read: Reader | None
-    authority: str | None = None
-    proven: bool = True
-    no_swaps: frozenset[bytes] = frozenset()
-    how: str = "transfers"
+    read: Reader | None  # returns the swaps of a call; None for a router
+    authority: str | None = None  # owner of the vaults of all pools; None if there is no such owner
+    proven: bool = True  # whether a recorded transaction was decoded correctly
+    no_swaps: frozenset[bytes] = frozenset()  # first bytes of instructions that never swap
+    how: str = "transfers"  # the source of the amounts, as text for people
     migrations: Mapping[bytes, Migration] = field(default_factory=dict)
     is_pooled: bool = False
     head_size: int = field(init=False)

@@ -216,9 +216,9 @@ class TokenAccounts:
     def vaults_of(
         self, owners: Container[str], one: str, other: str
     ) -> tuple[TokenBalance, TokenBalance] | None:
-        """Return the accounts of *owners* for two mints, *one* and *other*.
+        """Return the accounts of *owners* for the mints *one* and *other*, in this order.
 
-        None unless *owners* have one account for each mint, and no other token accounts.
+        Return None unless *owners* have one account for each mint, and no other account in `book`.
         """
         first = second = None
         for balance in self.book.values():
@@ -314,10 +314,7 @@ def _encode(key: bytes) -> str:
 
 
 def _amount(balance: TokenBalance) -> int:
-    """Return the raw units of *balance*.
-
-    Raises Unreadable if it has no amount.
-    """
+    """Return the raw units of *balance*.  Raises Unreadable if it has no amount."""
     text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
     if not (text.isascii() and text.isdigit()):
         raise Unreadable(QuarantineReason.MALFORMED)
@@ -326,9 +323,9 @@ def _amount(balance: TokenBalance) -> int:
 
 @lru_cache(maxsize=65_536)
 def address(mint: str) -> Mint:
-    """Return *mint* as a Mint; cached, because the same few thousand mints recur.
+    """Return *mint* as a Mint; results are cached, because the same few thousand mints recur.
 
-    Raises Unreadable for anything but the base58 form of 32 bytes.
+    Raises Unreadable if *mint* is not the base58 form of 32 bytes.
     """
     try:
         return parse_mint(mint)

@@ -149,19 +149,14 @@ NAMED_MAX: Final = 3
 
 @dataclass(slots=True)
 class _Venue:
-    """The swaps of one program, by the time of the chain.
-
-    begun              start of the current hour of observation
-    longest_s          longest silence in this hour
-    longest_before_s   longest silence in the hour before
-    """
+    """Counts the swaps of one program, and measures the time between them by the block times."""
 
     first: UnixS
     last: UnixS
-    begun: UnixS
+    begun: UnixS  # start of the current hour of observation
     swaps: int = 0
-    longest_s: int = 0
-    longest_before_s: int = 0
+    longest_s: int = 0  # longest silence in this hour
+    longest_before_s: int = 0  # longest silence in the hour before
 
     def note(self, time: UnixS, count: int) -> None:
         if time - self.begun >= KEPT_S:

@@ -89,27 +89,18 @@ DISCRIMINATORS_MAX: Final = 200  # maximum number of labels of the metric of unk
 
 
 class Slots:
-    """Turns updates into changes of the log.
-
-    tail           the newest headers of the log
-    decode         decodes transactions
-    standings      the pools of each mint, as of the newest block; None: there are none yet
-    decode_block   decodes a whole block; None: *decode* does
-    quote_mints    dollars and staking tokens that price other mints
-    venues         counts the swaps of each block, by program; None: a new `VenueWatch`
-    shard          the part of all mints whose swaps are logged
-    """
+    """Turns updates into changes of the log."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
-        tail: Tail,
-        decode: Decode,
-        standings: Standings | None = None,
+        tail: Tail,  # the newest headers of the log
+        decode: Decode,  # decodes transactions
+        standings: Standings | None = None,  # the pools of each mint; None: there are none yet
         *,
-        decode_block: DecodeBlock | None = None,
+        decode_block: DecodeBlock | None = None,  # decodes a whole block; None: *decode* does
         quote_mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
-        venues: VenueWatch | None = None,
-        shard: Shard = WHOLE,
+        venues: VenueWatch | None = None,  # counts swaps by program; None: a new `VenueWatch`
+        shard: Shard = WHOLE,  # the part of all mints whose swaps are logged
     ) -> None:
         self._tail = tail
         self._decode = decode

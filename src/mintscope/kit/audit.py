@@ -41,16 +41,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Selects events of the audit log; an empty text selects all events.
+    """Selects events of the audit log; an empty text selects all events."""
 
-    who      the actor or the subject of an event, for example `user:7`
-    action   the text with which the action of an event begins
-    owner    the user whose events on API keys are added to those of *who*; None: none are added
-    """
-
-    who: str = ""
-    action: str = ""
-    owner: UserId | None = None
+    who: str = ""  # the actor or the subject of an event, for example `user:7`
+    action: str = ""  # the text with which the action of an event begins
+    owner: UserId | None = None  # adds the events on API keys of this user; None: none
 
 
 EVERYTHING: Final = EventFilter()

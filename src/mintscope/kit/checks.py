@@ -20,15 +20,11 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: *probe* returns if it passes, or raises ServiceUnavailable with the reason.
-
-    is_vital    whether a failure makes the service not ready; if False, the service is only
-                degraded
-    """
+    """A check: *probe* returns if it passes, or raises ServiceUnavailable with the reason."""
 
     name: str
     probe: Callable[[], Awaitable[None]]
-    is_vital: bool = True
+    is_vital: bool = True  # whether a failure means not ready, instead of only degraded
 
 
 async def result_of(check: Check) -> str:
@@ -68,18 +64,12 @@ class _Trouble:
 
 @dataclass(eq=False, repr=False)
 class CheckWatch:
-    """Runs checks, and logs each one that starts to fail, gives another reason or passes again.
+    """Runs checks, and logs each one that starts to fail, gives another reason or passes again."""
 
-    check   runs the checks; returns "ok", or the reason of the failure, by name of the check
-    vital   names of the checks that must pass for readiness; empty: no readiness is exported
-    keep    stores the failures that were logged, for other processes: after the first run, and when
-            they change; None: they are not stored
-    """
-
-    check: Look
+    check: Look  # returns "ok", or the reason of the failure, by name of the check
     clock: Clock
-    vital: Collection[str] = ()
-    keep: Keep | None = None
+    vital: Collection[str] = ()  # needed for readiness; empty: readiness is not exported
+    keep: Keep | None = None  # stores changes of the logged failures for other processes
 
     def __post_init__(self) -> None:
         self._kept: Results | None = None
@@ -149,21 +139,17 @@ class Attempts:
     """A check that fails after *failures_max* failed attempts in a row, until an attempt succeeds.
 
     The check also passes again after an hour without a failed attempt.
-
-    counter     the metric that counts attempts by outcome
-    good, bad   the labels of *counter* for success and for failure
-    advice      the end of the error message
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
-        counter: Counter,
+        counter: Counter,  # the metric that counts attempts by outcome
         clock: Clock,
         *,
-        good: str,
-        bad: str,
+        good: str,  # the label of *counter* for success
+        bad: str,  # its label for failure
         failures_max: int,
-        advice: str,
+        advice: str,  # the end of the error message
     ) -> None:
         self._good = counter.labels(good)
         self._bad = counter.labels(bad)

@@ -113,14 +113,10 @@ _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 
 
 class Root(msgspec.Struct, frozen=True, order=True):
-    """A root of derived keys.
+    """A root of derived keys."""
 
-    since_s    the time from which the root signs, in Unix seconds
-    secret     32 secret bytes, from which the keys are derived
-    """
-
-    since_s: int
-    secret: bytes
+    since_s: int  # the time from which the root signs, in Unix seconds
+    secret: bytes  # 32 secret bytes, from which the keys are derived
 
     @property
     def since(self) -> UnixMs:
@@ -230,11 +226,9 @@ def hint(credential: Credential) -> str:
 
 
 def hash_credential(credential: str, *, pepper: bytes) -> CredentialHash:
-    """Return the only form of *credential* that may be stored: HMAC-SHA-256 under *pepper*.
-
-    The pepper is not in the database, so someone who steals the database can neither test nor add a
-    credential.
-    """
+    """Return the only form of *credential* that may be stored: HMAC-SHA-256 under *pepper*."""
+    # The pepper is not in the database, so someone who steals the database can neither test nor add
+    # a credential.
     return CredentialHash(hmac.digest(pepper, credential.encode(), "sha256"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 def access_trouble(path: Path) -> str | None:
     """Return the reason why this process cannot read and write *path*; None if it can.
 
-    path   a file or folder; if it does not exist, the nearest folder above it is checked
+    If *path* does not exist, the nearest folder above it is checked.
     """
     place = path
     while True:
@@ -40,12 +40,10 @@ def _user_name(number: int) -> str:
 
 
 def give_to_owner(path: Path) -> None:
-    """Give the new *path* to the owner of its folder, if root created it.
-
-    Otherwise the service could not open files that a command has created as root.  Symbolic links
-    are not followed, because the owner of the folder could use one to obtain a file of root.  If a
-    network share refuses the change, root stays the owner.
-    """
+    """Give the new *path* to the owner of its folder, if root created it."""
+    # Otherwise the service could not open files that a command has created as root.  Symbolic links
+    # are not followed, because the owner of the folder could use one to obtain a file of root.  If
+    # a network share refuses the change, root stays the owner.
     if os.geteuid() == 0:
         owner = path.parent.stat()
         with suppress(PermissionError):

@@ -33,14 +33,10 @@ class Limit:
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The request may proceed.
+    """The request may proceed."""
 
-    remaining   number of further requests that may proceed now
-    reset_s     seconds until the limit allows one more
-    """
-
-    remaining: int
-    reset_s: int
+    remaining: int  # number of further requests that may proceed now
+    reset_s: int  # seconds until the limit allows one more
 
 
 class Denied(msgspec.Struct, frozen=True, gc=False):
@@ -103,10 +99,7 @@ class MemoryLimits:
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window named *window*; None means the name of *limit*.
-
-        The first call with a name creates the window.  Raises ValueError if it has another limit.
-        """
+        """Return the moving window named *window*, as `Limits.limiter` does."""
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
         if made.limit != limit:
@@ -116,7 +109,7 @@ class MemoryLimits:
     def change(self, limit: Limit) -> None:
         """Apply *limit* from now on, without resetting counts.
 
-        Changes the windows whose limits have the name of *limit*, or of its limit for sites.
+        Changes the windows whose limit has the name of *limit*, or of its limit for sites.
         """
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():

@@ -33,20 +33,16 @@ WAL: Final = "-wal"  # SQLite appends it to a file's name to name the write-ahea
 class Machine:
     """Metrics and checks of the machine of this process.
 
-    folder            the data folder, which may not exist yet
-    disk_bytes_min    `expect_disk` fails if the disk of *folder* has fewer free bytes
     memory_share_min  `expect_memory` fails if a smaller share (0 to 1) of memory is free.  The
                       whole is the memory limit of this process's control group, or the memory of
                       the machine if the group has no limit
-    wal_bytes_max     `expect_short_log` fails if the write-ahead log of a file in *folder* has
-                      more bytes
     """
 
-    folder: Path
+    folder: Path  # the data folder, which may not exist yet
     _: KW_ONLY
-    disk_bytes_min: int
+    disk_bytes_min: int  # `expect_disk` fails if the disk of *folder* has fewer free bytes
     memory_share_min: float
-    wal_bytes_max: int
+    wal_bytes_max: int  # `expect_short_log` fails if a write-ahead log in *folder* is longer
 
     def measure(self) -> None:
         """Make each export of metrics measure disk and memory."""
@@ -101,9 +97,9 @@ def wal_bytes(folder: Path) -> Mapping[str, int]:
 
 
 def memory_free_share() -> float | None:
-    """Return the free share of memory: of the control group if it has a limit, else of the machine.
+    """Return the free share of memory, from 0 to 1; None if this machine does not report it.
 
-    Returns None if this machine does not report it.
+    The whole is the limit of this process's control group, or else the memory of the machine.
     """
     try:
         share = _free_of_group()
@@ -144,19 +140,14 @@ PATH: Final = "/healthz"
 
 
 class PublicAddress:
-    """Checks the public address and its certificate by a request every EVERY_S.
-
-    origin     the public address, such as `https://api.example`
-    days_min   the check fails if the certificate expires within fewer days
-    trusted    returns the SSL context that verifies certificates
-    """
+    """Checks the public address and its certificate by a request every EVERY_S."""
 
     def __init__(
         self,
-        origin: str,
+        origin: str,  # the public address, such as `https://api.example`
         clock: Clock,
         *,
-        days_min: int,
+        days_min: int,  # the check fails if the certificate expires within fewer days
         trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         parts = urlsplit(origin)
@@ -290,21 +281,17 @@ def _clean_maps(text: str, name: str) -> Iterator[tuple[int, int, int]]:
 
 
 def limit_arenas() -> None:
-    """Make all threads but the first share one glibc arena; call this before they start.
-
-    Otherwise each thread has its own arena, in which freed memory remains: reads of a list of
-    100,000 tokens then take 90 MB more.
-    """
+    """Make all threads but the first share one glibc arena; call this before they start."""
+    # Otherwise each thread has its own arena, in which freed memory remains: reads of a list of
+    # 100,000 tokens then take 90 MB more.
     with suppress(OSError, AttributeError):  # other C libraries have no arenas
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 
 
 def freeze_startup_objects() -> None:
-    """Exclude the objects that exist now from later garbage collections; call this once.
-
-    These objects are never freed, and a collection that includes them blocks the event loop for 75
-    ms.
-    """
+    """Exclude the objects that exist now from later garbage collections; call this once."""
+    # These objects are never freed, and a collection that includes them blocks the event loop for
+    # 75 ms.
     gc.collect()
     gc.freeze()
 

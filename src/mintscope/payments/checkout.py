@@ -60,10 +60,7 @@ class NothingForSale:
 
 
 class NoCredits(msgspec.Struct, frozen=True):
-    """The credential is valid, but its *balance* of credits is below the cost.
-
-    credit_count    the cost, in credits
-    """
+    """The credential is valid, but its *balance* is below the cost of *credit_count* credits."""
 
     balance: int = 0
     credit_count: int = 1
@@ -111,7 +108,6 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 class CheckoutRefused(Exception):
     """A refusal: nothing was delivered; nothing was charged, unless *cause* is Unresolved.
 
-    cause        the reason
     option       how to pay; None if nothing can be bought now, or if no further payment is due
     failure      the error that a client with a payment would get now; None: none is known
     is_ready     whether a client with a payment would get an answer now
@@ -174,11 +170,7 @@ UNPAYABLE: Final = 1 << 52  # more credits than any account has, so only a repea
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """A charge of credits that are not taken yet.
-
-    once       the name of the answer, as in Debit; None: it has no name
-    endpoint   the number of the endpoint, as in Debit; None: it has none
-    """
+    """A charge of credits that are not taken yet; *once* and *endpoint* are as in Debit."""
 
     checkout: "Checkout"
     order: Order
@@ -396,10 +388,11 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     async def expect_settled(
         self, merchant: Merchant, order: Order, outcome: ports.Outcome
     ) -> ports.Settled:
-        """Return *outcome* if the payment has settled.
+        """Return *outcome* if the payment has settled; first call `on_outcome` with it.
 
-        Raises CheckoutRefused otherwise.  Raises PriceUnavailable if the payment was refused before
-        it was sent, and no new price is known.
+        Raises CheckoutRefused otherwise; if *outcome* is Refused and a price is known, it has an
+        option for *order*.  Raises PriceUnavailable if the payment was refused before it was sent,
+        and no price is known.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, ports.Settled):

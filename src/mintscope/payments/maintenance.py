@@ -43,11 +43,11 @@ NOT_YET: Final = -1
 class PaymentMaintenance:
     """Maintains the payments of one installation.
 
-    is_auditor           returns whether this process makes the audits
-    slot_s               returns the current duration of a slot, in seconds
-    lamports_min         a warning is logged if the fee payer has fewer lamports
-    budget               the limits that decide whether sales are closed
-    closure              the closure of sales as of the last check; None: sales are open
+    is_auditor      returns whether this process makes the audits
+    slot_s          returns the current duration of a slot, in seconds
+    lamports_min    a warning is logged if the fee payer has fewer lamports, but enough for sales
+    closure         the closure of sales as of the last check; None: sales are open, or no check has
+                    been made yet
     """
 
     chain: PaymentChain
@@ -164,10 +164,11 @@ class PaymentMaintenance:
             await self._forget_reports(today)
 
     async def _forget_reports(self, today: int) -> None:
-        """Delete the bodies of reports of final payments that are a day old.
+        """Delete the bodies of reports whose payments are final and began a day ago or earlier.
 
-        A report counts as a day old if both the wall clock and the monotonic clock show it.
-        Nothing is deleted if no node answers, or the wall clock differs too much from the chain's.
+        A payment counts as a day old only by both the wall clock and the monotonic clock.  If no
+        node answers, or if the wall clock differs too much from the chain's, delete nothing;
+        otherwise store *today* as the day of the last deletion.
         """
         try:
             skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()

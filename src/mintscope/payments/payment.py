@@ -249,7 +249,6 @@ class Takings(NamedTuple):
     day       UTC days since 1970-01-01
     asset     the mint, as in Payment
     credits   the size of the bundle; 0: answers that were paid one by one
-    payments  the number of payments
     paid      atoms of *asset* that arrived
     valued    the number of payments whose value in USD is known
     worth     the total value of those payments in micro-USD, at the price when each began

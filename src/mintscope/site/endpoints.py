@@ -57,9 +57,9 @@ QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 class PageEndpoints:
     """Creates endpoints from page handlers; a handler runs only for permitted requests.
 
-    client       returns the client of a request: an address or a network
-    form_limit   limits the number of forms that a client may send
-    writes       limits the number of changes to an account
+    client                returns the client of a request: an address or a network
+    form_limit            limits the number of forms that a client may send
+    writes                limits the number of changes to an account
     needs_second_factor   whether administrators need a second factor
     """
 

@@ -44,7 +44,7 @@ class News(NamedTuple):
 class PageStream(EventStream):
     """The event stream of one page.
 
-    known   mark of the state that the page was loaded with; None sends the whole state
+    known   mark of the state that the page already shows; None: the first event has the whole state
     """
 
     __slots__ = ("_on_report", "known")

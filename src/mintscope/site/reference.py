@@ -35,15 +35,15 @@ class Refusal:
 class DescribedEndpoint:
     """An operation as shown to readers.
 
-    slug        address segment of the endpoint's page
-    proofs      accepted credentials as text; empty if no credential is needed
-    parameters  fields of the request, by location: path, query, header
-    body        fields of the request body
+    slug          address segment of the endpoint's page
+    proofs        accepted credentials as text; empty if no credential is needed
+    parameters    fields of the request, by location: path, query, header
+    body          fields of the request body; empty if there is none
     body_example  example of the request body; "" if there is none
-    needs_body  whether a body is required; if not, a credential alone is enough
-    answer      fields of the envelope's data, or of the whole body
-    example     example of a successful response; "" if there is none
-    headers     meaning of each header of a successful response
+    needs_body    whether a body is required; if not, a credential alone is enough
+    answer        fields of the envelope's data, or of the whole body
+    example       example of a successful response; "" if there is none
+    headers       meaning of each header of a successful response
     more_headers  meaning of each header that only error responses have
     """
 

@@ -84,7 +84,7 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 class PageContext:
     """The context of a page: session, address and notice.
 
-    notice  a key of NOTICES; a text that is not a key shows no notice
+    notice    a key of NOTICES; with any other text, the page shows no notice
     """
 
     session: Session | None
@@ -114,13 +114,12 @@ NO_OPERATOR: Final = Operator()
 class Features:
     """Optional features of the site.
 
-    has_people          whether accounts and settings are served, at the same address as the API
-    has_administration  whether pages for administrators are served
-    has_mailbox         whether e-mails are shown at /mailbox
-    has_payments        whether requests and credits are sold
-    needs_second_factor whether administrators need a second factor
-    operator            who operates the service, for pages about the law and contact
-    demo_wallet_seed    seed, in hex, of a wallet offered to every browser; "" if there is none
+    has_people           whether accounts and settings are served, at the same address as the API
+    has_mailbox          whether e-mails are shown at /mailbox
+    has_payments         whether requests and credits are sold
+    needs_second_factor  whether administrators need a second factor
+    operator             who operates the service, for pages about the law and contact
+    demo_wallet_seed     seed, in hex, of a wallet offered to every browser; "" if there is none
     """
 
     has_people: bool = True
@@ -343,9 +342,9 @@ class StaticFiles:
         return f"/static/{name}?v={self._versions[name]}"
 
     async def get(self, request: Request) -> Response:
-        """Return a file, cacheable forever if the query names its current content.
+        """Return a file, cacheable forever if the query names its current version.
 
-        Raises    NotFound
+        Raises NotFound.
         """
         name = request.path_params["file"]
         if name not in self._bodies:

@@ -34,19 +34,18 @@ class MarketParts:
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
-    last_holders          returns the stored holders of a token, without a request to a node; None
-                          if none are stored
     lists                 all tokens, and their on-chain facts
     streams               sends reports when they change; pages use a part of the capacity
     ledger                charges the credit for a view or a backtest
-    limits                counts views, for example, across all processes that share a store
+    limits                counts views and other requests, across all processes that share a store
+    last_holders          returns the stored holders of a token, without a request to a node; None
+                          if none are stored
     degraded_after_s      age, in seconds, above which data is marked as old
     stale_after_s         age, in seconds, above which data is not shown
     showcase              tokens that are free for all visitors, besides wrapped SOL
     free_views_per_day    free views of other tokens per client address
     tracks_per_day        tokens per day that a user can add to the tracked tokens without approval
     live_pages_max        maximum number of open pages with live updates
-    has_mcp               whether MCP tools are served beside the pages
     """
 
     reports: Reports

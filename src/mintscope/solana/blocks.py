@@ -34,19 +34,15 @@ LAMPORTS_PER_SOL: Final = 1_000_000_000
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A block that the chain has confirmed.
-
-    time   block time; None if the node does not report it
-    size   size of the transactions as received, in bytes; 0 if unknown
-    """
+    """A block that the chain has confirmed."""
 
     slot: Slot
     parent_slot: Slot
     blockhash: str
     parent_blockhash: str
-    time: UnixS | None
+    time: UnixS | None  # block time; None if the node does not report it
     transactions: Transactions
-    size: int = 0
+    size: int = 0  # size of the transactions as received, in bytes; 0 if unknown
 
 
 class Finalized(msgspec.Struct, frozen=True):
@@ -74,12 +70,9 @@ class Tip(msgspec.Struct, frozen=True):
 
 
 class SourceError(Exception):
-    """A source cannot yield further blocks; the message is for the operator.
+    """A source cannot deliver the requested data; the message is for the operator."""
 
-    is_refusal   whether the operator must change the configuration before a retry can succeed
-    """
-
-    is_refusal: ClassVar[bool] = False
+    is_refusal: ClassVar[bool] = False  # a retry needs another configuration first
 
 
 class Source(Protocol):

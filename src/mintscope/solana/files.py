@@ -114,9 +114,10 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
 
 
 def _expect_ascending(paths: Sequence[Path]) -> None:
-    """Raise FileError if a file begins below the first slot of the previous file.
+    """Raise FileError if a file begins below the first slot of the file before it.
 
-    Its blocks would be lost.
+    Some blocks of such a file would be lost.  Pipes, and files whose first line cannot be read, are
+    left out of the comparison.
     """
     if len(paths) == 1:
         return
@@ -183,7 +184,6 @@ def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]
 
 
 def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
-    """Return the slot and the block of *line*.  Raises FileError."""
     try:
         read = decode_json(line, _DECODER)
     except Undecodable as cause:
@@ -250,7 +250,6 @@ class _Reader:
             raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
 
     def bytes_done(self) -> int:
-        """Return the number of bytes on disk that have been read so far."""
         return self._finished_bytes + (0 if self._open is None else self._open.tell())
 
     def lines(self) -> Iterator[tuple[str, bytes]]:

@@ -23,14 +23,13 @@ FINALIZED: Final = "finalized"
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """The delay of `finalized` behind `confirmed`, as seen by this process.
+    """The delay of `finalized` behind `confirmed`.
 
-    slots     slots from the newest final one to the newest confirmed one
-    seconds   seconds from the report that a slot is confirmed to the report that it is final
+    `FinalityMeter` measures both values; `finality_now` computes the seconds from the pace.
     """
 
-    slots: int
-    seconds: float
+    slots: int  # slots from the newest final one to the newest confirmed one
+    seconds: float  # from the moment at which a slot is confirmed to that at which it is final
 
     @property
     def is_fast(self) -> bool:
@@ -39,14 +38,10 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 class Finality(msgspec.Struct, frozen=True):
-    """The finality of a cluster, from the answers of one node.
+    """The finality of a cluster, from the answers of one node."""
 
-    alpenglow   whether the cluster has migrated to Alpenglow; None: the node does not know
-    behind      the measured delay; None until there is a measurement
-    """
-
-    alpenglow: bool | None
-    behind: Behind | None
+    alpenglow: bool | None  # whether the cluster has migrated to it; None: unknown
+    behind: Behind | None  # the measured delay; None until there is a measurement
 
 
 class FinalityMeter:
@@ -69,11 +64,13 @@ class FinalityMeter:
             self._unknown_to = marks.popleft()[0]
 
     def note_final(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is final; ignore slots up to the newest final one.
+        """Record that *slot* became final at *at_s*, in seconds of a monotonic clock.
 
-        Slots below the first confirmed one are ignored, too: the time of their confirmation is not
-        known.
+        A slot is ignored if it is not above the newest final one, if no slot was confirmed yet, or
+        if the slot was confirmed before all recorded confirmations.
         """
+        # Slots below the first confirmed one are ignored, too: the time of their confirmation is
+        # not known.
         marks = self._marks
         has_begun = bool(marks or self._samples)
         if slot <= self._unknown_to or not has_begun:
@@ -97,11 +94,9 @@ class FinalityMeter:
 
 
 def as_final(params: Sequence[Any]) -> list[Any]:
-    """Return *params* of a JSON-RPC call with the level `finalized` in place of `confirmed`.
-
-    Future releases of Solana may drop the level `confirmed`, because a block is then final as soon
-    as it is confirmed.
-    """
+    """Return *params* of a JSON-RPC call with the level `finalized` in place of `confirmed`."""
+    # Future releases of Solana may drop the level `confirmed`, because a block is then final as
+    # soon as it is confirmed.
     return [_as_final(each) if isinstance(each, dict) else each for each in params]
 
 

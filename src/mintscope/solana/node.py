@@ -103,9 +103,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.header(slot, commitment))
 
     async def _first(
-        self,
-        ask: Callable[[Node], Awaitable[T]],
-        is_enough: Callable[[T], bool] = lambda _: True,
+        self, ask: Callable[[Node], Awaitable[T]], is_enough: Callable[[T], bool] = lambda _: True
     ) -> T:
         """Return the first sufficient answer, or else the first answer; raise if all nodes fail."""
         answers: list[T] = []
@@ -344,7 +342,6 @@ class WatchedSource:
         return "it was cancelled from inside" if reading.is_cancelled else None
 
     async def _head(self) -> Slot | None:
-        """Return the newest slot of the node, or None if it does not answer."""
         try:
             async with asyncio.timeout(WATCHDOG_ASK_S):
                 return (await self.node.head(Commitment.CONFIRMED)).slot
@@ -368,12 +365,10 @@ class _Reading:
 
     @property
     def is_done(self) -> bool:
-        """Whether the next update, or the end of the source, has arrived."""
         return self._next is not None and self._next.done()
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the source has cancelled itself."""
         return self._next is not None and self._next.done() and self._next.cancelled()
 
     def take(self) -> Update | None:

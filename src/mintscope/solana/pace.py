@@ -24,14 +24,10 @@ SLOT_S_MAX: Final = 10.0
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The average duration of a slot; slots without a block count too.
+    """The average duration of a slot; slots without a block count too."""
 
-    slot_s   seconds per slot, SLOT_S_MIN to SLOT_S_MAX
-    over_s   span of the measurement, in seconds
-    """
-
-    slot_s: float
-    over_s: float
+    slot_s: float  # seconds per slot, SLOT_S_MIN to SLOT_S_MAX
+    over_s: float  # span of the measurement, in seconds
 
     def slots(self, seconds: float) -> int:
         """Return the number of slots that take *seconds*, rounded up."""
@@ -74,7 +70,7 @@ class PaceMeter:
     def pace(self) -> Pace | None:
         """The pace; None until the block times span SPAN_S_MIN.
 
-        After an interruption the last pace stays until the new block times span SPAN_S_MIN.
+        After an interruption, the last pace stays until the new block times span SPAN_S_MIN.
         """
         if not self._is_measured:
             self._pace = _measured(list(self._marks)) or self._pace
@@ -83,9 +79,9 @@ class PaceMeter:
 
 
 def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
-    """Return the median pace of (slots, seconds) *samples* of getRecentPerformanceSamples.
+    """Return the median pace of *samples*, (slots, seconds) of getRecentPerformanceSamples.
 
-    Return None if no sample has both a slot and a duration.
+    Samples with 0 slots or 0 seconds are skipped; returns None if no sample is left.
     """
     usable = [(slots, seconds) for slots, seconds in samples if slots > 0 and seconds > 0]
     if not usable:

@@ -30,10 +30,8 @@ Progress = Callable[[int, int], None]
 class Poller:
     """A source that requests blocks from *rpc*, a node with JSON-RPC.
 
-    progress     called after each step with the numbers of finished slots and of all known slots
     owed_since   by slot, the time when each missing block was first known to exist; a restart keeps
                  these times, because `gap_after_s` counts from them
-    meter        measures the delay of finality
     """
 
     rpc: Node
@@ -41,7 +39,7 @@ class Poller:
     _: KW_ONLY
     clock: Clock
     sleep: Sleep = asyncio.sleep
-    progress: Progress | None = None
+    progress: Progress | None = None  # called with the numbers of finished and of known slots
     owed_since: dict[Slot, float] = field(default_factory=dict)
     meter: FinalityMeter = field(default_factory=FinalityMeter)
 
@@ -127,10 +125,10 @@ class Poller:
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
 
     async def _slots(self, seconds: float) -> int:
-        """Return the number of slots that the chain makes in *seconds* at its present pace.
+        """Return the number of slots in *seconds* at the present pace of the chain.
 
-        Returns 0 if the node does not know the pace: then no backfill is read, and no slot is
-        skipped.
+        Returns 0 if *seconds* is 0, or if the node does not know the pace: then no backfill is
+        read, and no slot is skipped.  Raises RpcFailure.
         """
         if not seconds:
             return 0

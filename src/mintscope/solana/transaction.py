@@ -21,17 +21,12 @@ class NodeRecord(msgspec.Struct, rename="camel", gc=False):
 
 
 class Instruction(NodeRecord):
-    """A call of a program.
+    """A call of a program."""
 
-    accounts       indices into the keys of the transaction; in protobuf, each index is one byte
-    data           bytes, or base58 text
-    stack_height   1 at the top level, 2 below it, and so on; None in data before 2023
-    """
-
-    accounts: Sequence[int]
-    data: str | bytes
+    accounts: Sequence[int]  # indices into the transaction's keys; bytes in protobuf
+    data: str | bytes  # bytes, or base58 text
     program_id_index: Index
-    stack_height: Height | None = None
+    stack_height: Height | None = None  # 1 at the top, 2 below it; None in data before 2023
 
 
 class InnerInstructions(NodeRecord):
@@ -42,10 +37,7 @@ class InnerInstructions(NodeRecord):
 
 
 class TokenAmount(NodeRecord, kw_only=True):
-    """The balance of a token account.
-
-    amount   the balance in raw units, in decimal digits
-    """
+    """The balance of a token account; *amount* is in raw units, in decimal digits."""
 
     amount: str = ""
     decimals: Index
@@ -65,34 +57,28 @@ class Effects(NodeRecord):
 
     pre_balances, post_balances   lamports of each key before and after the transaction; empty if
                                   not recorded
-    log_messages                  lines of the log; None or empty if not recorded
     """
 
     pre_balances: Sequence[int] = ()
     post_balances: Sequence[int] = ()
-    log_messages: Sequence[str] | None = None
+    log_messages: Sequence[str] | None = None  # lines of the log; None or empty if not recorded
 
 
 class Transaction(msgspec.Struct, gc=False):
     """One successful transaction.
 
-    index          position in its block, from 0
-    keys           addresses: first the static ones, then loaded writable, then loaded readonly ones
-    signer_count   number of signers: they are the first keys, and the very first key paid the fee
-    inner          the inner instructions; None if the node did not record them
-    balances       balances of token accounts after the transaction, as the node recorded them
     read_earlier   returns the balances before the transaction.  They are parsed by the call,
                    because few transactions need them.  Raises ValueError if they cannot be read
     read_effects   returns the lamports and the log; parses and raises like `read_earlier`
     """
 
-    index: int
+    index: int  # position in its block, from 0
     signature: Signature | bytes
-    keys: Sequence[str] | Sequence[bytes]
-    signer_count: int
+    keys: Sequence[str] | Sequence[bytes]  # first static, then loaded writable, then readonly ones
+    signer_count: int  # the signers are the first keys; the very first one paid the fee
     instructions: Sequence[Instruction]
-    inner: Sequence[InnerInstructions] | None
-    balances: Sequence[TokenBalance]
+    inner: Sequence[InnerInstructions] | None  # None if the node did not record them
+    balances: Sequence[TokenBalance]  # after the transaction, as the node recorded them
     read_earlier: Callable[[], Sequence[TokenBalance]]
     read_effects: Callable[[], Effects] = Effects
 
@@ -100,13 +86,12 @@ class Transaction(msgspec.Struct, gc=False):
 class UnreadableTransaction(msgspec.Struct, frozen=True):
     """A transaction that cannot be converted to `Transaction`.
 
-    signature   None if the signature could not be read either
     reason      malformed; no_meta: the outcome was not recorded; unknown_version: the version is
                 newer than the known ones, so fields may have another meaning
     """
 
     index: int
-    signature: Signature | None
+    signature: Signature | None  # None if the signature could not be read either
     reason: Literal["malformed", "no_meta", "unknown_version"]
 
 

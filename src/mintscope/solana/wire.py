@@ -298,9 +298,9 @@ class TransactionMeta(NodeRecord):
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
 
     def read_earlier(self) -> Sequence[TokenBalance]:
-        """Return the balances before the transaction.
+        """Return the token balances before the transaction; empty if they were not recorded.
 
-        Raises ValueError if they are not a list of balances.
+        Raises ValueError if they cannot be read.
         """
         try:
             return _BALANCES.decode(self.pre_token_balances) or ()
@@ -374,11 +374,13 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 
 
 def may_hold_swap(entry: bytes) -> bool:
-    """Return whether *entry* has inner instructions, or names a program that logs its fills.
+    """Return whether *entry*, a transaction in JSON, may have a swap.
 
-    *entry* is a copy of the bytes: two searches in it are as fast as one regular expression in the
-    raw block.
+    Return False only if its list of inner instructions is empty, and it names no program that shows
+    its fills only in the log.
     """
+    # *entry* is a copy of the bytes: two searches in it are as fast as one regular expression in
+    # the raw block.
     if NOTHING_CALLED not in entry:
         return True
     for program in LOGGED:  # noqa: SIM110 - a generator costs more than the search
@@ -388,9 +390,10 @@ def may_hold_swap(entry: bytes) -> bool:
 
 
 def read_effects(entry: bytes | msgspec.Raw) -> Effects:
-    """Return the lamports and log of transaction *entry*.
+    """Return the lamports and the log of *entry*, a transaction in JSON.
 
-    Raises ValueError if the lamports are no lists of numbers, or the log is no list of texts.
+    Raises ValueError if *entry* has no outcome (`meta`), if the lamports are not lists of numbers,
+    or if the log is not a list of texts.
     """
     try:
         return _EFFECTS.decode(entry).meta

@@ -25,7 +25,6 @@ Security = Literal["starttls", "tls", "none"]
 
 
 def trusting() -> ssl.SSLContext:
-    """Return a TLS context that trusts the server's certificate."""
     return ssl.create_default_context(cafile=str(CERTIFICATE))
 
 

@@ -32,6 +32,5 @@ async def raw_server(written: bytes | Body, *, says_first: bool = False) -> Asyn
 
 
 def whole(body: bytes, *headers: bytes) -> bytes:
-    """Return an HTTP response with status 200 and *body*."""
     head = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers]
     return b"\r\n".join(head) + b"\r\n\r\n" + body

@@ -4,7 +4,6 @@ from typing import Any
 
 
 def merged(report: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
-    """Return *report* with the changes of *update*."""
     reported = report | update
     reported["dataSpan"] = report["dataSpan"] | update["dataSpan"]
     reported["indicators"] = report["indicators"] | {

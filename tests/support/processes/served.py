@@ -20,8 +20,6 @@ PATIENCE_S = 10.0
 
 @dataclass
 class Client:
-    """One connection to the server."""
-
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -37,7 +35,6 @@ class Client:
             return await self.reader.read()
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Return the status, headers and body of the next answer."""
         async with asyncio.timeout(PATIENCE_S):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             status, *lines = head.strip().split("\r\n")
@@ -55,8 +52,6 @@ class Client:
 
 @dataclass
 class Served:
-    """A server that listens, and its address."""
-
     port: int
     ended: asyncio.Event
 

@@ -10,11 +10,9 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def decode_transaction(raw: bytes | msgspec.Raw, index: int) -> Decoded:
-    """Return the swaps of one transaction."""
     transaction = read_transaction(raw, index)
     return decode.decode_block([] if transaction is None else [transaction])
 
 
 def decode_block(raws: Sequence[msgspec.Raw]) -> Decoded:
-    """Return the swaps of a block."""
     return decode.decode_block(JsonTransactions(raws))

@@ -42,5 +42,4 @@ def swap(trade: Trade, index: int = 0, mint: Mint = MINT) -> PricedSwap:
 
 
 def apply(engine: Engine, row: int, trades: list[Trade]) -> None:
-    """Apply *trades* to *row* of *engine*."""
     engine.apply(as_trades([(row, UnixS(trade.time), swap(trade)) for trade in trades]))

@@ -52,8 +52,6 @@ def u64(*numbers: int) -> bytes:
 
 @dataclass
 class Ix:
-    """An instruction and its inner instructions."""
-
     program: str
     accounts: list[str]
     data: bytes

@@ -15,8 +15,6 @@ from support.scenes.streaming import PATH, PATIENCE_S, Event, Streaming
 
 
 class Socket:
-    """One WebSocket, whose messages are read as events."""
-
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
 

@@ -55,10 +55,7 @@ UNDECIDED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A valid sign-up form.
-
-    asked_scopes   the write scopes that were requested for the key
-    """
+    """A valid sign-up form, with the write scopes that were requested for the key."""
 
     email: EmailAddress
     telegram: str | None
@@ -172,7 +169,7 @@ class ApplicationChanges(TypedDict, total=False):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Return whether both hashes are equal, and *after_ms* is less than REDELIVERY_MS.
+    """Return whether both hashes are equal and not None, and *after_ms* is less than REDELIVERY_MS.
 
     after_ms   milliseconds between the two requests
     """

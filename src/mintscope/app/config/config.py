@@ -22,11 +22,9 @@ class ChainConfig(Section):
     rpc_url: values.Url = SecretStr("http://127.0.0.1:8899")
     """The node. May hold the provider's key, so only its host is ever shown."""
     rpc_url_file: values.File = None
-    """The file that holds rpc_url instead."""
     second_rpc_url: values.OptionalUrl = None
     """Another node, for blocks that the first does not give."""
     second_rpc_url_file: values.File = None
-    """The file that holds second_rpc_url instead."""
     rpc_headers: values.Headers = {}
     """Headers for the provider. In the environment: `Name: value, Name: value`."""
     rpc_headers_file: values.File = None
@@ -90,11 +88,9 @@ class ApiConfig(Section):
     rate_limit_requests: values.Count = 30
     """Requests a client may make in a window."""
     rate_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
-    """Length of that window."""
     health_limit_requests: values.Count = 120
     """Requests to /v1/health a client may make in a window."""
     health_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
-    """Length of that window."""
     trial_reports_per_day: int = Field(default=10, ge=0, le=1_000_000)
     """Reports that GET /v1/trial/{tokenAddress} gives a client address in 24 hours for free. They
     count among `web.free_views_per_day`, too. 0: the path is 404."""
@@ -102,12 +98,10 @@ class ApiConfig(Section):
     """Requests to everything without a limit of its own, as pages, that a client address may make
     in a window."""
     other_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
-    """Length of that window."""
     rotation_limit_requests: values.Count = 10
     """Rotations of a credit token, and of those it was rotated into, in a window; apart from these,
     withdrawals of a user, and six times as many deposits."""
     rotation_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
-    """Length of that window."""
     degraded_after_s: values.Seconds = 30.0
     """Older data is served marked degraded."""
     stale_after_s: values.Seconds = 300.0
@@ -170,20 +164,16 @@ class AccountsConfig(Section):
     """Applications a client may make in a window, new or known already; the clients of an IPv6 /48
     together make four times as many."""
     signup_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
-    """Length of that window."""
     exchange_limit_requests: values.Count = 1
     """Exchanges an e-mail address may try in a window, with the right secret; and with any other,
     for each client."""
     exchange_limit_window_s: int = Field(default=5, ge=1, le=DAY_S)
-    """Length of that window."""
     limit_requests: values.Count = 60
     """Requests under /api a client may make in a window, all together."""
     limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
-    """Length of that window."""
     key_limit_requests: values.Count = 60
     """Requests an API key may make in a window."""
     key_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
-    """Length of that window."""
     writes_per_day_max: values.Count = 500
     """Changes that are not money, by keys and on pages, that an account may make in any 24 hours:
     alerts, watchlists, wallets, keys, addresses."""
@@ -252,7 +242,6 @@ class MailConfig(Section):
     password: values.OptionalSecret = None
     """Password for signing in."""
     password_file: values.File = None
-    """The file that holds password instead."""
     sender: values.Sender = "mintscope@localhost"
     """The sender address, as `no-reply@example.org`."""
     timeout_s: float = Field(default=20.0, gt=0, le=50, allow_inf_nan=False)

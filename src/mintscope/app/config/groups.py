@@ -60,7 +60,6 @@ class PaymentsConfig(Section):
     price_feed_url: values.OptionalUrl = None
     """A feed that answers as Pyth's Hermes does: /v2/updates/price/latest of one price id."""
     price_feed_url_file: values.File = None
-    """The file that holds price_feed_url instead."""
     also_usdc: bool = False
     """Whether USDC is taken beside the payment token, at 1 USD by definition: what a client pays
     with is its choice. The treasury's token account for USDC must exist."""
@@ -163,7 +162,6 @@ class TracingConfig(Section):
     otlp_url: values.OptionalUrl = None
     """The URL of a collector of OTLP over HTTP, as `http://127.0.0.1:4318`. Unset: no traces."""
     otlp_url_file: values.File = None
-    """The file that holds otlp_url instead."""
     share_max: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     """The share of requests that are traced, chosen at random."""
 
@@ -226,7 +224,6 @@ class SignalsConfig(Section):
     telegram_token: values.OptionalSecret = None
     """The token of that bot, as @BotFather shows it."""
     telegram_token_file: values.File = None
-    """The file that holds telegram_token instead."""
     telegram_url: str = Field(
         default="https://api.telegram.org", pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"
     )
@@ -256,7 +253,6 @@ class ListsConfig(Section):
     """Requests to the list, to the free data of a token beside its report, and to the demo answers,
     that a client address may make in a window."""
     limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
-    """Length of that window."""
     refresh_s: values.Seconds = 2.0
     """The list is brought up to date this often, and at once if something was folded and finality
     follows within seconds."""
@@ -314,7 +310,6 @@ class Config(BaseSettings):
     `postgresql://user:password@host:5432/database`; needs the extra `postgres`. Unset: two SQLite
     files in data_dir. A password of fewer than 12 characters, or 6 different ones, is refused."""
     store_file: values.File = None
-    """The file that holds store instead."""
     replicas_max: int = Field(default=1, ge=1, le=1_000)
     """The most api processes that run. While the PostgreSQL of `store`, which counts limits, is
     away, each admits the limit divided by this, and at least 1."""

@@ -29,10 +29,7 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def programs_read(dex: DexConfig) -> Sequence[Program]:
-    """Return the programs of the table, and the operator's programs that are not in the table.
-
-    The table has priority: a newer release may include programs that were configured before.
-    """
+    """Return the programs of the table, then those of the operator that the table lacks."""
     programs = [added(*parse_program(text)) for text in dex.programs]
     return [*TABLE, *(one for one in programs if one.address not in BY_ADDRESS)]
 

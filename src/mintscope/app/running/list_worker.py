@@ -1,8 +1,7 @@
-"""The process that stores the list for ingest while no api does, and functions that start it.
+"""The process that stores the list for ingest while no api does, and the function that starts it.
 
-To make the list takes hundreds of megabytes, and seconds of processor time: too much for ingest.
-The command of the process is `python -m` with this module; the process reads an
-`Order` from standard input.
+Making the list takes hundreds of megabytes, and seconds of processor time: too much for ingest.
+The command of the process is `python -m` with this module; it reads an `Order` from standard input.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The task of the process: where to store the list, and the format of log lines.
+    """The task of the process: the place of the list, and the format of log lines.
 
     data_dir      the folder of the installation
     store         the address of the shared store; None: the store is in *data_dir*

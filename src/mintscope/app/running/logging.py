@@ -68,9 +68,9 @@ def _above_least(
 
 
 def configure_logging(level: str, *, json_lines: bool) -> None:
-    """Send every log line of this process to stderr, as JSON lines or for people.
+    """Send the log lines of this process to stderr, as JSON lines or for people.
 
-    Records of libraries with level warning or above are logged too.
+    Lines below *level*, and records of libraries below warning, are dropped.
     """
     set_level(level)
     renderer: Render = (

@@ -69,7 +69,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response*, or 304 if the client has it; compress a long body if it accepts that.
+    """Return *response*, or 304 if the client has it; compress a long body if that is accepted.
 
     Streams and pushed bodies are returned unchanged.
     """
@@ -119,12 +119,10 @@ def compress(body: bytes, level: int = LEVEL) -> bytes | None:
 
 
 def negotiate(request: Request, response: Response) -> None:
-    """Compress the body of *response* if *request* accepts a compressed body.
-
-    If *request* has a cookie, only a body with a compressed form (`gzipped`) is compressed, because
-    that body has no secrets.  An attacker could derive the secrets of other bodies from the
-    compressed length (BREACH).
-    """
+    """Compress the body of *response* if *request* accepts a compressed body."""
+    # If *request* has a cookie, only a body with a compressed form (`gzipped`) is compressed,
+    # because that body has no secrets.  An attacker could derive the secrets of other bodies from
+    # the compressed length (BREACH).
     if not _accepts_gzip(request.value(b"accept-encoding")):
         return
     gzipped = response.gzipped
@@ -157,22 +155,14 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, repr=False)
 class HttpApplication:
-    """Assigns each request an id, finds its route, and always sends a response.
-
-    limit            counts requests by address, except those that a route counts itself
-    write_error      returns the response for an error; status 500 means a bug
-    cors             opens paths to pages of other origins; None: no path is open
-    fast_path        the fast path, which answers plain requests instead of this application; None:
-                     there is none
-    websocket_paths  paths of the routes that accept a WebSocket
-    """
+    """Assigns each request an id, finds its route, and always sends a response."""
 
     router: Router[Route]
     _: KW_ONLY
-    limit: AddressLimit
-    write_error: ErrorWriter
-    cors: Cors | None = None
-    fast_path: FastPath | None = None
+    limit: AddressLimit  # counts requests by address, except those that a route counts itself
+    write_error: ErrorWriter  # returns the response for an error; status 500 means a bug
+    cors: Cors | None = None  # opens paths to pages of other origins; None: no path is open
+    fast_path: FastPath | None = None  # answers plain requests instead of this application
 
     def __post_init__(self) -> None:
         self.websocket_paths = frozenset(
@@ -336,17 +326,12 @@ STOPS: Final = "this process is about to stop"
 
 @dataclass(eq=False, repr=False)
 class Draining:
-    """The time between the request to stop a process and the end of listening.
+    """The time between the request to stop a process and the end of listening."""
 
-    lasts_s   its duration in seconds, during which readiness fails; 0: the process stops at once
-    at_begin  called when draining begins; never if *lasts_s* is 0
-    at_end    called when it stops listening, to end endless responses
-    """
-
-    lasts_s: float = 0.0
+    lasts_s: float = 0.0  # seconds in which readiness fails; 0: the process stops at once
     _: KW_ONLY
-    at_begin: Callable[[], None] = lambda: None
-    at_end: Callable[[], None] = lambda: None
+    at_begin: Callable[[], None] = lambda: None  # never called if *lasts_s* is 0
+    at_end: Callable[[], None] = lambda: None  # called when listening ends
     has_begun: bool = field(default=False, init=False)
 
     async def expect_not_begun(self) -> None:
@@ -446,13 +431,9 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
     The server ends on SIGINT, SIGTERM or `stop()`, after it has sent open responses, for which it
-    waits at most GRACE_S.
+    waits at most GRACE_S.  `Connections` has the same arguments.
 
-    write_refusal    returns the response to a request that reaches no route
-    fast_path        the fast path, which answers plain requests instead of *app*; None: there is
-                     none
-    websocket_paths  paths of the routes that accept a WebSocket
-    draining         what happens between the signal and the stop; None: the server stops at once
+    draining   what happens between the signal and the stop; None: the server stops at once
     """
     connections = Connections(
         clock=clock,

@@ -27,9 +27,6 @@ class PacedProtocol(asyncio.Protocol):
     has paid is read at once, so that clients that pay need not wait for others.
 
     A `uvicorn.Server` creates and closes the connection.
-
-    pipeline   complete requests that wait for the response to an earlier request
-    cycle      the newest complete request; None before the first
     """
 
     open_connections: Connections
@@ -53,8 +50,8 @@ class PacedProtocol(asyncio.Protocol):
         self.headers: list[Header] = []
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
-        self.pipeline: deque[WholeResponse] = deque()
-        self.cycle: WholeResponse | FastPathCycle | None = None
+        self.pipeline: deque[WholeResponse] = deque()  # wait for an earlier response
+        self.cycle: WholeResponse | FastPathCycle | None = None  # the newest; None at first
         self._bounds = self.open_connections.bounds
         self._is_slowed = False
         self._has_paid = False
@@ -315,7 +312,6 @@ class DispatchingProtocol(PacedProtocol):
         )
 
     def _scope(self, method: str, head: Head) -> Scope:
-        """Return the ASGI scope of a request."""
         parsed = httptools.parse_url(head.url)
         path = parsed.path.decode("ascii")
         return {

@@ -13,7 +13,7 @@ RECEIVED_BYTES_MAX: Final = 16 * 1024  # a connection reads up to 1.5 times as m
 
 @contextmanager
 def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[None]:
-    """If the block cannot listen, raise an OSError that names the address and the setting.
+    """If the block raises an OSError, raise one that names the address and the setting to change.
 
     key, host_key   the settings of *port* and of *host*
     """
@@ -34,7 +34,7 @@ def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[No
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 selects a free port.
 
-    Raises OSError if the address is in use, or not of this machine.
+    Raises OSError if the address is in use, or is not an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

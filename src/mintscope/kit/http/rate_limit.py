@@ -145,9 +145,9 @@ class WriteBudget:
         self._all = limits.limiter(of_all)
 
     async def spend(self, user_id: int, by: str) -> None:
-        """Count a change by the account *user_id*.  Raises RateLimited.
+        """Count a change by the account *user_id*.  Raises RateLimited if a limit is reached.
 
-        by    whether a "key" or a "page" makes the change, for the metric
+        by   "key" or "page", the origin of the change for the metric
         """
         verdict = await take_all([(self._account, user_id), (self._all, ALL)])
         if isinstance(verdict, Denied):

@@ -42,10 +42,7 @@ def next_request_id() -> bytes:
 
 
 def parse_id(text: str) -> int:
-    """Return the id in *text*.
-
-    Raises NotFound if *text* is no id, because then no such path exists.
-    """
+    """Return the id in *text*.  Raises NotFound if it is no id, because no such path exists."""
     if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
         raise NotFound
     return int(text)
@@ -58,12 +55,7 @@ class ClientDisconnected(Exception):
 class Request:
     """A request, and headers to add to its response.
 
-    if_unsent    called to undo the charge if the prepared response is not sent; None: nothing to
-                 undo
-    path_params  the variable segments of the path, by name
-    route        the path of the route, or UNROUTED, for the metrics
-    found        the route; None before the look-up, or if there is none
-    state        anything that routes store with the request
+    *if_unsent* is called if the prepared response is not sent; None: there is nothing to undo.
     """
 
     __slots__ = (
@@ -86,11 +78,11 @@ class Request:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = next_request_id()
         self.response_headers: list[Header] = []
-        self.route = UNROUTED
-        self.found: object = None
-        self.path_params: Mapping[str, str] = NO_PARAMS
-        self.state: Any = None
-        self.if_unsent: Callable[[], None] | None = None
+        self.route = UNROUTED  # the path of the route, or UNROUTED, for the metrics
+        self.found: object = None  # the route; None before the look-up, or if there is none
+        self.path_params: Mapping[str, str] = NO_PARAMS  # the variable segments of the path
+        self.state: Any = None  # anything that routes store with the request
+        self.if_unsent: Callable[[], None] | None = None  # undoes the charge
         self._body: bytes | None = None
 
     @property
@@ -219,10 +211,7 @@ class UnreadableBody(Exception):
 
 
 def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
-    """Return the fields of *body*, a JSON object whose integers fit 64 bits.
-
-    Raises UnreadableBody.
-    """
+    """Return *body*, a JSON object whose integers fit 64 bits.  Raises UnreadableBody."""
     value = _parsed(request, body)
     _expect_64_bits(value)
     return value
@@ -341,10 +330,8 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return the phrase to replace in a message, and the phrase with the expected names.
-
-    Both are "" if the names are not known.
-    """
+    """Return the phrase to replace in a message, and the phrase with the expected names."""
+    # Both are "" if the names are not known.
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:
@@ -451,12 +438,10 @@ class ClientAddresses:
         self._proxies = [ip_network(proxy) for proxy in proxies]
 
     def key(self, scope: Scope) -> str:
-        """Return the limit key of the client of *scope*: an IPv4 address or an IPv6 /64.
-
-        If the peer is a configured proxy, the client is the right-most address in X-Forwarded-For
-        that is no configured proxy.  The client may have written all addresses to the left.  If
-        there is no such address, or one to its right is unreadable, the client is the last proxy.
-        """
+        """Return the limit key of the client of *scope*: an IPv4 address or an IPv6 /64."""
+        # If the peer is a configured proxy, the client is the right-most address in X-Forwarded-For
+        # that is no configured proxy.  The client may have written all addresses to the left.  If
+        # there is no such address, or one to its right is unreadable, the client is the last proxy.
         named = scope.get("client")
         peer = named[0] if named else NOWHERE
         if not self._proxies:
@@ -495,7 +480,8 @@ def network_key(text: str) -> str:
 def without_port(text: str) -> str:
     """Return the address in *text* without the port that some proxies append.
 
-    Removes the port of `192.0.2.1:443` and `[2001:db8::1]:443`; returns any other text unchanged.
+    `192.0.2.1:443` gives `192.0.2.1`.  `[2001:db8::1]`, with or without a port, gives
+    `2001:db8::1`.  Any other text is returned unchanged.
     """
     if text.startswith("["):
         address, bracket, port = text[1:].partition("]")

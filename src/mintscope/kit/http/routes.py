@@ -23,9 +23,6 @@ SEGMENT: Final = "[^/]+"
 class Route:
     """A method and a path, and the endpoint that answers them.
 
-    path             segments in braces are variable: `/reset/{link}`
-    is_charged       whether a successful request is charged: the route has no HEAD and no
-                     compression
     limits_itself    whether the endpoint itself counts its requests, by credential if there is one;
                      if False, they are counted by address before the endpoint runs
     takes_websocket  whether a client may open a WebSocket; the pushed body is sent to it as
@@ -33,9 +30,9 @@ class Route:
     """
 
     method: str
-    path: str
+    path: str  # segments in braces are variable: `/reset/{link}`
     endpoint: Endpoint
-    is_charged: bool = field(default=False, kw_only=True)
+    is_charged: bool = field(default=False, kw_only=True)  # no HEAD, no compression
     limits_itself: bool = field(default=False, kw_only=True)
     takes_websocket: bool = field(default=False, kw_only=True)
 
@@ -133,21 +130,15 @@ PREFLIGHT_AGE_S: Final = 86_400
 
 
 class Cors:
-    """Allows web pages of every origin to read some paths, without cookies.
-
-    paths             prefixes of the open paths
-    methods           methods that a page may use
-    request_headers   headers that a page may send
-    exposed           response headers that a page may read
-    """
+    """Allows web pages of every origin to read some paths, without cookies."""
 
     def __init__(
         self,
         *,
-        paths: Sequence[str],
-        methods: Sequence[str],
-        request_headers: Sequence[str],
-        exposed: Sequence[str],
+        paths: Sequence[str],  # prefixes of the open paths
+        methods: Sequence[str],  # methods that a page may use
+        request_headers: Sequence[str],  # headers that a page may send
+        exposed: Sequence[str],  # response headers that a page may read
     ) -> None:
         self._paths = tuple(paths)
         self._open: tuple[Header, ...] = (

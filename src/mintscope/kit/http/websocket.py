@@ -58,10 +58,7 @@ def handshake_fault(head: Head) -> ServiceError | None:
 
 
 class WebSocket:
-    """The server's side of a WebSocket.
-
-    is_open   whether the handshake has been answered
-    """
+    """The server's side of a WebSocket; *is_open* is True once the handshake has been answered."""
 
     def __init__(
         self,
@@ -208,7 +205,6 @@ class PushedMessages(PushedBody):
 
     @override
     def write(self, chunk: bytes) -> None:
-        """Send *chunk*, one server-sent event or comment."""
         if self.is_gone():
             return
         message = message_of(chunk)
@@ -219,7 +215,6 @@ class PushedMessages(PushedBody):
 
     @override
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, the last event, and close the WebSocket."""
         if self.is_gone():
             return
         self._websocket.send(message_of(chunk))
@@ -288,7 +283,7 @@ Value = str | int | bool | list[str]
 
 
 def request_of(head: Head, message: bytes) -> Head:
-    """Return the head of the request that *message* completes; *head* is that of its handshake.
+    """Return the head of the request that *message* completes; *head* is that of the handshake.
 
     Raises BadRequest for an invalid message.
     """
@@ -314,7 +309,6 @@ def request_of(head: Head, message: bytes) -> Head:
 
 
 def _text(value: Value) -> str:
-    """Return *value* as text for the query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, list) else str(value)
@@ -393,7 +387,6 @@ class UpgradingProtocol(DispatchingProtocol):
         )
 
     def _complete(self, head: Head, message: bytes) -> None:
-        """Answer the request that *message*, the first message, completes."""
         websocket = self._websocket
         self._end_awaiting()
         if websocket is None:

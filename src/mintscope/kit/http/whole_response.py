@@ -77,12 +77,6 @@ class WholeResponse:
 
     A response with one body message is written at once.  All headers come from this service, so
     they are checked only for line ends.
-
-    body                the body of the request
-    keep_alive          whether the connection stays open after the response
-    disconnected        whether the client has left before the end of the response
-    is_followed_by_end  whether the connection sends a refusal after the response, and then closes
-    message_event       an event, set when the response is complete or the connection is lost
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part of the connection
@@ -100,14 +94,14 @@ class WholeResponse:
         self.transport = transport
         self.flow = flow
         self.default_headers = default_headers
-        self.body = body
-        self.keep_alive = keep_alive
+        self.body = body  # the body of the request
+        self.keep_alive = keep_alive  # whether the connection stays open after the response
         self.on_response = on_response
-        self.message_event = asyncio.Event()
-        self.disconnected = False
+        self.message_event = asyncio.Event()  # set when it is complete, or the connection lost
+        self.disconnected = False  # whether the client has left before the end of the response
         self.response_started = False
         self.response_complete = False
-        self.is_followed_by_end = False
+        self.is_followed_by_end = False  # whether a refusal and the end follow the response
         self._head: Message | None = None
         self._is_received = False
         self._is_chunked = False

@@ -55,15 +55,11 @@ class DatabaseAway(DatabaseError):
 
 
 class Batch(NamedTuple):
-    """The table and columns of rows to insert; PostgreSQL inserts thousands by one statement.
-
-    columns       the SQL types of the columns by name, in the order of a row's values
-    on_conflict   the ON CONFLICT clause, or "" if there is none
-    """
+    """The table and columns of rows to insert; PostgreSQL inserts thousands by one statement."""
 
     table: str
-    columns: Mapping[str, str]
-    on_conflict: str = ""
+    columns: Mapping[str, str]  # the SQL types by name, in the order of a row's values
+    on_conflict: str = ""  # the ON CONFLICT clause, or "" if there is none
 
 
 class Rows:
@@ -91,10 +87,7 @@ class Remote(Protocol):
     """A database on a machine with its own clock, shared by all processes."""
 
     def ahead_ms(self) -> int:
-        """Return the milliseconds by which this process's clock is surely ahead of the database's.
-
-        Returns 0 if the clocks may agree.
-        """
+        """Return the milliseconds by which this clock is surely ahead, 0 if they may agree."""
 
 
 class Database(Protocol):
@@ -178,14 +171,10 @@ class AccessInThreads(Generic[Read]):
 
 
 class SqlStore:
-    """A store in one database; its methods raise ServiceUnavailable if the database fails.
+    """A store in one database; its methods raise ServiceUnavailable if the database fails."""
 
-    unavailable   the message of ServiceUnavailable for clients
-    beside        whether its transactions hold no write lock: see `Database.transaction`
-    """
-
-    unavailable: ClassVar[str]
-    beside: ClassVar[bool] = False
+    unavailable: ClassVar[str]  # the message of ServiceUnavailable for clients
+    beside: ClassVar[bool] = False  # without a write lock: see `Database.transaction`
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
@@ -195,13 +184,10 @@ class SqlStore:
         self._access.close()
 
     async def _read(self, work: Callable[[Database], T]) -> T:
-        """Return the result of *work* on a connection."""
         with unavailable_on_database_error(self.unavailable):
             return await self._access.run(work)
 
     async def _write(self, work: Callable[[Database], T]) -> T:
-        """Return the result of *work* in a transaction."""
-
         def in_transaction(db: Database) -> T:
             with db.transaction(beside=self.beside):
                 return work(db)
@@ -218,10 +204,8 @@ def inserting(batch: Batch) -> str:
 
 @contextmanager
 def unavailable_on_database_error(message: str) -> Iterator[None]:
-    """Raise ServiceUnavailable(*message*) for an error of the engine, and log the error.
-
-    The log line for an unreachable database has no traceback, because it is no bug.
-    """
+    """Raise ServiceUnavailable(*message*) for an error of the engine, and log the error."""
+    # The log line for an unreachable database has no traceback, because it is no bug.
     try:
         yield
     except DatabaseAway as cause:
@@ -233,9 +217,9 @@ def unavailable_on_database_error(message: str) -> Iterator[None]:
 
 
 def ahead_ms(database: Database) -> int:
-    """Return the milliseconds by which this process's clock is ahead of the database's.
+    """Return the milliseconds by which this process's clock is surely ahead of the database's.
 
-    Returns 0 if the database is a file on this machine.
+    The result is 0 if the database is a file on this machine.
     """
     return database.ahead_ms() if isinstance(database, Remote) else 0
 

@@ -52,15 +52,12 @@ class Writer(NamedTuple):
 
 
 class TakenBackup(NamedTuple):
-    """The record of a backup; the backup itself may have been deleted.
-
-    migration   the number of the newest migration of the money store in the backup
-    """
+    """The record of a backup; the backup itself may have been deleted."""
 
     at: UnixMs
     place: str
     version: str
-    migration: int
+    migration: int  # the number of the newest migration of the money store in the backup
 
 
 def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None:
@@ -95,11 +92,11 @@ def safe_since(money: Database) -> UnixMs | None:
 
 
 def expect_joined(first: int, ran: Collection[int], place: str) -> None:
-    """Expect that a store has run no migration, or migration *first*, which joins all older ones.
+    """Raise UnusableStore if a store has run migrations, but not migration *first*.
 
-    ran      the numbers of the migrations that the store has run
-    place    the store, as the error message names it
-    Raises   UnusableStore
+    first   the number of the migration that joins all older ones
+    ran     the numbers of the migrations that the store has run
+    place   the store, as the error message names it
     """
     if ran and first not in ran:
         raise UnusableStore(
@@ -149,23 +146,14 @@ MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a
 
 
 class Beside(NamedTuple):
-    """Facts from outside the two stores.
+    """Facts from outside the two stores."""
 
-    where        a description of the two stores for the operator
-    has_pepper   whether the data folder has the pepper of an earlier installation
-    is_new       whether the operator has confirmed that a store was emptied or exchanged
-    version      the version of this build
-    commit       the commit of this build, "" if unknown; None: the build only reads, so it is not
-                 recorded
-    now          the current time, Unix milliseconds
-    """
-
-    where: str
-    has_pepper: bool
-    is_new: bool
-    version: str
-    commit: str | None
-    now: UnixMs
+    where: str  # a description of the two stores for the operator
+    has_pepper: bool  # whether the data folder has the pepper of an earlier installation
+    is_new: bool  # whether the operator has confirmed that a store was emptied or exchanged
+    version: str  # the version of this build
+    commit: str | None  # of this build, "" if unknown; None: it only reads, so is not recorded
+    now: UnixMs  # the current time, Unix milliseconds
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:

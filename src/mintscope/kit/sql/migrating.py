@@ -41,7 +41,7 @@ log = structlog.get_logger()
 class Migration(NamedTuple):
     """One step from an older schema to a newer one.
 
-    least   code that knows the migrations up to this number can still use the store
+    After this step, code that knows the migrations up to `least` can still use the store.
     """
 
     number: int
@@ -83,10 +83,7 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 
 def migrate_tables(dsn: str, kind: str) -> None:
-    """Run the pending migrations of *kind* in the database *dsn*, with longer time limits.
-
-    Raises UnusableStore, DatabaseError
-    """
+    """Do the same as `migrate` in the database *dsn*, with longer time limits."""
     lock = WriteLock.MARKET if kind == "market" else WriteLock.MONEY
     patient = PostgresDatabase(dsn, lock, statement_ms=MIGRATION_MS, lock_ms=STATEMENT_MS)
     try:
@@ -106,7 +103,6 @@ def _expect_usable(database: PostgresDatabase) -> None:
 
 
 def _make_table(database: PostgresDatabase) -> None:
-    """Create the table of migrations, unless it exists."""
     if not is_new(database):
         return
     with database.transaction(beside=True):
@@ -206,7 +202,7 @@ def is_copied_into(database: PostgresDatabase) -> bool:
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
     """Return the pending migrations of *kind*; the table of migrations must exist.
 
-    Raises UnusableStore, NewerStore.
+    Raises UnusableStore if the schema is too old; NewerStore if it is too new for this code.
     """
     known = migrations(kind)
     rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))

@@ -50,21 +50,16 @@ class IngestLock:
 
     dsn     the connection string of the database, whose search path names the schema; it must not
             lead through a transaction pooler
-    epoch   the number of the holder, larger than that of every earlier holder; 0 before the lock is
-            held
     """
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._connection: psycopg.AsyncConnection[Any] | None = None
-        self.epoch = 0
+        self.epoch = 0  # larger than that of earlier holders; 0: the lock was never held
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Wait for the lock, and hold it during the block.
-
-        Raises StoreUnavailable if the server does not answer.
-        """
+        """Wait for the lock, and hold it.  Raises StoreUnavailable if there is no answer."""
         try:
             await self._acquire()
             yield
@@ -208,7 +203,8 @@ class MarketNotices:
     async def open(self) -> None:
         """Start to listen.
 
-        Raises UnusableStore if other processes have other settings, and StoreUnavailable.
+        Raises UnusableStore if running processes have other settings; StoreUnavailable if the
+        database does not answer.
         """
         try:
             await self._connect()
@@ -221,7 +217,7 @@ class MarketNotices:
     async def wait(self, poll_interval_s: float) -> None:
         """Wait until the market is written, for a second at most.
 
-        Without a connection, wait for *poll_interval_s*, but at least POLL_S_MIN.
+        If there is no connection, wait for *poll_interval_s*, but at least POLL_S_MIN.
         """
         try:
             if await self._has_connection():
@@ -296,7 +292,7 @@ SELECT set_config('tcp_keepalives_idle', '30', false),
 def backfill_lock(dsn: str) -> Iterator[bool]:
     """Try to take the lock of backfills for the block; yield whether it was free.
 
-    Raises StoreUnavailable.
+    Raises StoreUnavailable if no connection can be made.
     """
     with session(dsn) as connection:
         row = connection.execute(BACKFILL_LOCK_TRY, (SessionLock.BACKFILLING,)).fetchone()

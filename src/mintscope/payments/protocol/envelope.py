@@ -157,7 +157,6 @@ class Terms:
 
     network        the CAIP-2 name of the chain
     asset          the mint of the token, which is configured and never looked up by name
-    decimals       the number of decimal places of the token
     token_program  the program that owns the mint, which is configured, too
     pay_to         the wallet that owns the treasury account; its key is not on this machine
     fee_payer      the wallet that pays the network fee: our hot wallet, never pay_to
@@ -310,11 +309,12 @@ class Envelope:
 def find_version(transaction: bytes) -> int | None:
     """Return the version of *transaction*; None if it has none.
 
-    If the bytes are not a transaction, the result has no meaning.
+    If the bytes are not a transaction, nothing is raised, and the result has no meaning.
 
-    A transaction of version 0 begins with its signatures, one of a later version with its message
-    (SIMD-0385).  The first byte of a message is 0x80 plus its version.  No packet has room for 128
-    signatures.
+    A transaction of version 0, or without a version, begins with the number of its signatures; one
+    of a later version begins with its message (SIMD-0385).  The first byte of a message with a
+    version is 0x80 plus the version.  A first byte of 0x80 or more is not a number of signatures,
+    because no packet has room for 128.
     """
     if transaction[:1] >= VERSIONED:
         return transaction[0] - VERSIONED[0]

@@ -90,7 +90,6 @@ _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"typ
 class Presented:
     """A payment as its sender describes it: well-formed, but not verified.
 
-    transaction    the bytes of the transaction
     amount         the atoms that were demanded, as the sender says
     identifier     the redelivery key in the payment-identifier extension; None if there is none
     quote          `extra.memo` of the paid requirement; None if it does not have the form of our
@@ -117,9 +116,10 @@ class Presented:
 
 
 def decode_payment(header: str) -> Presented:
-    """Read PAYMENT-SIGNATURE.
+    """Return the payment in *header*, the value of PAYMENT-SIGNATURE.
 
-    Raises    InvalidPayment for any text that is not a v2 payment
+    Raises    InvalidPayment if *header* is longer than HEADER_BYTES_MAX, or is not a payment of
+              x402 version 2 with valid fields
     """
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
@@ -150,9 +150,9 @@ def decode_payment(header: str) -> Presented:
 
 
 def parse_identifier(text: str) -> str:
-    """Return *text* as a redelivery key, which has the same form in the header and the extension.
+    """Return *text*, a redelivery key: 16 to 128 characters of A-Z, a-z, 0-9, "-" and "_".
 
-    Raises    InvalidPayment if it does not have this form
+    Raises InvalidPayment if it does not have this form.
     """
     if IDENTIFIER_PATTERN.fullmatch(text) is None:
         raise _invalid("a key of 16 to 128 letters, digits, '-' and '_'")
@@ -167,16 +167,17 @@ def encode_required(
     more: Mapping[str, Any] = NO_MORE,
     is_bare: bool = False,
 ) -> str:
-    """Return PAYMENT-REQUIRED: the ways to pay for a resource, in the seller's order of preference.
+    """Return the value of PAYMENT-REQUIRED: the ways to pay, in the order of *requirements*.
 
-    With several ways to pay, the header leaves out the description of the resource, because
-    proxies limit headers.
+    If there are several requirements, or if *is_bare*, the value leaves out the description of the
+    resource and its seller, and the schema of the redelivery key, because proxies limit headers.
 
-    origin    from the configuration, such as `https://api.example`
-    error     the reason why payment is required, as text
-    advert    information on the resource; None: there is none
-    more      further extensions
-    is_bare   whether to leave out all extensions, because the answer also has MPP challenges
+    requirements   one for each way to pay, at least one, all for the same resource
+    origin         from the configuration, such as `https://api.example`
+    error          the reason why payment is required, as text
+    advert         information on the resource and its seller; None: there is none
+    more           further extensions
+    is_bare        whether to leave out all extensions, because the answer also has MPP challenges
     """
     is_short = is_bare or len(requirements) > 1
     adverts = {} if advert is None else {BAZAAR: advert.bazaar}

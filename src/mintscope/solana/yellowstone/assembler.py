@@ -143,9 +143,11 @@ class Banks:
             self._dropped.add(bank_id)
 
     def whole(self) -> Whole | None:
-        """Return the confirmed bank, or the only bank, if it is complete; otherwise None.
+        """Return the confirmed bank, or else the only bank; None before its block meta has arrived.
 
-        Also returns None if messages without a bank id may belong to more than one bank.
+        Messages without a bank id count as messages of this bank.  Also returns None if several
+        banks have an id and none is confirmed, if the bank was dropped, or if messages of several
+        banks may be mixed.
         """
         named = self._live.keys() - {UNNAMED}
         if self._is_mixed or (self._confirmed is None and len(named) > 1):
@@ -268,7 +270,6 @@ class Assembler:
             self._buffer.kill(slot)
 
     def _remember(self, slot: Slot, bank_id: int) -> None:
-        """Record *bank_id* as the bank of *slot* that is buffered or confirmed."""
         self._given[slot] = bank_id
         while len(self._given) > GIVEN_MAX:
             self._given.popitem(last=False)
@@ -334,7 +335,6 @@ class Assembler:
         return bool(whole)
 
     def _choose(self, slot: Slot, blockhash: str) -> None:
-        """Confirm the bank of *slot* whose block is *blockhash*, unless a bank is confirmed."""
         if slot in self._slots:
             self._slots[slot].choose(blockhash)
 

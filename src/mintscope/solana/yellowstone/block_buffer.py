@@ -20,27 +20,25 @@ class _Held:
 
 
 class BlockBuffer:
-    """Blocks, ascending by slot; the lowest are dropped if there are too many blocks or bytes.
-
-    newest      the highest slot so far, -1 before the first
-    final       the newest slot that this session has reported as final, -1 for none
-    """
+    """Blocks, ascending by slot; the lowest are dropped if there are too many blocks or bytes."""
 
     def __init__(self, *, blocks_max: int = BLOCKS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._blocks_max = blocks_max
         self._bytes_max = bytes_max
         self._held: OrderedDict[Slot, _Held] = OrderedDict()
         self._bytes = 0
-        self.newest = Slot(-1)
-        self.final = Slot(-1)
+        self.newest = Slot(-1)  # the highest slot so far, -1 before the first
+        self.final = Slot(-1)  # the newest slot that the session reported as final, else -1
         self._session_after = Slot(-1)
 
     def add(self, block: Block, size: int) -> bool:
-        """Add *block* of *size* bytes; return whether it was added.
+        """Add *block* of *size* bytes, and drop the blocks that it proves to be dead.
 
-        A block that is not an ancestor of a stored block above it has died: it is dropped, or not
-        added.
+        Return whether the block was added: it is not if it is already stored, or if a stored block
+        proves that it is dead.
         """
+        # A block that is not an ancestor of a stored block above it has died: it is dropped, or not
+        # added.
         held = self._held.get(block.slot)
         if held is not None and held.block.blockhash == block.blockhash:
             return False

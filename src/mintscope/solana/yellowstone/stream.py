@@ -49,16 +49,11 @@ Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeyserEndpoint:
-    """The server of a stream; an https URL means TLS.
-
-    x_token   the value of the metadata `x-token`; "": none is sent
-    ca        trusted certificates in PEM: that of the server, or of its signers; None: the defaults
-              of gRPC
-    """
+    """The server of a stream; an https URL means TLS."""
 
     url: str = field(repr=False)
-    x_token: str = field(default="", repr=False)
-    ca: bytes | None = field(default=None, repr=False)
+    x_token: str = field(default="", repr=False)  # metadata `x-token`; "": none is sent
+    ca: bytes | None = field(default=None, repr=False)  # certificates in PEM; None: the defaults
 
     @property
     def where(self) -> str:
@@ -75,10 +70,7 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Stores the blocks of a stream in *buffer* while `run` runs.
-
-    news      an event, set when the buffer has a new block or a session ends
-    """
+    """Stores blocks in *buffer* while `run` runs; *news* is set by a block or a session's end."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -309,7 +301,6 @@ class StreamedNode:
         return self._final[1]
 
     async def _news(self) -> None:
-        """Wait briefly for a new block of the stream."""
         wait_s = NEWS_S if self._stream.is_live else self._poll_s
         self._stream.news.clear()
         try:
@@ -393,16 +384,10 @@ FINALITY_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class GeyserSource:
-    """A source that polls a stream, which has new blocks sooner than a node.
+    """A source that polls a stream, which has new blocks sooner than a node."""
 
-    endpoints   servers in order of preference
-    programs    addresses of programs: the stream sends transactions that name one of them
-    meter       measures the delay of finality
-    watch       a check that the stream delivers blocks; None: nothing checks it
-    """
-
-    endpoints: Sequence[GeyserEndpoint]
-    programs: Sequence[str]
+    endpoints: Sequence[GeyserEndpoint]  # servers in order of preference
+    programs: Sequence[str]  # transactions that name one of these addresses are sent
     repairer: Node
     polling: Polling
     _: KW_ONLY
@@ -411,7 +396,7 @@ class GeyserSource:
     progress: Progress | None = None
     owed_since: dict[Slot, float] = field(default_factory=dict)
     meter: FinalityMeter = field(default_factory=FinalityMeter)
-    watch: StreamWatch | None = None
+    watch: StreamWatch | None = None  # checks that the stream delivers blocks
 
     async def genesis_hash(self) -> str | None:
         """Return the repairer's genesis hash; None if it refuses.  Wait while it is unreachable."""

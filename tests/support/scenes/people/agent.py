@@ -19,8 +19,6 @@ from support.scenes.service import Service
 
 @dataclass
 class Agent:
-    """One application of an agent."""
-
     service: Service
     email: str = EMAIL
     signup_id: int = 0
