@@ -36,7 +36,7 @@ setup: $(VENV)/compiled ## install mintscope into .venv
 demo: $(VENV)/demo ## run devchain, ingest, api, a trading market and a paying buyer
 	@exec $(BIN)/mintscope demo
 
-# tests/support/quick.py says what is left out.
+# tests/support/long_files.toml lists the files that are left out.
 quick: $(VENV)/dev ## run 6,000 tests that take milliseconds each, within 45 s on two cores
 	@$(SCRATCH) $(BIN)/pytest --quick --workers 3 $(ARGS)
 

@@ -23,7 +23,7 @@ from bench.pace import time_of
 from bench.turns import spread
 from mintscope.app.config.groups import DexConfig
 from mintscope.app.running.decode_worker import decoder, decoding_ahead
-from mintscope.app.stores.sqlite import open_market
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.machine import expect_batches
@@ -72,7 +72,7 @@ async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
     decode, source = decoder(DexConfig()), Waiting(entries)
     ahead = decoding_ahead(DexConfig(), decode) if beside else nullcontext()
     with TemporaryDirectory() as folder, ahead as helping:
-        async with open_market(Path(folder), follows_all=True) as market:
+        async with SqliteEngine(Path(folder)).open_market(follows_all=True) as market:
             await Ingest(
                 source=source,
                 store=market.store,

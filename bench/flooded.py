@@ -7,12 +7,13 @@ import uvloop
 
 from bench.peers_http.ours import OneReport
 from mintscope.app.accounts import open_accounts
-from mintscope.app.api import create_api, create_server, other_limit
+from mintscope.app.api import create_server
 from mintscope.app.config.groups import Config
 from mintscope.app.maintenance import running
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.site import Pages
 from mintscope.app.stores.stores import open_money
+from mintscope.app.web_api import create_api, other_limit
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.listening import listen
 from mintscope.kit.http.rate_limit import AddressLimits

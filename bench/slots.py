@@ -26,7 +26,7 @@ from bench.slots_engines import engines
 from bench.slots_floors import floors
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.app.stores.market import Market
-from mintscope.app.stores.sqlite import open_market
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.dex.outcome import Swap
 from mintscope.ingest.fold import FinalFold
 from mintscope.kit.clock import SystemClock
@@ -155,7 +155,7 @@ def kept(file: Path) -> str:
 
 async def main(slots: int) -> None:
     with TemporaryDirectory() as folder:
-        async with open_market(Path(folder), follows_all=False) as market:
+        async with SqliteEngine(Path(folder)).open_market(follows_all=False) as market:
             expect_batches()
             stages = await measure(market, slots)
         least = floors(Path(folder) / MARKET_FILE, Slots().priced(), slots=slots)

@@ -17,7 +17,8 @@ import numpy as np
 
 from bench.figure import Figure
 from bench.pace import time_of
-from mintscope.app.stores import postgres, sqlite
+from mintscope.app.stores.postgres import PostgresEngine
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.ingest.fold import FinalFold
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Mint, Slot, UnixS
@@ -74,7 +75,7 @@ class Timed:
 @asynccontextmanager
 async def on_sqlite() -> AsyncGenerator[Market, None]:
     with TemporaryDirectory() as folder:
-        async with sqlite.open_market(Path(folder)) as market:
+        async with SqliteEngine(Path(folder)).open_market() as market:
             yield market
 
 
@@ -85,7 +86,7 @@ async def on_postgres() -> AsyncGenerator[Market, None]:
     server = servers.PostgresServer(durable=True)
     try:
         server.start()
-        async with postgres.open_market(server.dsn) as market:
+        async with PostgresEngine(server.dsn).open_market() as market:
             yield market
     finally:
         server.remove()

@@ -75,6 +75,7 @@ def _environment(package: Path | None, *, full: bool) -> dict[str, str]:
     environment.pop("STORM", None)
     if full:
         environment["STORM"] = "full"
+        environment["PYTEST_TIMEOUT"] = "1800"  # the limit of `make storm`
     if package is not None:
         environment["PYTHONPATH"] = str(package)  # it precedes the installed package
     return environment

@@ -11,11 +11,10 @@ import uvloop
 from mintscope.api.failures import write_refusal
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import open_money
-from mintscope.app.web_api import create_app
+from mintscope.app.web_api import create_api
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.http.application import HttpApplication, make_server
 from mintscope.kit.http.listening import listen
-from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import MemoryLimits
@@ -40,12 +39,14 @@ class OneReport:
 
 async def serve(port: int, folder: Path) -> None:
     clock = SystemClock()
-    async with open_money(Config(data_dir=folder), clock) as money:
-        app = create_app(
+    config = Config(data_dir=folder)
+    async with open_money(config, clock) as money:
+        app = create_api(
+            config,
             reports=OneReport((folder / "report.json").read_bytes()),
             ledger=money.ledger,
             checks=[],
-            limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
+            limits=MemoryLimits(clock),
             clock=clock,
         )
         await serve_app(app, clock, port)

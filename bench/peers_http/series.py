@@ -15,11 +15,9 @@ from bench.peers_http.ours import OneReport, serve_app
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.stores import open_market, open_money
-from mintscope.app.web_api import create_app
+from mintscope.app.web_api import create_api
 from mintscope.ingest.fold import fold_once
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.rate_limit import AddressLimits
-from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import Signature, Slot, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader, SwapDetail
@@ -69,11 +67,12 @@ async def serve(port: int, folder: Path) -> None:
     clock, config = SystemClock(), Config(data_dir=folder)
     async with open_money(config, clock) as money, open_market(config) as market:
         await fill(market)
-        app = create_app(
+        app = create_api(
+            config,
             reports=OneReport(b"{}"),
             ledger=money.ledger,
             checks=[],
-            limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
+            limits=MemoryLimits(clock),
             clock=clock,
             series=market.series,
         )

@@ -14,12 +14,13 @@ from typing import Final
 import uvloop
 
 from mintscope.api.events import Streams
-from mintscope.app.api import create_api, create_server
+from mintscope.app.api import create_server
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config, StreamsConfig
 from mintscope.app.following import stream_bounds
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_money
+from mintscope.app.web_api import create_api
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits

@@ -11,28 +11,27 @@ from pydantic import SecretStr
 
 from bench.peers_payments.moments import SEED, Heart
 from mintscope.api.failures import write_refusal
-from mintscope.app.config.config import ChainConfig, CreditsConfig
+from mintscope.app.config.config import ApiConfig, ChainConfig, CreditsConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.maintenance import running
 from mintscope.app.payments import open_sales
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_market, open_money
-from mintscope.app.web_api import create_app
+from mintscope.app.web_api import create_api
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.http.application import make_server
 from mintscope.kit.http.listening import listen
-from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
-from mintscope.kit.limits import Limit, MemoryLimits
+from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.machine import freeze_startup_objects
 from mintscope.kit.primitives import Mint
 from mintscope.market.report import PLAIN, ReadReport, ReportKind
 from mintscope_devchain.svm.genesis import Genesis
 
 ROOT = bytes(range(32))
-RAISED = Limit(name="public", count=1_000_000, window_s=60)
+RAISED = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class NoReports:
@@ -49,6 +48,7 @@ def config_of(folder: Path, rpc_url: str) -> Config:
     genesis = Genesis(SEED)
     return Config(
         data_dir=folder,
+        api=RAISED,
         credits=CreditsConfig(pepper=SecretStr(ROOT.hex())),
         chain=ChainConfig(rpc_url=SecretStr(rpc_url)),
         payments=PaymentsConfig(
@@ -71,13 +71,13 @@ async def serve(port: int, folder: Path, rpc_url: str) -> None:
         running(sales.maintenance.run, "sales"),
     ):
         await sales.expect_ready()
-        app = create_app(
+        app = create_api(
+            config,
             reports=NoReports(),
             ledger=money.ledger,
             checks=[],
-            limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
+            limits=MemoryLimits(clock),
             clock=clock,
-            public_limit=RAISED,
             merchant=sales.merchant("http://shop.example"),
         )
         server = make_server(

@@ -18,8 +18,9 @@ import uvloop
 
 from bench.slots import RATE, Slots, one_each
 from bench.slots_engines import Market
-from mintscope.app.stores import postgres, sqlite
 from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.app.stores.postgres import PostgresEngine
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.ingest.fold import FinalFold
 from mintscope.ingest.pipeline import TRIM_EVENTS_MAX, TRIM_EVERY
 from mintscope.kit.clock import SystemClock
@@ -47,7 +48,8 @@ LISTED: Final = Batch("mint", {"address": "text", "since_slot": "bigint", "is_li
 def opened(where: str) -> AbstractAsyncContextManager[Market]:
     """Open the market at *where*."""
     kind, _, folder = where.partition(":")
-    return sqlite.open_market(Path(folder)) if kind == "sqlite" else postgres.open_market(where)
+    engine = SqliteEngine(Path(folder)) if kind == "sqlite" else PostgresEngine(where)
+    return engine.open_market()
 
 
 def follow(where: str, mints: Sequence[Mint]) -> None:

@@ -135,9 +135,8 @@ LETTERS: Final = Recipe(
         ),
         Mutant(
             "an address that is not verified is flooded",
-            "accounts/mail/email.py",
-            "return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS)))"
-            " < UNVERIFIED_MAX",
+            "accounts/mail/store.py",
+            "return len(self.written_to(owner.email, kind, UnixMs(at - DAY_MS))) < UNVERIFIED_MAX",
             "return True",
             ("accounts/test_account_bounds.py",),
         ),
@@ -231,7 +230,7 @@ ROWS: Final = Recipe(
         Mutant(
             "every webhook waits",
             "alerts/deliveries.py",
-            "return rows.drop_oldest({each.signal_id for each in new}, waiting_max, now, reason)",
+            "return rows.drop_oldest(numbers, self.waiting_max, now, reason)",
             "return 0",
             (SENDER,),
         ),

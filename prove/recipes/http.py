@@ -144,7 +144,7 @@ BROKEN: Final = Recipe(
         Mutant(
             "a repetition does not count",
             "credits/sqlite.py",
-            "return Debited(debit, self.balance(debit.account), month, is_repeat=True)",
+            "return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)",
             "pass",
             ("e2e/test_conversation_storm.py",),
         ),
@@ -187,8 +187,8 @@ BROKEN: Final = Recipe(
         Mutant(
             "a repetition whose client has left is given back",
             "credits/store.py",
-            "elif isinstance(outcome, Debited) and not outcome.is_repeat:",
-            "elif isinstance(outcome, Debited):",
+            "elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:",
+            "elif isinstance(outcome, ledger.Debited):",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
@@ -208,14 +208,15 @@ BROKEN: Final = Recipe(
         Mutant(
             "what a dead process took on PostgreSQL is given back without its name",
             "credits/postgres.py",
-            "return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)",
-            "return Reversal(account, -delta, key, counted_in, endpoint=endpoint)",
+            "return ledger.Reversal("
+            "account, -delta, key, counted_in, once=once, endpoint=endpoint)",
+            "return ledger.Reversal(account, -delta, key, counted_in, endpoint=endpoint)",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "names of answers are kept for ever",
             "credits/sqlite.py",
-            "if abs(at - self._forgot_at) >= KEPT_MS:",
+            "if abs(at - self._forgot_at) >= ledger.KEPT_MS:",
             "if not at:",
             ("contract/test_debit_ledger.py",),
         ),

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from typing_extensions import override
 
 from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.session import Purpose
 from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import parse_form
 from mintscope.accounts.signups.signups import IssuedKey, Signup
@@ -171,7 +172,10 @@ class AccountMachine(RuleBasedStateMachine):
     def confirm_by_link(self, data: st.DataObject) -> None:
         model = self.one(data)
         is_good = not model.is_link_used and self.clock.now() - model.at < LAPSE_MS
-        assert (self.run(self.accounts.signup.find_by_link(model.link)) is not None) == is_good
+        assert (
+            self.run(self.accounts.signup.find_address(model.link, Purpose.CONFIRM_APPLICATION))
+            is not None
+        ) == is_good
         assert self.run(self.accounts.signup.confirm_by_link(model.link)) == is_good
         if is_good:
             self.note_confirmed(model)

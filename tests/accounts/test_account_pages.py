@@ -7,12 +7,10 @@ import pytest
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.store import SqlEmailRows
-from mintscope.alerts.alert import Alert, AlertRule
-from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.alerts.alert import Alert
 from mintscope.kit.audit import UserId
-from mintscope.kit.primitives import Mint
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
-from mintscope.solana.blocks import WSOL
+from support.scenes.people.takeover import RULE
 from support.scenes.people.web_person import ALICE, MALLORY, Person, tags, where, words
 from support.scenes.service import bearer, credit_token
 from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
@@ -21,15 +19,6 @@ EMAIL = "/settings/account/email"
 DELETE = "/settings/account/delete"
 NEW = "alice@new.example"
 OTHER_PASSWORD = "staple horse battery"
-ALERT = AlertRule(
-    name="up",
-    mint=Mint(WSOL),
-    field=Field("price.usd"),
-    kind=SignalKind.ABOVE,
-    level=1.0,
-    margin=0.0,
-    webhook_url="https://example.org/",
-)
 
 
 async def verify(site: Website, person: Person, email: str = ALICE) -> None:
@@ -196,7 +185,7 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     await site.accounts.keys.flush()
     _, secret = await site.apply_for_key(ALICE)
     await verify(site, alice)
-    made = await site.accounts.signals.make(UserId(1), ALERT)
+    made = await site.accounts.signals.make(UserId(1), RULE)
     assert isinstance(made, Alert)
     await site.accounts.signals.test(UserId(1), made.signal_id)
     text = words(await alice.open(DELETE))

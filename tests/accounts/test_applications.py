@@ -12,6 +12,7 @@ import pytest
 
 from mintscope.accounts.factor_rows import UserKind
 from mintscope.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.accounts.session import Purpose
 from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import (
     LAPSE_MS,
@@ -599,7 +600,7 @@ async def test_an_expired_confirmation_opens_nothing(
     link = accounts.link()
     clock.advance(72 * 3_600_000)
 
-    assert await accounts.signup.find_by_link(link) is None
+    assert await accounts.signup.find_address(link, Purpose.CONFIRM_APPLICATION) is None
     assert not await accounts.signup.confirm_by_link(link)
     assert not await accounts.signup.disown(link)
 
@@ -608,7 +609,7 @@ async def test_an_expired_confirmation_opens_nothing(
 async def test_a_malformed_link_opens_nothing(accounts: Accounts, text: str) -> None:
     await accounts.signup.apply(FORM, redelivery_key=None)
 
-    assert await accounts.signup.find_by_link(text) is None
+    assert await accounts.signup.find_address(text, Purpose.CONFIRM_APPLICATION) is None
     assert not await accounts.signup.confirm_by_link(text)
     assert not await accounts.signup.disown(text)
 

@@ -58,7 +58,7 @@ EVENTS = "SELECT actor, action, subject, detail FROM account_event ORDER BY id"
 
 async def emails(store: AccountStore) -> list[Draft]:
     """Return the written e-mails, oldest first."""
-    return [*reversed(await store.read(lambda rows: rows.outbox.newest(100)))]
+    return [*reversed(await store.read(lambda rows: rows.emails.newest(100)))]
 
 
 async def written(store: AccountStore) -> list[tuple[str, str, dict[str, str]]]:

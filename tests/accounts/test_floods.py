@@ -11,7 +11,7 @@ import pytest
 from mintscope.accounts.keys.key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX
 from mintscope.accounts.keys.keys import TooManyKeys
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.mail.email import RESETS_MAX
+from mintscope.accounts.mail.store import RESETS_MAX
 from mintscope.accounts.people import People
 from mintscope.accounts.session import (
     SESSIONS_PER_USER_MAX,
@@ -200,14 +200,24 @@ async def test_an_address_that_all_the_world_asks_for_has_a_good_link_at_any_tim
     for number in range(24 * 6):  # every ten minutes someone else
         for part in range(3):
             await service.people.request_reset(ALICE, Browser(f"198.51.{part}.{number}", ""))
-        assert await service.people.find_reset(service.link(Purpose.RESET_PASSWORD)) == ALICE
+        assert (
+            await service.people.find_address(
+                service.link(Purpose.RESET_PASSWORD), Purpose.RESET_PASSWORD
+            )
+            == ALICE
+        )
         service.clock.advance(HOUR_MS // 6)
 
     assert written(service)["reset_password"] <= RESETS_MAX + 48
 
     assert await service.people.reset(service.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
     await service.people.request_reset(ALICE, HERE)
-    assert await service.people.find_reset(service.link(Purpose.RESET_PASSWORD)) == ALICE
+    assert (
+        await service.people.find_address(
+            service.link(Purpose.RESET_PASSWORD), Purpose.RESET_PASSWORD
+        )
+        == ALICE
+    )
 
 
 async def test_a_full_address_is_as_full_for_another_process(service: PeopleService) -> None:

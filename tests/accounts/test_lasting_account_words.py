@@ -9,12 +9,13 @@ from mintscope.accounts.factor_rows import UserKind
 from mintscope.accounts.keys.key import NAME_LENGTH_MAX, KeyStatus
 from mintscope.accounts.keys.scope import AREAS, OPEN_SCOPES, READ_SCOPES, Scope
 from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people import NO_USER
 from mintscope.accounts.rows import NO_HASH
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import Purpose
 from mintscope.accounts.signups.application import UNDECIDED, ApplicationState, SignupId, UserType
 from mintscope.accounts.signups.reviews import STANDINGS
-from mintscope.accounts.user import NO_USER, TooManyAttempts
+from mintscope.accounts.user import TooManyAttempts
 from mintscope.kit.audit import APPLICANT, COMMAND_LINE, MAILBOX, SERVICE, user_actor
 from mintscope.kit.credentials import CredentialKind, hash_credential, is_well_formed
 from mintscope.kit.primitives import UnixMs

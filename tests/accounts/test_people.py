@@ -259,7 +259,7 @@ async def test_a_new_password_ends_all_other_sessions_and_sends_an_email(
     with pytest.raises(WrongPassword):
         await service.people.sign_in(ALICE, PASSWORD, HERE)
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
-    assert await service.people.find_reset(link) is None
+    assert await service.people.find_address(link, Purpose.RESET_PASSWORD) is None
     assert service.emails()[-1] == ("password_changed", ALICE)
 
 
@@ -267,7 +267,7 @@ async def test_a_reset_sets_the_password_and_verifies_the_address(service: Peopl
     session = await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
-    assert await service.people.find_reset(link) == ALICE
+    assert await service.people.find_address(link, Purpose.RESET_PASSWORD) == ALICE
 
     assert await service.people.reset(link, OTHER_PASSWORD)
 

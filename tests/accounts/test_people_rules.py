@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from mintscope.accounts import user as person
+from mintscope.accounts.people import note_use
 from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.accounts.session import (
     SESSIONS_PER_USER_MAX,
-    ProofId,
+    EmailProof,
     Purpose,
     SessionEnded,
     SessionId,
@@ -53,8 +53,8 @@ async def accounts(tmp_path: Path, service: PeopleService) -> AsyncIterator[Acco
 async def test_right_passwords_use_up_no_guesses() -> None:
     limit = LoginLimit(LoginLimits(one=2, all=2), MemoryLimits(ManualClock(UnixMs(0))))
     for _ in range(9):
-        await limit.begin(ALICE, "192.0.2.1")
-        await limit.forgive(ALICE, "192.0.2.1")
+        async with limit.password(ALICE, "192.0.2.1"):
+            pass
 
 
 async def test_a_session_of_a_removed_account_proves_nothing_of_its_successor(
@@ -133,14 +133,16 @@ async def test_the_use_of_a_session_is_never_noted_backwards(service: PeopleServ
     session = await service.signed_up()
     before = UnixMs(session.seen_at - 1)
     for number in (session.session_id, SessionId(99)):
-        await service.store.transact(partial(person.note_use, session_id=number, at=before))
+        await service.store.transact(partial(note_use, session_id=number, at=before))
 
     assert service.rows("SELECT id, seen_at FROM session") == [
         (session.session_id, session.seen_at)
     ]
 
 
-async def test_a_link_verifies_once_and_voids_the_others(service: PeopleService) -> None:
+async def test_a_link_verifies_once_and_voids_the_others(
+    service: PeopleService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = await service.signed_up()
     await service.people.request_verification(session)
     first = service.link(Purpose.VERIFY_EMAIL)
@@ -148,15 +150,18 @@ async def test_a_link_verifies_once_and_voids_the_others(service: PeopleService)
     await service.people.request_verification(session)
     second = service.link(Purpose.VERIFY_EMAIL)
     assert first != second
-    number = ProofId(int(second.partition(".")[0]))
-    now = service.clock.now()
-    done = [
-        await service.store.transact(lambda rows: person.verify(rows, session, number, now))
-        for _ in range(2)
-    ]
+    proofs = {
+        link: await service.people.find_proof(link, Purpose.VERIFY_EMAIL)
+        for link in (first, second)
+    }
 
-    assert done == [True, False]
-    assert not await service.people.verify(session, first)
+    async def find(link: str, _purpose: Purpose) -> EmailProof | None:
+        return proofs[link]  # as it was before another request used the link
+
+    monkeypatch.setattr(service.people, "find_proof", find)
+    done = [await service.people.verify(session, link) for link in (second, second, first)]
+
+    assert done == [True, False, False]
 
 
 async def test_a_new_administrator_ends_the_links_that_a_stranger_asked_for(
@@ -167,10 +172,10 @@ async def test_a_new_administrator_ends_the_links_that_a_stranger_asked_for(
     await service.store.transact(lambda rows: rows.chats.link(chat))
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
-    assert await service.people.find_reset(link) == ALICE
+    assert await service.people.find_address(link, Purpose.RESET_PASSWORD) == ALICE
     await accounts.review.make_administrator(ALICE, password_hash="quick:x", actor=COMMAND_LINE)
 
-    assert await service.people.find_reset(link) is None
+    assert await service.people.find_address(link, Purpose.RESET_PASSWORD) is None
     assert service.rows("SELECT count(*) FROM telegram_chat") == [(0,)]
 
 
@@ -182,7 +187,7 @@ async def test_a_claim_is_logged_and_recorded(service: PeopleService, accounts: 
     )
     (agent,) = await service.people.claimable(session)
     assert await service.people.request_claim(session, agent.user_id)
-    (draft,) = await service.store.read(lambda rows: rows.outbox.newest(1))
+    (draft,) = await service.store.read(lambda rows: rows.emails.newest(1))
     assert await service.people.claim(session, service.link(Purpose.CLAIM_AGENT)) == agent
     ((_, event), *_) = await accounts.review.events(limit=1)
 

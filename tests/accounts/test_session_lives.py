@@ -1,6 +1,7 @@
 """Sessions used at any times: how long they last, whatever is written down of it."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.accounts.session import Lifetimes
+from mintscope.accounts.user import LoginLimits
+from mintscope.kit.limits import MemoryLimits
 from support.scenes.people_service import ALICE, HERE, PASSWORD, open_people_service
 
 MINUTE_MS = 60_000
@@ -30,14 +33,19 @@ def test_a_session_lasts_while_it_is_used_and_not_too_long(
 
     async def run() -> None:
         with TemporaryDirectory() as folder:
-            lifetimes = Lifetimes(idle_ms=idle_ms, absolute_ms=absolute_ms)
-            async with open_people_service(Path(folder), lifetimes=lifetimes) as service:
-                cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
+            async with open_people_service(Path(folder)) as service:
+                people = replace(
+                    service.people,
+                    lifetimes=Lifetimes(idle_ms=idle_ms, absolute_ms=absolute_ms),
+                    limits=MemoryLimits(service.clock),
+                    guesses=LoginLimits(),
+                )
+                cookie = await people.sign_up(ALICE, PASSWORD, HERE)
                 age_ms = 0
                 for pause_s in pauses_s:
                     service.clock.advance(pause_s * 1000)
                     age_ms += pause_s * 1000
-                    is_there = await service.people.session(cookie) is not None
+                    is_there = await people.session(cookie) is not None
                     if age_ms >= absolute_ms or pause_s * 1000 >= idle_ms:
                         assert not is_there
                     elif pause_s * 1000 < idle_ms - slack_ms:

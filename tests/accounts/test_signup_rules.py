@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.accounts.session import Purpose
 from mintscope.accounts.signups.application import Application, ApplicationState, parse_form
 from mintscope.accounts.signups.signups import Signup
 from mintscope.kit.clock import ManualClock
@@ -62,10 +63,10 @@ async def test_a_link_confirms_once_however_often_it_is_followed(accounts: Accou
 async def test_a_link_is_void_once_its_code_was_entered(accounts: Accounts) -> None:
     made = await applied(accounts)
     link = accounts.link(EMAIL)
-    assert await accounts.signup.find_by_link(link) == EMAIL
+    assert await accounts.signup.find_address(link, Purpose.CONFIRM_APPLICATION) == EMAIL
     await confirm_by_code(accounts, made)
 
-    assert await accounts.signup.find_by_link(link) is None
+    assert await accounts.signup.find_address(link, Purpose.CONFIRM_APPLICATION) is None
     assert not await accounts.signup.confirm_by_link(link)
 
 

@@ -132,7 +132,7 @@ async def test_a_link_to_reset_is_good_once(service: PeopleService) -> None:
     assert await service.people.reset(link, OTHER_PASSWORD) == Ended(sessions=1)
 
     assert not await service.people.reset(link, PASSWORD)
-    assert await service.people.find_reset(link) is None
+    assert await service.people.find_address(link, Purpose.RESET_PASSWORD) is None
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
 
 
@@ -156,7 +156,7 @@ async def test_a_reset_ends_every_other_link_to_reset(service: PeopleService) ->
     service.clock.advance(HOUR_MS // 2)
     await service.taken_back()
 
-    assert await service.people.find_reset(earlier) is None
+    assert await service.people.find_address(earlier, Purpose.RESET_PASSWORD) is None
 
 
 async def test_a_link_expires(service: PeopleService) -> None:
@@ -165,7 +165,7 @@ async def test_a_link_expires(service: PeopleService) -> None:
     link = service.link(Purpose.RESET_PASSWORD)
     service.clock.advance(HOUR_MS)
 
-    assert await service.people.find_reset(link) is None
+    assert await service.people.find_address(link, Purpose.RESET_PASSWORD) is None
     assert not await service.people.reset(link, OTHER_PASSWORD)
 
 
@@ -177,7 +177,7 @@ async def test_a_link_is_good_for_its_purpose_alone(service: PeopleService) -> N
     resetting = service.link(Purpose.RESET_PASSWORD)
 
     assert not await service.people.reset(verifying, OTHER_PASSWORD)
-    assert await service.people.find_reset(verifying) is None
+    assert await service.people.find_address(verifying, Purpose.RESET_PASSWORD) is None
     assert not await service.people.verify(session, resetting)
     assert await service.people.claim(session, resetting) is None
 
@@ -195,7 +195,7 @@ async def test_a_link_cannot_be_guessed_from_another(service: PeopleService) -> 
     for guess in (own[1], hers[1][:-1], hers[1] + "x", hers[1].swapcase(), "", "é", "\ud800"):
         assert not await service.people.reset(link_text(hers[0], guess), PASSWORD)
     for text in ("", ".", "1", "x.y", f"{hers[0]}", f"-1.{hers[1]}", f"{10**18}.{hers[1]}"):
-        assert await service.people.find_reset(text) is None
+        assert await service.people.find_address(text, Purpose.RESET_PASSWORD) is None
 
 
 async def test_no_session_is_taken_over_from_before_the_sign_in(service: PeopleService) -> None:

@@ -16,7 +16,7 @@ from mintscope.accounts.sessions import EVENTS_AT_ONCE
 from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.kit.audit import KeyId, key_actor
+from mintscope.kit.audit import KeyId
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.account_stores import queue_of
@@ -136,8 +136,8 @@ async def test_an_undo_ends_all_that_a_thief_made_and_changed(
         undo = await undo_in(site, ALICE, "e-mail address of your account")
     elif way == "wallet":
         site.clock.advance(MINUTE_MS)
-        assert await site.accounts.wallets.unlink_in(thief, THEIR_WALLET)
-        await site.accounts.wallets.link_in(thief, THEIR_WALLET)
+        assert await site.accounts.wallets.unlink(thief, THEIR_WALLET)
+        await site.accounts.wallets.link(thief, THEIR_WALLET)
         undo = await undo_in(site, ALICE, THEIR_WALLET)
 
     ended = await take_back(site, undo)
@@ -156,8 +156,7 @@ async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
 ) -> None:
     holder = await site.accounts.keys.find(found.key)
     assert holder is not None
-    by = key_actor(holder.key.key_id)
-    await site.accounts.wallets.link(holder.key.user_id, by, THEIR_WALLET)
+    await site.accounts.wallets.link(holder, THEIR_WALLET)
 
     await take_back(site, await undo_in(site, ALICE, THEIR_WALLET))
 

@@ -130,7 +130,7 @@ async def test_guesses_do_not_close_the_link(house: House) -> None:
         with pytest.raises(InvalidFields):
             await house.agents.signup.confirm_by_code(ALICE, made.secret, "00000000x")
 
-    assert await house.agents.signup.find_by_link(link) == ALICE
+    assert await house.agents.signup.find_address(link, Purpose.CONFIRM_APPLICATION) == ALICE
     assert await house.agents.signup.disown(link)
     await house.agents.signup.apply(FORM, redelivery_key=None)
 

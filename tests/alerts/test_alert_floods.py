@@ -9,6 +9,7 @@ from typing import Final
 
 import apsw
 import pytest
+from watching import Scene, opened, swap
 
 from mintscope.accounts.mail.email import Draft, EmailKind
 from mintscope.accounts.rows import AccountRows
@@ -34,12 +35,10 @@ from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.kit.time import HOUR_MS, MINUTE_MS
 from support.scenes.account_stores import CountedAccounts
 from support.scenes.service import NOW
-from support.scenes.watching import Scene, opened, swap
 
 CROSSINGS: Final = 600
 AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
 AROUND_60: Final = 2  # crossings fewer, where it is 60 instead of 9
-pytestmark = pytest.mark.timeout(120)
 FIRST_LOOKS: Final = 10  # or all that may fire in the hour would be in one e-mail
 MANY: Final = 1_100  # an e-mail once had the first 1,000 alone
 HOUR_NOTE: Final = f"limit of {FIRINGS_HOUR_MAX} an hour reached"
@@ -123,7 +122,7 @@ async def flooded(scene: Scene, folder: Path, bounds: EmailBounds) -> dict[str, 
 
 
 async def written(scene: Scene, kind: EmailKind) -> Sequence[Draft]:
-    emails = await scene.store.read(lambda rows: rows.outbox.newest(9_999))
+    emails = await scene.store.read(lambda rows: rows.emails.newest(9_999))
     return [each for each in emails if each.kind is kind]
 
 

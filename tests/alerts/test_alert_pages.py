@@ -1,7 +1,6 @@
 """Alerts as pages: what is made on them programs see, and no other person."""
 
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -36,12 +35,6 @@ ALERT = {
 }
 MOVE = ALERT | {"kind": "changes_by", "level": "", "margin": "", "percent": "5"}
 HOOK = {"webhook": "https://hooks.example.org/mintscope"}
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    async with website(tmp_path, origin=ORIGIN) as site:
-        yield site
 
 
 async def make(person: Person, **changes: str) -> str:

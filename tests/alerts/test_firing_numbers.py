@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import NewUser, UserKind
@@ -11,10 +12,12 @@ from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alert import FiringId, FiringKind, NewFiring, SignalId
 from mintscope.alerts.conditions import Direction
 from mintscope.alerts.deliveries import Deliveries
-from mintscope.alerts.evaluation import NewWebhook
+from mintscope.alerts.queue_store import NewWebhook
+from mintscope.app.config.config import CreditsConfig
+from mintscope.app.config.groups import Config
 from mintscope.app.stores.folder import WEBHOOKS_FILE
 from mintscope.app.stores.money import Money
-from mintscope.app.stores.sqlite import open_money
+from mintscope.app.stores.stores import open_money
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
@@ -56,9 +59,13 @@ def deliveries_of(money: Money) -> Deliveries:
     )
 
 
+def config_of(folder: Path) -> Config:
+    return Config(data_dir=folder, credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())))
+
+
 async def take_in(folder: Path) -> None:
     """Let a queue have taken in firings of a money file that is not there any more."""
-    async with open_money(folder, pepper=PEPPER, clock=CLOCK) as money:
+    async with open_money(config_of(folder), CLOCK) as money:
         waiting = [NewWebhook(TAKEN, SignalId(1), UnixMs(CLOCK.now()))]
         await money.webhooks.transact(lambda rows: rows.take_in(TAKEN, waiting, CLOCK.now()))
 
@@ -66,7 +73,7 @@ async def take_in(folder: Path) -> None:
 async def test_what_a_new_money_file_fires_beside_an_old_queue_is_sent(tmp_path: Path) -> None:
     await take_in(tmp_path)
     for number in range(2):
-        async with open_money(tmp_path, pepper=PEPPER, clock=CLOCK) as money:
+        async with open_money(config_of(tmp_path), CLOCK) as money:
             deliveries = deliveries_of(money)
             if number == 0:
                 fired = await money.accounts.transact(fire)
@@ -82,5 +89,5 @@ async def test_what_a_new_money_file_fires_beside_an_old_queue_is_sent(tmp_path:
 async def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / WEBHOOKS_FILE).write_bytes(b"no database" * 999)
     with pytest.raises(UnusableStore, match=WEBHOOKS_FILE):
-        async with open_money(tmp_path, pepper=PEPPER, clock=CLOCK) as money:
+        async with open_money(config_of(tmp_path), CLOCK) as money:
             await money.webhooks.read(lambda queue: queue.length())

@@ -3,41 +3,44 @@
 At full length it is 100,000 crossings and 20 kills.  Nothing waits: the hour is that of the clock.
 """
 
+import asyncio
 import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import apsw
 import pytest
+from watching import MINT, TRACKS, Scene, begun_log, swap
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.alerts.alert import Fires, SignalId
-from mintscope.alerts.alerts import LEASE_MS
+from mintscope.alerts.alerts import LEASE_MS, AlertWriter
 from mintscope.alerts.conditions import SignalKind
 from mintscope.alerts.emails import EmailBounds
-from mintscope.alerts.evaluator import TIDY_S
+from mintscope.alerts.evaluation import Evaluation
+from mintscope.alerts.evaluator import TIDY_S, AlertEvaluator
 from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.clock import ManualClock
-from mintscope.kit.primitives import Slot, UnixMs, UnixS
+from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.kit.time import HOUR_MS, MINUTE_MS
-from mintscope.market.log import SlotHeader
-from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.ports import FinalSlot
 from support.processes.processes import processes, start_process
-from support.processes.watching_process import NEVER, Watched, watch
-from support.scenes.account_stores import open_sqlite
+from support.scenes.account_stores import CountedAccounts, open_sqlite
+from support.scenes.market_engines import market_of
 from support.scenes.service import NOW
-from support.scenes.traded import TradedStore, traded_on
-from support.scenes.watching import MINT, Scene, begun_log, swap
+from support.scenes.traded import TradedStore, new_slot, traded_on
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 CROSSINGS: Final = 100_020 if FULL else 1_200
@@ -52,6 +55,45 @@ LOG: Final = """
 SELECT slot, email, email_note, fired_at FROM signal_firing WHERE signal = ? ORDER BY id
 """
 BOUNDS: Final = EmailBounds(day_max=OF_ACCOUNT, of_alert_max=OF_ALERT, pause_ms=MINUTE_MS)
+NEVER: Final = 1 << 60
+
+
+def watch(folder: Path, holder: int, left: int, parent: Connection) -> None:
+    """Evaluate alerts at each time that *parent* sends, and send it back; end at the time 0.
+
+    The process kills itself before statement number *left* on the accounts.
+    """
+    asyncio.run(_watch(folder, holder, left, parent))
+
+
+async def _watch(folder: Path, holder: int, left: int, parent: Connection) -> None:
+    def count(_statement: str) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    store = SqlAccountStore(CountedAccounts(folder / MONEY_FILE, count))
+    clock = ManualClock(UnixMs(parent.recv()))
+
+    async def next_look() -> None:
+        parent.send(clock.now())
+        if not (now := parent.recv()):
+            raise asyncio.CancelledError
+        clock.advance(now - clock.now())
+
+    async with market_of("sqlite", folder) as market:
+        evaluator = AlertEvaluator(
+            reader=market.reader,
+            writer=AlertWriter(
+                store=store, clock=clock, holder=holder.to_bytes(2, "big"), bounds=BOUNDS
+            ),
+            evaluation=Evaluation(tracks=TRACKS[0], firings_hour_max=CROSSINGS),
+            clock=clock,
+            wait=next_look,
+        )
+        with suppress(asyncio.CancelledError):
+            await evaluator.run()
 
 
 @dataclass
@@ -91,7 +133,7 @@ class Flood:
             self.slot += 1
             price = 60.0 if (minute, number) == (40, 4) else 11.0 - 2 * (self.slot % 2)
             at = NOW // 1_000 + 60 * minute + 60 * number // AT_ONCE
-            slots.append(NewSlot(header_of(self.slot, at), [swap(price)]))
+            slots.append(new_slot(self.slot, at, [swap(price)]))
         await self.market.market.store.write([*slots, FinalSlot(Slot(self.slot - 64))])
         await self.market.finalize(self.slot - 32)
 
@@ -127,15 +169,8 @@ class Flood:
     def _begin(self, left: int) -> None:
         self.holder += 1
         self.parent, theirs = processes.Pipe()
-        watched = Watched(self.folder, BOUNDS, self.holder, CROSSINGS, left)
-        self.process = start_process(watch, watched, theirs)
+        self.process = start_process(watch, self.folder, self.holder, left, theirs)
         theirs.close()
-
-
-def header_of(slot: int, time: int) -> SlotHeader:
-    return SlotHeader(
-        slot=Slot(slot), parent_slot=Slot(slot - 1), blockhash=str(slot), time=UnixS(time)
-    )
 
 
 @asynccontextmanager
@@ -175,10 +210,10 @@ async def open_user(scene: Scene, name: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.storm
-@pytest.mark.timeout(3_600 if FULL else 120)
+@pytest.mark.timeout(3_600 if FULL else 300)
 async def test_each_crossing_is_logged_once_and_each_limit_is_reported_once(tmp_path: Path) -> None:
     async with flooded(tmp_path) as (scene, alerts):
-        emails = await scene.store.read(lambda rows: rows.outbox.newest(9_999))
+        emails = await scene.store.read(lambda rows: rows.emails.newest(9_999))
     with closing(apsw.Connection(str(tmp_path / MONEY_FILE))) as db:
         logs = {name: list(db.execute(LOG, (number,))) for name, number in alerts.items()}
 

@@ -113,7 +113,7 @@ class Scene:
         return [*found]
 
     async def emails(self) -> list[EmailKind]:
-        return [each.kind for each in await self.store.read(lambda rows: rows.outbox.newest(9))]
+        return [each.kind for each in await self.store.read(lambda rows: rows.emails.newest(9))]
 
 
 @pytest.fixture(params=ENGINES)

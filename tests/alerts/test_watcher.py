@@ -17,6 +17,15 @@ from based58 import b58encode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
+from watching import (
+    LEVEL,
+    MINT,
+    Scene,
+    begun_log,
+    opened,
+    swap,
+    trade,
+)
 
 from mintscope.accounts.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
@@ -40,15 +49,6 @@ from support.fakes.log import FakeLog
 from support.oracles import definitions
 from support.scenes.account_stores import ENGINES, CountedAccounts
 from support.scenes.service import NOW
-from support.scenes.watching import (
-    LEVEL,
-    MINT,
-    Scene,
-    begun_log,
-    opened,
-    swap,
-    trade,
-)
 
 
 def slow_crossings(log: FakeLog, since: int) -> list[int]:
@@ -84,7 +84,7 @@ async def test_a_crossing_fires_once(scene: Scene) -> None:
     assert [each.fired.seq for each in fired] == slow_crossings(scene.log, began)
     assert [each.fired.value for each in fired] == [10.5, 10.5]
     assert all(each.due_at == NOW for each in fired)
-    emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
+    emails = await scene.store.read(lambda rows: rows.emails.newest(9))
     assert len(emails) == 2
     assert all("(now $10.50)" in each.facts["title"] for each in emails)
 
@@ -344,7 +344,7 @@ async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Pat
             await scene.watcher(1).round()
             expected = slow_crossings(scene.log, began)
             assert await scene.seqs(signal_id) == expected, f"killed before statement {last}"
-            emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
+            emails = await scene.store.read(lambda rows: rows.emails.newest(9))
             reported = [line for each in emails for line in each.facts["lines"].splitlines()]
             assert len(reported) == len(expected) == 2
         if not died:

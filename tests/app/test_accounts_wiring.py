@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.app.accounts import account_parts, open_accounts
+from mintscope.app.accounts import open_accounts
 from mintscope.app.config.config import AccountsConfig, MailConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.site import origins_of, resource_origin
 from mintscope.app.stores.stores import open_money
-from mintscope.app.web_api import ACCOUNTS, EXCHANGE, KEY, SIGNUP
+from mintscope.app.web_api import ACCOUNTS, EXCHANGE, KEY, SIGNUP, limits_of_accounts
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import Limit, MemoryLimits
 from support.scenes.service import NOW
 
 
-async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
+def test_every_limit_is_that_of_its_setting() -> None:
     configured = AccountsConfig(
         signup_limit_requests=1,
         signup_limit_window_s=2,
@@ -26,30 +26,14 @@ async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
         key_limit_requests=7,
         key_limit_window_s=8,
     )
-    clock = ManualClock(NOW)
-    config = Config(data_dir=tmp_path)
-    async with (
-        open_money(config, clock) as money,
-        open_accounts(
-            config,
-            store=money.accounts,
-            pepper=money.pepper,
-            origin="http://x",
-            limits=MemoryLimits(clock),
-            clock=clock,
-        ) as accounts,
-    ):
-        raised, usual = (
-            account_parts(configured, accounts),
-            account_parts(AccountsConfig(), accounts),
-        )
 
-    assert raised.signup_limit == Limit(name="signup", count=1, window_s=2)
-    assert raised.exchange_limit == Limit(name="exchange", count=3, window_s=4)
-    assert raised.limit == Limit(name="accounts", count=5, window_s=6)
-    assert raised.key_limit == Limit(name="key", count=7, window_s=8)
-    assert (usual.signup_limit, usual.exchange_limit) == (SIGNUP, EXCHANGE)
-    assert (usual.limit, usual.key_limit) == (ACCOUNTS, KEY)
+    assert limits_of_accounts(configured) == (
+        Limit(name="signup", count=1, window_s=2),
+        Limit(name="exchange", count=3, window_s=4),
+        Limit(name="accounts", count=5, window_s=6),
+        Limit(name="key", count=7, window_s=8),
+    )
+    assert limits_of_accounts(AccountsConfig()) == (SIGNUP, EXCHANGE, ACCOUNTS, KEY)
 
 
 @pytest.mark.parametrize(("delivery", "is_shown"), [("none", False), ("page", True)])

@@ -11,12 +11,12 @@ from mintscope.app.api import GAP_SHOWN_S, gap_check
 from mintscope.app.cli.app import app
 from mintscope.history.mending import settled as settled_after
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.kit.primitives import Slot, UnixS
-from mintscope.market.log import SlotHeader
+from mintscope.kit.primitives import Slot
 from mintscope.market.ports import NewSlot
 from mintscope.solana.blocks import WSOL, Gap
 from mintscope.solana.pace import Pace
 from support.scenes.stores import market_in
+from support.scenes.traded import new_slot
 
 GAP = Gap(Slot(5), Slot(9), "asked in vain for 120 s")
 
@@ -28,7 +28,7 @@ async def fill(folder: Path, *changes: NewSlot | Gap, follows_files: bool = Fals
 
 
 def at(slot: int, time: int = 1) -> NewSlot:
-    return NewSlot(SlotHeader(Slot(slot), Slot(slot - 1), str(slot), UnixS(time)), [])
+    return new_slot(slot, time)
 
 
 async def ready(folder: Path, slot_s: float | None = 0.2) -> None:

@@ -13,8 +13,8 @@ from mintscope.market.log import PricedSwap
 from mintscope.market.screening.token_list import FORM
 from support.fakes.made_chain import MINTS, START
 from support.processes.listening import json_lines
-from support.scenes.listing import KeptMarket
 from support.scenes.stores import market_in
+from support.scenes.traded import TradedStore
 
 
 @pytest.mark.process
@@ -24,7 +24,7 @@ async def test_the_list_is_stored_in_a_process_of_its_own(
     order = Order(str(tmp_path), None, "info", is_json=True, mints_min=1)
     async with market_in(tmp_path) as market:
         await market.store.start(mints=MINTS[:1], follows_files=False)
-        kept = KeptMarket(market)
+        kept = TradedStore(market)
         await kept.append(1, START)
         assert await store_apart(order)
         first = await market.list_snapshots.newest(FORM)

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,8 @@ from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import DOLLARS, PYUSD, USDC, USDT, WSOL, Endpoint
 from support.processes.listening import listening
-from support.scenes.payments.payment_world import World, config_of, selling, world_at
+from support.scenes.payments.payment_world import World, config_of, selling
 from support.scenes.stores import money_in
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 async def findings(world: World, **changes: Any) -> list[Finding]:

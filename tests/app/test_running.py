@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
@@ -36,7 +35,6 @@ def failures(name: str) -> float:
     return REGISTRY.get_sample_value("mintscope_task_failures_total", {"task": name}) or 0.0
 
 
-@pytest.mark.timeout(10)
 async def test_a_task_that_fails_is_logged_by_its_name_and_started_again_ever_later() -> None:
     task, before = Task(4), failures("a task")
     with capture_logs() as logs:
@@ -51,7 +49,6 @@ async def test_a_task_that_fails_is_logged_by_its_name_and_started_again_ever_la
     assert all(isinstance(line["exc_info"], ZeroDivisionError) for line in logs)
 
 
-@pytest.mark.timeout(10)
 async def test_a_task_ends_with_its_block_and_is_not_started_again() -> None:
     task = Task(0)
     with capture_logs() as logs:

@@ -2,19 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Dialog, Route, expect
-
-from mintscope.app.config.config import WebConfig
-from mintscope_devchain.svm.genesis import Genesis
-from support.scenes.payments.shopfront import Shopfront, shopfront
-from support.scenes.people.browsing import MOVED, Visitor, visiting
-from support.scenes.people.buyers import (
+from buyers import (
     balance,
     begin,
     choose,
@@ -24,7 +17,13 @@ from support.scenes.people.buyers import (
     secret_of,
     state,
 )
-from support.scenes.people.page_checks import look_at
+from page_checks import look_at
+from playwright.async_api import Browser, Dialog, Route, expect
+
+from mintscope.app.config.config import WebConfig
+from mintscope_devchain.svm.genesis import Genesis
+from support.scenes.payments.shopfront import Shopfront, shopfront
+from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.website import MINUTE_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -36,23 +35,11 @@ PRICES: Final = {10: 25_000, 50: 112_500, 100: 200_000, 500: 750_000}
 MOVED_MAX: Final = 0.02
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def lasting_shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shopfront]:
-    async with shopfront(tmp_path_factory.mktemp("shop")) as shop:
-        yield shop
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
     """The pages that sell, so much later that no limit remembers the test before."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def buyer(chromium: Browser, shop: Shopfront) -> AsyncIterator[Visitor]:
-    async with visiting(chromium, shop.site.origin) as visitor:
-        yield visitor
 
 
 async def sold_once(shop: Shopfront, before: int, secret: str) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from clicks import Clicks
 from playwright.async_api import Browser, expect
 
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 from support.scenes.payments.paid_rows import PaidRow, insert
 from support.scenes.people.browsing import visiting
-from support.scenes.people.clicks import Clicks
 from support.scenes.website import ADMINISTRATOR, Website, served_website
 
 ANN: Final = "ann@clicks.example"

@@ -6,6 +6,8 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
+from clicks import Clicks
+from page_checks import look_at
 from playwright.async_api import Browser, Locator, Request, Route, expect
 
 from mintscope.accounts.email_address import EmailAddress
@@ -14,8 +16,6 @@ from mintscope.credits.ledger import Debit, DebitLedger
 from mintscope.kit.credentials import CreditToken
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.browsing import Visitor, visiting
-from support.scenes.people.clicks import Clicks
-from support.scenes.people.page_checks import look_at
 from support.scenes.service import credit_token
 from support.scenes.website import HERE, PASSWORD, Website, served_website
 

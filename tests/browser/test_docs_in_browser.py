@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from page_checks import look_at
 from playwright.async_api import Browser
 
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.browsing import Visitor, visiting
-from support.scenes.people.page_checks import look_at
 from support.scenes.service import credit_token
 from support.scenes.website import Website, served_website
 

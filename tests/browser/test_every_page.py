@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from page_checks import Fault, look_at, look_elsewhere, open_still
 from playwright.async_api import Browser
 from pydantic import SecretStr
 
@@ -21,7 +22,6 @@ from mintscope.site.routes import SEGMENT, PageRoute
 from mintscope.solana.blocks import WSOL
 from support.scenes.page_scene import NEWCOMER, PERSON, PROTECTED, scene_at
 from support.scenes.people.browsing import MOVED, Visitor, visiting
-from support.scenes.people.page_checks import Fault, look_at, look_elsewhere, open_still
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
 
 BACKTEST: Final = f"/token/{WSOL}/backtest?where=change_h1+%3E+0"

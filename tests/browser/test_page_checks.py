@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from page_checks import look_at
 from playwright.async_api import Browser
 
 from support.scenes.people.browsing import visiting
-from support.scenes.people.page_checks import look_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

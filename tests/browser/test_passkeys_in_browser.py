@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from page_checks import look_at
 from playwright.async_api import Browser, CDPSession, expect
 
 from support.scenes.people.browsing import Visitor, visiting
-from support.scenes.people.page_checks import look_at
 from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

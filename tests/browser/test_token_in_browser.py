@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 import pytest_asyncio
+from page_checks import look_at
 from playwright.async_api import Browser, CDPSession, Page, Route, expect
 
 from mintscope.app.config.config import WebConfig
@@ -17,7 +18,6 @@ from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.market.series.holders import Holder, HolderKind, Holders
 from mintscope.site.figures import percent
 from support.scenes.people.browsing import MOVED, Visitor, visiting
-from support.scenes.people.page_checks import look_at
 from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, TokenMarket, swap_of
 from support.scenes.website import MINUTE_MS, NOW, Website, served_website
 

@@ -1,18 +1,17 @@
 """A credit token that was pasted is topped up from a wallet: once, and it never leaves its page."""
 
-from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Request, expect
+from buyers import balance, choose, forgive, lose, lose_before, state
+from page_checks import look_at
+from playwright.async_api import Request, expect
 
 from mintscope.kit.credentials import CreditToken
-from support.scenes.payments.shopfront import Shopfront, shopfront
-from support.scenes.people.browsing import Visitor, visiting
-from support.scenes.people.buyers import balance, choose, forgive, lose, lose_before, state
-from support.scenes.people.page_checks import look_at
+from support.scenes.payments.shopfront import Shopfront
+from support.scenes.people.browsing import Visitor
 from support.scenes.service import credit_token
 from support.scenes.website import MINUTE_MS
 
@@ -22,23 +21,11 @@ PRICES: Final = {10: 25_000, 50: 112_500}
 KEPT: Final = "JSON.stringify([localStorage, sessionStorage, history.state])"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def lasting_shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shopfront]:
-    async with shopfront(tmp_path_factory.mktemp("shop")) as shop:
-        yield shop
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
     """The pages that sell, so much later that no limit remembers the test before."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def buyer(chromium: Browser, shop: Shopfront) -> AsyncIterator[Visitor]:
-    async with visiting(chromium, shop.site.origin) as visitor:
-        yield visitor
 
 
 async def issued(shop: Shopfront, number: int) -> CreditToken:

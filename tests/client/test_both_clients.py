@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,10 +19,11 @@ from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import USDC, WSOL
 from mintscope_client import AsyncClient, Client, CreditBudget, errors
 from mintscope_client.auth import PaymentAuth
-from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope_client.wallet import Pin, SpendLimit, WillNotPay
 from support.fakes import reports
 from support.processes.listening import listening
-from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.payment_build import payer_wallet
+from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, opened
 from support.scenes.people.agent import Agent
 from support.scenes.whole_report import whole_report
@@ -47,19 +47,8 @@ class Here:
         self.shop, self.world, self.url, self.rpc = shop, world, url, rpc
 
     def payer(self, **limits: int) -> PaymentAuth:
-        terms = self.world.terms
-        pin = Pin(
-            network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
-        )
-        given = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | limits
-        wallet = PayerWallet(keypair=self.world.buyer, pin=pin, limit=SpendLimit(**given))
+        wallet = payer_wallet(self.world.terms, self.world.buyer, **limits)
         return PaymentAuth(wallet, rpc_url=self.rpc)
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import asyncio
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from solders.keypair import Keypair
 from typing_extensions import override
 from x402 import x402Client
 from x402.client_base import SpendControlAsset
@@ -24,28 +22,13 @@ from mintscope_client.auth import CreditAuth, PaymentAuth
 from mintscope_client.buyer import Buyer
 from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope_client.errors import PendingError, RefusedError
-from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope_client.wallet import WillNotPay
 from support.processes.listening import listening
+from support.scenes.payments.payment_build import payer_wallet
 from support.scenes.payments.payment_shop import Shop
-from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
+from support.scenes.payments.payment_world import EXPIRY_SLOTS, World
 
 TOKEN = "/v1/token/So11111111111111111111111111111111111111112"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
-
-
-def wallet(world: World, wallet: Keypair | None = None, **changes: Any) -> PayerWallet:
-    terms = world.terms
-    pin = Pin(
-        network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
-    )
-    pin = changes.pop("pin", pin)
-    limit = SpendLimit(**({"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | changes))
-    return PayerWallet(keypair=wallet or world.buyer, pin=pin, limit=limit)
 
 
 class Street(httpx.AsyncBaseTransport):
@@ -72,7 +55,7 @@ class Visit:
 
     def __init__(self, world: World, *, patience_s: float = 0.4, **wallet_changes: Any) -> None:
         self.world = world
-        self.wallet = wallet(world, **wallet_changes)
+        self.wallet = payer_wallet(world.terms, world.buyer, **wallet_changes)
         self.auth = PaymentAuth(self.wallet, rpc_url="http://chain/")
         self.street = Street(world, Shop(world.facilitator(patience_s=patience_s)))
         self.http = httpx.AsyncClient(transport=self.street, base_url="https://shop.example")
@@ -171,7 +154,7 @@ async def test_the_wallet_has_its_limits(
 ) -> None:
     pinned = {key: changes[key] for key in ("pay_to", "asset", "network") if key in changes}
     if pinned:
-        changes = {"pin": replace(wallet(world).pin, **pinned)}
+        changes = {"pin": replace(payer_wallet(world.terms).pin, **pinned)}
     visit = Visit(world, **changes)
     with pytest.raises(WillNotPay, match=message):
         await visit.buyer.buy_credits(10)
@@ -190,7 +173,7 @@ async def test_the_limit_counts_all_payments(world: World) -> None:
 async def test_a_demand_that_cannot_be_read_is_not_paid(world: World) -> None:
     for header in ("", "!", "e30=", "bnVsbA=="):
         with pytest.raises(WillNotPay):
-            wallet(world).choose(header)
+            payer_wallet(world.terms).choose(header)
 
 
 def test_a_mistyped_token_is_not_sent() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -19,9 +18,10 @@ from mintscope_client.buyer import Buyer
 from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope_client.errors import PendingError, RefusedError
 from mintscope_client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope_client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope_client.wallet import OverSpendLimit, WillNotPay
+from support.scenes.payments.payment_build import payer_wallet
 from support.scenes.payments.payment_shop import Shop
-from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
+from support.scenes.payments.payment_world import EXPIRY_SLOTS, World
 
 KEY: Final = "the-secret-of-the-buyer"
 PRICE: Final = 22_500
@@ -77,13 +77,7 @@ class Visit:
     ) -> None:
         self.world = world
         self.street = Street(world, patience_s=wallet.pop("patience_s", 0.4))
-        terms = world.terms
-        pin = Pin(
-            network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
-        )
-        parts = {"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | wallet
-        limit = SpendLimit(**parts)
-        self.wallet = PayerWallet(keypair=world.buyer, pin=pin, limit=limit)
+        self.wallet = payer_wallet(world.terms, world.buyer, **wallet)
         self.auth = PaymentAuth(self.wallet, rpc_url="http://chain/", journal=journal)
         self.way = way
         self.waited_s: list[float] = []
@@ -120,12 +114,6 @@ class Visit:
         self.world.slots(int(seconds / 0.4) + 1)
         if len(self.waited_s) == 2:
             self.street.refusing = None
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 ways = pytest.mark.parametrize("way", ["async", "sync"])

@@ -18,9 +18,10 @@ from mintscope_client.endpoints.receipts import DidDocument
 from mintscope_client.errors import NoCreditsError, OverBudgetError
 from mintscope_client.signatures.receipts import ForgedReceipt, check_receipt
 from mintscope_client.signatures.sign_in import HEADER, WalletSignIn
-from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope_client.wallet import WillNotPay
 from support.fakes import reports
 from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_build import payer_wallet
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import ORIGIN, SellingApi, opened
 from support.scenes.whole_report import whole_report
@@ -52,13 +53,7 @@ class Way(httpx.AsyncBaseTransport):
 
 
 def payer(world: World) -> PaymentAuth:
-    terms = world.terms
-    pin = Pin(
-        network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
-    )
-    limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=100_000)
-    wallet = PayerWallet(keypair=world.buyer, pin=pin, limit=limit)
-    return PaymentAuth(wallet, rpc_url="http://chain/")
+    return PaymentAuth(payer_wallet(world.terms, world.buyer), rpc_url="http://chain/")
 
 
 class Buyer:

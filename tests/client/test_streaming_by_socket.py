@@ -1,9 +1,7 @@
 """Streams of the client by WebSocket, at a service that streams: the same reports as by events."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +13,9 @@ from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 from support.scenes.live_market import TRADED
 from support.scenes.service import credit_token
-from support.scenes.streaming import Streaming, streaming_service
+from support.scenes.streaming import Streaming
 
 TOKENS = [*TRADED]
-
-
-@pytest.fixture
-async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
-    async with streaming_service(tmp_path) as streaming:
-        yield streaming
 
 
 def url_of(streaming: Streaming) -> str:

@@ -24,8 +24,8 @@ from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNAT
 from mintscope_client.auth import PaymentAuth
 from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope_client.node import NODES_APART_BLOCKS
-from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from support.scenes.payments.payment_build import PAYER, TERMS
+from mintscope_client.wallet import WillNotPay
+from support.scenes.payments.payment_build import TERMS, payer_wallet
 
 FINAL_BLOCKS: Final = 32
 VALID_BLOCKS: Final = 150
@@ -41,12 +41,7 @@ class Buying(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        pin = Pin(
-            network=TERMS.network, asset=TERMS.asset, decimals=TERMS.decimals, pay_to=TERMS.pay_to
-        )
-        self.wallet = PayerWallet(
-            keypair=PAYER, pin=pin, limit=SpendLimit(atoms_per_payment=LIMIT, atoms_in_all=LIMIT)
-        )
+        self.wallet = payer_wallet(TERMS, atoms_per_payment=LIMIT, atoms_in_all=LIMIT)
         self.auth = PaymentAuth(self.wallet, rpc_url="http://node/")
         self.height = 1_000
         self.lag = 0

@@ -457,7 +457,7 @@ async def test_sessions_are_listed_deleted_and_purged(store: AccountStore) -> No
             return [session.session_id for session in rows.sessions.of_user(user_id)]
 
         states = [left()]
-        rows.sessions.delete(ids[3:4])
+        rows.sessions.delete(ids[3])
         states.append(left())
         rows.sessions.purge(idle_since=at(2), begun_before=at(0))
         states.append(left())
@@ -501,7 +501,7 @@ async def test_proofs_about_a_subject_are_used_up_and_deleted_together(store: Ac
         rows.proofs.update(ids[0], used_at=at(2))
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, 1, at(3))
         kept = [rows.proofs.get(proof_id) for proof_id in ids]
-        rows.proofs.delete(Purpose.VERIFY_EMAIL, 1)
+        rows.proofs.forget(Purpose.VERIFY_EMAIL, 1)
         assert [rows.proofs.get(proof_id) is None for proof_id in ids] == [True, True, False]
         return [proof.used_at for proof in kept if proof is not None]
 
@@ -581,16 +581,16 @@ async def test_the_outbox_lists_the_emails_that_wait(store: AccountStore) -> Non
         rows.emails.update(ids[3], sent_at=at(4))
         rows.emails.update(ids[4], given_up_at=at(5))
         for now, limit in ((at(5), 9), (at(6), 2), (at(6), 9)):
-            assert rows.outbox.claim(now, limit) == rows.outbox.due(now, limit)
+            assert rows.emails.claim(now, limit) == rows.emails.due(now, limit)
         found = [
-            rows.outbox.due(at(5), 9),
-            rows.outbox.due(at(6), 2),
-            rows.outbox.due(at(6), 9),
-            sorted(rows.outbox.written_before(at(2), 9), key=lambda draft: draft.email_id),
-            rows.outbox.newest(2),
+            rows.emails.due(at(5), 9),
+            rows.emails.due(at(6), 2),
+            rows.emails.due(at(6), 9),
+            sorted(rows.emails.written_before(at(2), 9), key=lambda draft: draft.email_id),
+            rows.emails.newest(2),
         ]
-        assert rows.outbox.count_waiting() == 3
-        assert len(rows.outbox.written_before(at(9), 1)) == 1
+        assert rows.emails.count_waiting() == 3
+        assert len(rows.emails.written_before(at(9), 1)) == 1
         return [[draft.email_id for draft in drafts] for drafts in found]
 
     assert await store.transact(work) == [[2, 3], [2, 3], [2, 3, 1], [1, 2], [5, 4]]
@@ -699,14 +699,14 @@ async def test_an_app_is_one_of_a_user_and_counts_once_confirmed(store: AccountS
         assert not kept.user.has_second_factor
         rows.apps.update(second, confirmed_at=at(3), last_step=7)
         assert rows.apps.of_user(alice) == replace(app, confirmed_at=at(3), last_step=7)
-        rows.apps.delete(alice, at(3))  # it was made before
+        rows.apps.end(alice, at(3))  # it was made before
         return alice
 
     alice = await store.transact(work)
     kept = await store.read(lambda rows: rows.users.get(alice))
     assert kept is not None
     assert kept.user.has_second_factor
-    await store.transact(lambda rows: rows.apps.delete(alice, at(2)))
+    await store.transact(lambda rows: rows.apps.end(alice, at(2)))
     assert await store.read(lambda rows: rows.apps.of_user(alice)) is None
 
 
@@ -716,8 +716,8 @@ async def test_recovery_codes_are_replaced_used_and_deleted(store: AccountStore)
         rows.recovery_codes.replace(alice, [hash_of(1)], at(1))
         rows.recovery_codes.replace(alice, [hash_of(2), hash_of(3)], at(2))
         rows.recovery_codes.replace(bob, [hash_of(2)], at(2))
-        rows.recovery_codes.use(rows.recovery_codes.unused(alice)[0].code_id)
-        rows.recovery_codes.delete(bob, at(3))
+        rows.recovery_codes.delete(rows.recovery_codes.unused(alice)[0].code_id)
+        rows.recovery_codes.end(bob, at(3))
         return alice, bob
 
     alice, bob = await store.transact(work)
@@ -727,7 +727,7 @@ async def test_recovery_codes_are_replaced_used_and_deleted(store: AccountStore)
         return [[each.code_hash for each in unused(user)] for user in (alice, bob)]
 
     assert await store.read(hashes) == [[hash_of(3)], [hash_of(2)]]
-    await store.transact(lambda rows: rows.recovery_codes.delete(bob, at(2)))
+    await store.transact(lambda rows: rows.recovery_codes.end(bob, at(2)))
     assert await store.read(hashes) == [[hash_of(3)], []]
 
 
@@ -764,9 +764,9 @@ async def test_a_passkey_is_found_by_its_credential(store: AccountStore) -> None
         return [each.passkey_id for each in rows.passkeys.of_user(alice)]
 
     assert await store.read(shown) == [first, second]
-    await store.transact(lambda rows: rows.passkeys.delete(alice, at(2)))
+    await store.transact(lambda rows: rows.passkeys.end(alice, at(2)))
     assert await store.read(shown) == [first]
-    await store.transact(lambda rows: rows.passkeys.remove(first))
+    await store.transact(lambda rows: rows.passkeys.delete(first))
     assert await store.read(shown) == []
 
 
@@ -800,15 +800,15 @@ async def test_watchlists_are_kept_changed_and_deleted_with_their_mints(
     def work(rows: AccountRows) -> tuple[UserId, UserId, WatchlistId, WatchlistId]:
         alice, bob = rows.users.insert(person()), rows.users.insert(person(BOB, "bob"))
         first, second = (rows.watchlists.insert(alice, name, at(1)) for name in ("one", "two"))
-        rows.watched.add(first, Mint("b"), at(2))
-        rows.watched.add(first, Mint("a"), at(3))
-        rows.watched.add(second, Mint("a"), at(4))
+        rows.watchlists.add(first, Mint("b"), at(2))
+        rows.watchlists.add(first, Mint("a"), at(3))
+        rows.watchlists.add(second, Mint("a"), at(4))
         rows.watchlists.rename(first, "uno")
         assert rows.watchlists.find(bob, first) is None
         assert rows.watchlists.find(alice, first) == WatchlistLine(first, "uno", 2, at(1))
         assert [each.name for each in rows.watchlists.of_user(alice)] == ["uno", "two"]
-        assert [*rows.watched.on(first)] == ["b", "a"]
-        removed = [rows.watched.remove(first, Mint("b")) for _ in range(2)]
+        assert [*rows.watchlists.mints(first)] == ["b", "a"]
+        removed = [rows.watchlists.remove(first, Mint("b")) for _ in range(2)]
         assert removed == [True, False]
         rows.watchlists.delete(first)
         return alice, bob, first, second
@@ -817,7 +817,7 @@ async def test_watchlists_are_kept_changed_and_deleted_with_their_mints(
 
     def look(rows: AccountRows) -> list[object]:
         found = [rows.watchlists.of_user(user) for user in (alice, bob)]
-        return [*found, [*rows.watched.on(second)], [*rows.watched.on(first)]]
+        return [*found, [*rows.watchlists.mints(second)], [*rows.watchlists.mints(first)]]
 
     assert await store.read(look) == [[WatchlistLine(second, "two", 1, at(1))], [], ["a"], []]
 

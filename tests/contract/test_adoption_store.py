@@ -1,10 +1,14 @@
-"""The contract of every AdoptionStore, in memory and on SQLite alike."""
+"""The contract of every AdoptionStore, in memory and on each engine alike."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from payment_engines import ENGINES, Engine, resolve
 
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.payments.payment import Payment, Reverted, State, TopUp
-from mintscope.payments.ports import KeyTaken, PendingPayment
-from mintscope.payments.reconciler import Acknowledged, Adoption
-from support.scenes.payments.payment_engines import Engine, resolve
+from mintscope.payments.ports import KEY_TAKEN, AlreadyUsed, PendingPayment, Used
 from support.scenes.payments.pending_payments import (
     LANDED_FOR_GOOD,
     NOW,
@@ -14,7 +18,13 @@ from support.scenes.payments.pending_payments import (
 )
 
 
-async def adopt(engine: Engine, asked: PendingPayment) -> Adoption:
+@pytest.fixture(params=ENGINES)
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+    async with ENGINES[request.param](tmp_path) as engine:
+        yield engine
+
+
+async def adopt(engine: Engine, asked: PendingPayment) -> Payment | AlreadyUsed:
     return await engine.store.adopt(asked.payment, LANDED_FOR_GOOD, by=COMMAND_LINE, now=NOW)
 
 
@@ -67,7 +77,7 @@ async def test_the_key_of_another_payment_adopts_nothing(engine: Engine) -> None
     await engine.store.begin(new_payment("a"))
     asked = new_payment("b", key_hash=key_hash("a"))
 
-    assert isinstance(await adopt(engine, asked), KeyTaken)
+    assert await adopt(engine, asked) == KEY_TAKEN
     assert (await engine.store.find(asked.payment.message_hash)).payment is None
 
 
@@ -83,5 +93,5 @@ async def test_what_an_operator_has_settled_is_not_adopted(engine: Engine) -> No
     asked = new_payment("a")
     engine.acknowledge(asked.payment.signature)
 
-    assert isinstance(await adopt(engine, asked), Acknowledged)
+    assert await adopt(engine, asked) == AlreadyUsed(Used.ACKNOWLEDGED)
     assert (await engine.store.find(asked.payment.message_hash)).payment is None

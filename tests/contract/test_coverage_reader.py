@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.stores.market import Market
-from mintscope.ingest.fold import fold_once
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import HOUR_S
 from mintscope.market.coverage import (
@@ -22,6 +21,7 @@ from mintscope.market.ports import FinalSlot, NewSlot, OrphanedSlot
 from mintscope.solana.blocks import Gap
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
+from support.scenes.traded import fold_all
 
 A, B, C, D = MINTS
 HOUR = 500_000  # since 1970
@@ -120,8 +120,7 @@ async def test_a_mint_is_counted_by_its_candles_and_its_missed_calls(market: Mar
     unknown = Mint("C" * 44)
     await market.store.write(block(3, 2 * HOUR_S + 1, missed={A: Tally(2), unknown: Tally(1)}))
     await market.store.write([FinalSlot(Slot(3))])
-    while await fold_once(market.store, None):
-        pass
+    await fold_all(market)
 
     found = await market.reader.missed_mints()
     assert found.is_whole

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from mintscope.credits.ledger import CreditLedger, KindLine
-from mintscope.credits.postgres import PostgresCreditAccounts, PostgresCreditLedger
-from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.postgres import PostgresCreditBook, PostgresCreditLedger
+from mintscope.credits.sqlite import CreditBook, SqliteCreditLedger
 from mintscope.credits.store import CreditAccounts
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
@@ -35,7 +35,7 @@ class Engine:
 def sqlite(folder: Path) -> tuple[Engine, list[Any]]:
     path = folder / "money.sqlite"
     ledger = SqliteCreditLedger(path, pepper=PEPPER, clock=ManualClock(NOW))
-    accounts = SqliteCreditAccounts(path, pepper=PEPPER)
+    accounts = CreditAccounts(CreditBook(path, pepper=PEPPER))
     raw = apsw.Connection(str(path))
     return Engine(
         accounts,
@@ -48,7 +48,7 @@ def sqlite(folder: Path) -> tuple[Engine, list[Any]]:
 def postgres(folder: Path) -> tuple[Engine, list[Any]]:
     dsn = dsn_in(folder)
     ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
-    accounts = PostgresCreditAccounts(dsn, pepper=PEPPER)
+    accounts = CreditAccounts(PostgresCreditBook(dsn, pepper=PEPPER))
 
     def spoil() -> None:
         with psycopg.connect(dsn, autocommit=True) as raw:
@@ -82,8 +82,8 @@ async def test_every_account_is_listed_by_the_end_of_its_token(engine: Engine) -
     assert (one.account, one.hint, one.note) == (account, first[-8:], "for one")
     assert (one.credit_count, one.balance, one.issued_at) == (5, 4, NOW)
     assert (two.hint, two.credit_count, two.balance) == (second[-8:], 7, 7)
-    assert await engine.accounts.ending_in(first[-8:]) == [one]
-    assert await engine.accounts.ending_in("%") == []
+    assert await engine.accounts.page(first[-8:]) == [one]
+    assert await engine.accounts.page("%") == []
 
 
 async def test_a_journal_that_is_not_added_up_is_not_read_for_each_page(engine: Engine) -> None:
@@ -124,7 +124,7 @@ async def test_accounts_are_listed_a_page_at_a_time(engine: Engine) -> None:
     assert [each.account for each in second] == accounts[2:4]
     assert [each.account for each in await engine.accounts.page(after=accounts[3])] == accounts[4:]
     assert await engine.accounts.page(after=accounts[-1]) == []
-    ending = await engine.accounts.ending_in("", limit=4)
+    ending = await engine.accounts.page("", limit=4)
     assert [each.account for each in ending] == accounts[:4]
-    ending = await engine.accounts.ending_in("", after=accounts[3], limit=4)
+    ending = await engine.accounts.page("", after=accounts[3], limit=4)
     assert [each.account for each in ending] == accounts[4:]

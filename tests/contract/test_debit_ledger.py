@@ -32,10 +32,10 @@ from mintscope.credits.ledger import (
     Spent,
     TooFew,
 )
-from mintscope.credits.postgres import DEAD_MS, PostgresCreditAccounts, PostgresCreditLedger
-from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.postgres import DEAD_MS, PostgresCreditBook, PostgresCreditLedger
+from mintscope.credits.sqlite import CreditBook, SqliteCreditLedger
 from mintscope.credits.statements import FORGET_KEPT, OLD_KEPT
-from mintscope.credits.store import GroupCreditLedger
+from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.audit import KeyId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash
@@ -102,17 +102,16 @@ class Scene:
         """Let those of *living* look after the dead at once: all others, save of this scene."""
         books = {each: vars(vars(each)["_writing"]) for each in (self.ledger, *living)}
         if self.engine == "postgresql":
-            batches = [vars(book["_batches"]) for book in books.values()]
             await self._rest(*books)
             with closing(PostgresDatabase(self.place)) as db:
                 db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS + 1_000,))
                 db.execute(
                     "UPDATE credit_writer SET seen_at = seen_at - ? WHERE id <> ALL(?::bigint[])",
-                    (DEAD_MS + 1_000, [each["_writer"] for each in batches]),
+                    (DEAD_MS + 1_000, [each["_writer"] for each in books.values()]),
                 )
         for book in books.values():
             if self.engine == "postgresql":
-                vars(book["_batches"])["_seen_at_s"] = None
+                book["_seen_at_s"] = None
             else:
                 vars(book["_minutes"])["_looked_at"] = None
         await self._rest(*living)
@@ -167,9 +166,9 @@ class Scene:
     async def expect_sound(self) -> None:
         place = self.place
         accounts = (
-            SqliteCreditAccounts(Path(place), pepper=PEPPER)
+            CreditAccounts(CreditBook(Path(place), pepper=PEPPER))
             if self.engine == "sqlite"
-            else PostgresCreditAccounts(place, pepper=PEPPER)
+            else CreditAccounts(PostgresCreditBook(place, pepper=PEPPER))
         )
         assert await accounts.contradictions() == []
         await accounts.close()

@@ -34,7 +34,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 def line(slot: int, name: str) -> Line:
-    return Line(Signature(name), Slot(slot), UnixS(1_000 + slot))
+    return Line(Signature(name), Slot(slot), block_time=Slot(1_000 + slot))
 
 
 def page(address: str, *lines: Line, is_last: bool = False) -> ListPage:

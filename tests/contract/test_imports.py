@@ -12,7 +12,6 @@ import talib
 
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import CannotImport, Imported, ImportedCandle
-from mintscope.ingest.fold import fold_once
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.fold import read_state
@@ -23,6 +22,7 @@ from mintscope.market.series.pools import AskedCandles
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
+from support.scenes.traded import fold_all
 
 A, *_ = MINTS
 START = 1_700_000_400  # a full hour
@@ -52,8 +52,7 @@ async def trade(market: Market, numbers: Sequence[int]) -> None:
         slot = Slot(n + 1)
         header = SlotHeader(slot, Slot(n), f"hash-{n}", UnixS(START + n * H1))
         await market.store.write([NewSlot(header, [swap]), FinalSlot(slot)])
-        while await fold_once(market.store, None):
-            pass
+        await fold_all(market)
     while await market.history_join.join() is not None:
         pass
 

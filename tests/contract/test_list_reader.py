@@ -24,13 +24,15 @@ from mintscope.market.screening.screen import ScreenQuestion
 from mintscope.market.screening.snapshot import FactPlace, FoldedTo, ListReader, MintTrades
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
+from support.fakes.list_reader import FakeListReader
 from support.fakes.made_chain import MINTS, START
 from support.oracles.slow_list import Expected, Reported, expected, in_order
 from support.oracles.slow_screen import values_of
-from support.scenes.listing import LIST_ENGINES, ListedMarket, listed_market
+from support.scenes.market_engines import market_of
+from support.scenes.traded import MEMORY, READERS, TradedStore
 
 A, B, C, D = MINTS
-Ports = tuple[ListedMarket, ListReader]
+Ports = tuple[TradedStore | FakeListReader, ListReader]
 # As little as may be kept, so that candles are dropped.
 RETENTION: Final = Retention(
     {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
@@ -39,10 +41,15 @@ STEPS_S: Final = (7, 60, 61, 130, 300, 700, 4_000)
 PAUSES_S: Final = {60: 90_000, 80: 3_600, 120: 200_000, 150: 600_000}
 
 
-@pytest.fixture(params=LIST_ENGINES)
+@pytest.fixture(params=READERS)
 async def ports(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ports]:
-    async with listed_market(request.param, tmp_path, RETENTION) as market:
-        yield market
+    if request.param == MEMORY:
+        fake = FakeListReader()
+        yield fake, fake
+        return
+    async with market_of(request.param, tmp_path, retention=RETENTION) as market:
+        await market.store.start(mints=[], follows_files=False)
+        yield TradedStore(market), market.lists
 
 
 def trade(mint: Mint, usd: float | None = 1.0, volume: int = 10, index: int = 0) -> PricedSwap:

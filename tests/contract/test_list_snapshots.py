@@ -33,8 +33,8 @@ from mintscope.market.screening.token_list import FORM, TokenList, pieces
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START
-from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
+from support.scenes.traded import TradedStore
 
 A, B, C, D = MINTS
 EVERY_MS: Final = round(EVERY_S * 1_000)
@@ -48,10 +48,10 @@ NAMES: Final = ("Wrapped SOL", "Wrapped S0L", "ẞig", "\u202eevil", None)
 
 
 @pytest.fixture(params=MARKET_ENGINES)
-async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KeptMarket]:
+async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TradedStore]:
     async with market_of(request.param, tmp_path, retention=RETENTION) as opened:
         await opened.store.start(mints=[], follows_files=False)
-        yield KeptMarket(opened)
+        yield TradedStore(opened)
 
 
 class Seen(ListKeeper):
@@ -69,7 +69,7 @@ class Process:
     """The part of an api process that has a list."""
 
     def __init__(
-        self, market: KeptMarket, clock: ManualClock, keep: ListMemory = IN_MEMORY
+        self, market: TradedStore, clock: ManualClock, keep: ListMemory = IN_MEMORY
     ) -> None:
         snapshots = market.market.list_snapshots
         self.keeper = Seen(snapshots, clock, mints_min=1)
@@ -90,7 +90,7 @@ def trade(mint: Mint, usd: float | None, volume: int, index: int) -> PricedSwap:
 
 
 async def test_a_list_that_was_read_again_is_the_one_that_went_on(
-    market: KeptMarket, tmp_path: Path
+    market: TradedStore, tmp_path: Path
 ) -> None:
     """Over forks, restarts, days and pauses, and mints that appear, go and get names.
 
@@ -143,7 +143,7 @@ async def test_a_list_that_was_read_again_is_the_one_that_went_on(
     assert await market.market.list_snapshots.newest(FORM) is not None
 
 
-async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap]) -> None:
+async def die(market: TradedStore, slot: int, time: int, swaps: list[PricedSwap]) -> None:
     """Add *slot* of a fork to the log, and orphan it."""
     header = SlotHeader(Slot(slot), Slot(slot - 1), f"fork {slot}", UnixS(time))
     await market.market.store.write([NewSlot(header, swaps)])
@@ -151,7 +151,7 @@ async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap])
     await market.append(slot, time)
 
 
-async def followed_market(market: KeptMarket, clock: ManualClock) -> Process:
+async def followed_market(market: TradedStore, clock: ManualClock) -> Process:
     """Return a process that has stored a snapshot of a list of one mint."""
     await market.append(1, START)
     await market.track(A)
@@ -165,7 +165,7 @@ async def read_pieces(snapshots: ListSnapshots, mark: SnapshotMark) -> list[byte
     return [await snapshots.piece(mark.number, place) for place in range(mark.piece_count)]
 
 
-async def test_a_list_is_kept_again_once_it_is_old(market: KeptMarket) -> None:
+async def test_a_list_is_kept_again_once_it_is_old(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     snapshots = market.market.list_snapshots
     assert await snapshots.newest(FORM) is None
@@ -187,7 +187,7 @@ async def test_a_list_is_kept_again_once_it_is_old(market: KeptMarket) -> None:
     assert await snapshots.piece(first.number, 0) is None
 
 
-async def test_of_several_processes_one_keeps_it(market: KeptMarket) -> None:
+async def test_of_several_processes_one_keeps_it(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     first = await followed_market(market, clock)
     second = Process(market, clock)
@@ -200,7 +200,7 @@ async def test_of_several_processes_one_keeps_it(market: KeptMarket) -> None:
     assert await market.market.list_snapshots.newest(FORM) == kept
 
 
-async def test_one_at_a_time_and_one_that_was_left_is_passed(market: KeptMarket) -> None:
+async def test_one_at_a_time_and_one_that_was_left_is_passed(market: TradedStore) -> None:
     snapshots = market.market.list_snapshots
     now = UnixMs(START * 1000)
     first = await snapshots.begin(now)
@@ -223,7 +223,7 @@ async def test_one_at_a_time_and_one_that_was_left_is_passed(market: KeptMarket)
     "spoiled", ["form = 'another'", "piece_count = piece_count + 1", "content"]
 )
 async def test_one_that_cannot_be_read_is_not(
-    market: KeptMarket, spoiled: str, tmp_path: Path, request: pytest.FixtureRequest
+    market: TradedStore, spoiled: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     went_on = await followed_market(market, clock)
@@ -238,7 +238,7 @@ async def test_one_that_cannot_be_read_is_not(
     assert process.lines() == went_on.lines()
 
 
-async def test_one_that_is_older_than_the_log_is_not_read(market: KeptMarket) -> None:
+async def test_one_that_is_older_than_the_log_is_not_read(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     await followed_market(market, clock)
     for slot in range(3, 9):
@@ -250,7 +250,7 @@ async def test_one_that_is_older_than_the_log_is_not_read(market: KeptMarket) ->
     assert [line.swaps for line in process.lines()] == [7]
 
 
-async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: KeptMarket) -> None:
+async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     snapshots = market.market.list_snapshots
     stored: list[int | NotStored] = []
@@ -300,7 +300,7 @@ async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: KeptM
     assert stored[count:] == [NotStored.BUSY]
 
 
-async def test_other_versions_keep_their_snapshots_for_a_day(market: KeptMarket) -> None:
+async def test_other_versions_keep_their_snapshots_for_a_day(market: TradedStore) -> None:
     snapshots = market.market.list_snapshots
     now = START * 1000
     marks = [
@@ -327,7 +327,7 @@ async def stored(snapshots: ListSnapshots, now: UnixMs, form: str) -> SnapshotMa
     return mark
 
 
-async def test_an_upgrade_stores_the_list(market: KeptMarket) -> None:
+async def test_an_upgrade_stores_the_list(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     lists = market.market.lists
     snapshots = market.market.list_snapshots

@@ -36,7 +36,7 @@ def write_expired(rows: AccountRows, count: int) -> None:
 
 
 async def given_up(store: AccountStore) -> list[EmailId]:
-    found = await store.read(lambda rows: rows.outbox.newest(10_000))
+    found = await store.read(lambda rows: rows.emails.newest(10_000))
     return [draft.email_id for draft in found if draft.given_up_at is not None]
 
 

@@ -1,8 +1,7 @@
 """The contract of Settlement, PaymentChain and TreasuryHistory.  Add an engine to `ENGINES`."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -23,7 +22,7 @@ from mintscope.payments.ports import (
 )
 from mintscope.payments.protocol.envelope import Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
-from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, world_at
+from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy
 
 
 class Chain(Settlement, PaymentChain, TreasuryHistory, Protocol):
@@ -37,12 +36,6 @@ def rpc(world: World, terms: Terms | None = None) -> Chain:
 
 
 ENGINES: dict[str, Callable[..., Chain]] = {"rpc": rpc}
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 @pytest.fixture(params=ENGINES)

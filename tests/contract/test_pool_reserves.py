@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from mintscope.payments.price_sources import RpcReserves, Vaults
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import USDC, USDT, WSOL, Endpoint
-from support.fakes.pools import Pools
 from support.processes.listening import listening
 from support.spoiling import RUINED, spoil
 
@@ -64,20 +64,38 @@ class OverRpc:
         self.node.accounts["base 1"] = vault(WSOL, 0)
 
 
-class Made:
-    """The reserves that a test sets."""
+@dataclass
+class Pools:
+    """A PoolReserves that begins with enough reserves on both sides.
 
-    def __init__(self, reserves: Pools) -> None:
-        self.reserves = reserves
+    answers     whether the node answers
+    is_usable   whether the pools hold the payment token
+    """
+
+    base: int = 10**12
+    quotes: dict[Mint, int] = field(default_factory=lambda: {WSOL: 10**13})
+    answers: bool = True
+    is_usable: bool = True
+
+    async def read(self) -> TokenReserves:
+        if not self.answers:
+            raise ChainUnavailable("no node")
+        if not self.is_usable:
+            raise UnusablePaymentToken("the pools are of another token")
+        return TokenReserves(base=self.base, quotes=self.quotes)
+
+    @property
+    def reserves(self) -> "Pools":
+        return self
 
     def become_silent(self) -> None:
-        self.reserves.answers = False
+        self.answers = False
 
     def become_of_another_token(self) -> None:
-        self.reserves.is_usable = False
+        self.is_usable = False
 
 
-Engine = OverRpc | Made
+Engine = OverRpc | Pools
 
 
 @asynccontextmanager
@@ -93,8 +111,8 @@ async def over_rpc(sold: int, quotes: dict[Mint, int]) -> AsyncIterator[OverRpc]
 
 
 @asynccontextmanager
-async def made(sold: int, quotes: dict[Mint, int]) -> AsyncIterator[Made]:
-    yield Made(Pools(sold, quotes))
+async def made(sold: int, quotes: dict[Mint, int]) -> AsyncIterator[Pools]:
+    yield Pools(sold, quotes)
 
 
 ENGINES: Final[dict[str, Callable[..., AbstractAsyncContextManager[Engine]]]] = {

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import httpx
 import pytest
+from test_pool_reserves import Pools
 
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.log import PricedSwap
@@ -13,7 +14,6 @@ from mintscope.payments.price_sources import FeedPrice, MarketPrice
 from mintscope.payments.pricing import Doubt, Quote
 from mintscope.solana.blocks import WSOL
 from support.fakes.log import FakeLog
-from support.fakes.pools import Pools
 
 NOW = UnixMs(1_800_000_000_000)
 TOKEN = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from mintscope.alerts.alert import FiringId, SignalId
-from mintscope.alerts.evaluation import DueWanted, NewWebhook, QueueLength, WebhookOutcome
-from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.alerts.alert import FiringId, QueueLength, SignalId
+from mintscope.alerts.queue_store import (
+    DueWanted,
+    NewWebhook,
+    SqlWebhookQueue,
+    WebhookOutcome,
+)
 from mintscope.kit.primitives import UnixMs
 from support.scenes.account_stores import QUEUES
 

@@ -5,18 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from deployed import metrics_of, services
 
-from support.deployment import (
-    DEPLOY,
-    OPERATING,
-    ROOT,
-    anchors,
-    metric_names,
-    metrics_of,
-    read_yaml,
-    services,
-)
+from support.deployment import DEPLOY, ROOT, anchors, metric_names, read_yaml
 
+OPERATING = ROOT / "docs" / "operating"
 READ = read_yaml(DEPLOY / "prometheus" / "alerts.yaml")
 RULES = [rule for group in READ["groups"] for rule in group["rules"]]
 KEYS = {"alert", "expr", "for", "labels", "annotations"}

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-
-from support.processes.proxied import WAIT_S, Proxy, proxied
+from proxies import WAIT_S, Proxy, proxied
 
 SECRET = "svc_credit_" + "ab" * 32
 
@@ -128,6 +127,6 @@ def test_nothing_secret_is_logged(proxy: Proxy) -> None:
     headers = {"Authorization": f"Bearer {SECRET}", "Idempotency-Key": "key-of-a-payment"}
     httpx.get(f"{proxy.url}/reset/link", headers=headers, timeout=WAIT_S)
 
-    log = proxy.log()
+    log = proxy.log.read_text()
     assert "http.log.error" in log, "expected it to say that something failed"
     assert [word for word in (SECRET, "key-of-a-payment", "/reset/link") if word in log] == []

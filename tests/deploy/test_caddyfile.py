@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deployed import environment_of, services, units
+from proxies import CADDY, caddyfile, settings
 
 from mintscope.api.health import REMEMBERED_S
 from mintscope.app.config.config import ApiConfig
 from mintscope.kit.http.application import GRACE_S
 from mintscope.payments.protocol.envelope import HELD_OPEN_S
-from support.deployment import DEPLOY, environment_of, services, units
-from support.processes.proxied import CADDY, caddyfile, settings
+from support.deployment import DEPLOY
 
 API = ApiConfig()
 TEXT = (DEPLOY / "Caddyfile").read_text()

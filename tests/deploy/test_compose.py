@@ -9,20 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deployed import EXAMPLE, compose, expect_command, own_example, services, variables
 
 from mintscope import __version__
 from mintscope.app.config.load import ConfigError, load
 from mintscope.app.running.serve import STOP_TIMEOUT_S
 from mintscope.kit.http.application import GRACE_S
-from support.deployment import (
-    DEPLOY,
-    EXAMPLE,
-    compose,
-    expect_command,
-    own_example,
-    services,
-    variables,
-)
+from support.deployment import DEPLOY
 
 COMPOSE = compose()
 SERVICES = services()

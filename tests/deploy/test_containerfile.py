@@ -7,20 +7,57 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from deployed import expect_command, services, variables
 from prove.supply.release import copy_generated
 
 from mintscope.app.config.config import ApiConfig, MetricsConfig
 from mintscope.app.stores.folder import MARKET_FILE
-from support.context import is_sent, rules
-from support.deployment import DEPLOY, ROOT, expect_command, instructions, services, variables
+from support.deployment import DEPLOY, ROOT
+
+
+def instructions(containerfile: Path) -> Iterator[tuple[str, str]]:
+    """Yield each instruction of a Containerfile and its arguments, with continued lines joined."""
+    text = re.sub(r"^#.*\n", "", containerfile.read_text(), flags=re.MULTILINE)
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        if line.strip():
+            name, _, rest = line.strip().partition(" ")
+            yield name, re.sub(r"\s+", " ", rest)
+
 
 FILE = DEPLOY / "Containerfile"
 LINES = list(instructions(FILE))
 FINAL = LINES[[number for number, (name, _) in enumerate(LINES) if name == "FROM"][-1] :]
+
+
+def is_sent(path: Path) -> bool:
+    """Return whether *path* is in the build context: the last rule that matches decides."""
+    is_kept = True
+    for rule in rules():
+        pattern = rule.removeprefix("!")
+        names = [path, *path.parents][:-1]
+        if any(fits(str(name), pattern) for name in names):
+            is_kept = rule.startswith("!")
+    return is_kept
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Return whether *pattern* matches *name*: `*` within one part, `**/` for any leading parts."""
+    if pattern.startswith("**/"):
+        parts = name.split("/")
+        return any(fits("/".join(parts[at:]), pattern[3:]) for at in range(len(parts)))
+    parts, wanted = name.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+
+
+def rules() -> list[str]:
+    """Return the lines of Containerfile.dockerignore except comments."""
+    lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def all_of(name: str) -> list[str]:
@@ -47,11 +84,7 @@ def test_its_linter_has_nothing_to_say() -> None:
 
 
 def test_every_source_is_there_and_is_sent_to_the_builder() -> None:
-    kept = [
-        line.removeprefix("!")
-        for line in (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
-        if line.startswith("!")
-    ]
+    kept = [rule.removeprefix("!") for rule in rules() if rule.startswith("!")]
     assert len(copied()) >= 4
     for source in copied():
         assert (ROOT / source).exists(), source

@@ -5,8 +5,9 @@ import re
 from itertools import combinations
 
 import pytest
+from deployed import metrics_of
 
-from support.deployment import DEPLOY, ROOT, metric_names, metrics_of
+from support.deployment import DEPLOY, ROOT, metric_names
 
 DASHBOARD = json.loads((DEPLOY / "grafana" / "mintscope.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]

@@ -11,12 +11,12 @@ from zipfile import ZipFile
 
 import pytest
 from prove.supply.release import PLACES, build, checksums, differences, head, notes
+from test_containerfile import is_sent
 from typer.testing import CliRunner
 
 from mintscope import __version__
 from mintscope.app.cli.app import app
 from mintscope.app.running.processes import SHOWN
-from support.context import is_sent
 from support.deployment import ROOT
 
 SERVER: Final = f"mintscope-{__version__}-py3-none-any.whl"

@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from proxies import WAIT_S, caddy_before, nginx_before
 
 from mintscope.api.discovery.operation import EVENTS_TYPE, Operation
 from mintscope.api.discovery.responses import Examples, schemas_of
 from mintscope.api.discovery.surfaces import example_target
 from mintscope.kit.http.application import HttpApplication
 from support.fakes.reports import TRACKED
-from support.processes.stock_proxies import WAIT_S, caddy_before, nginx_before
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (
     KEY,

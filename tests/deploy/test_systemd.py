@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from deployed import environment_of, expect_command, own_example, units, variables
 
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.load import load
 from mintscope.app.running.serve import EXIT_OPERATOR, STOP_TIMEOUT_S
 from mintscope.kit.http.application import GRACE_S
-from support.deployment import (
-    DEPLOY,
-    environment_of,
-    expect_command,
-    own_example,
-    units,
-    variables,
-)
+from support.deployment import DEPLOY
 
 UNITS = units()
 BACKUP: Final = "mintscope-backup.service"

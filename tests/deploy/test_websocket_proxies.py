@@ -7,9 +7,9 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import pytest
+from proxies import caddy_before, nginx_before
 
 from mintscope.solana.blocks import WSOL
-from support.processes.stock_proxies import caddy_before, nginx_before
 from support.scenes.live_market import TRADED
 from support.scenes.sockets import socket, stream
 from support.scenes.streaming import streaming_service

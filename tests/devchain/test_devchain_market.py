@@ -8,8 +8,9 @@ import pytest
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import LAMPORTS_PER_SOL, USDC, WSOL
 from mintscope_devchain.chain import FIRST_SLOT, Devchain
-from support.oracles.devchain_blocks import NOW, Entry, Meant, everything, keys, shown
+from support.oracles.devchain_blocks import NOW, Entry, Meant, everything, shown
 from support.oracles.intended_swaps import intended
+from support.oracles.recorded import keys_of
 
 
 def minutes(meant: Meant, mint: Mint) -> set[int]:
@@ -151,7 +152,7 @@ def test_an_account_ends_one_transaction_as_it_begins_the_next(tower: Devchain) 
         tower.tick()
     left: dict[str, str] = {}
     for entry in everything(tower):
-        names = keys(entry)
+        names = keys_of(entry)
         meta = entry["meta"]
         for balance in meta["preTokenBalances"]:
             account, amount = names[balance["accountIndex"]], balance["uiTokenAmount"]["amount"]
@@ -199,7 +200,7 @@ def test_any_seed_trades_for_days(seed: int) -> None:
 
 def changes(entry: Entry) -> dict[str, int]:
     """Return by how much each account changed: token accounts in tokens, others in lamports."""
-    names, meta = keys(entry), entry["meta"]
+    names, meta = keys_of(entry), entry["meta"]
     lamports = zip(names, meta["preBalances"], meta["postBalances"], strict=True)
     change = {name: after - before for name, before, after in lamports}
     for balance in meta["preTokenBalances"]:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from paying import PayingChain
 from solders.keypair import Keypair
 from solders.litesvm import LiteSVM
 from solders.pubkey import Pubkey
 from solders.system_program import ID as SYSTEM
 
 from mintscope_devchain.svm import bank
-from support.scenes.payments.paying import PayingChain
 from support.scenes.payments.quick_machines import PROGRAMS, QuickMachine
 
 STRANGER = Keypair.from_seed(bytes(32)).pubkey()

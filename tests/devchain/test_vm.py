@@ -4,6 +4,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from paying import PRICE, PayingChain
 from solders.compute_budget import set_compute_unit_limit, set_compute_unit_price
 from solders.hash import Hash
 from solders.instruction import Instruction
@@ -13,14 +14,8 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from mintscope_devchain.methods.params import RpcError
-from support.scenes.payments.paying import PRICE, PayingChain
 
 COMMITMENTS = ("processed", "confirmed", "finalized")
-
-
-@pytest.fixture
-def chain() -> PayingChain:
-    return PayingChain()
 
 
 def test_a_payment_lands_in_the_next_block_and_becomes_final(chain: PayingChain) -> None:

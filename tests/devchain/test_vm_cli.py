@@ -4,17 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from paying import PayingChain, served
 from typer.testing import CliRunner, Result
 
 from mintscope.app.running.devchain import app
-from support.scenes.payments.paying import PayingChain, served
 
 WALLET = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
-
-
-@pytest.fixture
-def chain() -> PayingChain:
-    return PayingChain()
 
 
 @pytest.fixture

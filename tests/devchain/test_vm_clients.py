@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator
 
 import pytest
+from paying import PRICE, PayingChain, served
 from solana.rpc.async_api import AsyncClient
 from solana.rpc.commitment import Confirmed, Processed
 from solana.rpc.models import TokenAccountOpts, TxOpts
@@ -23,16 +24,9 @@ from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 from x402.schemas import PaymentRequired, PaymentRequirements, ResourceInfo
 
-from support.scenes.payments.paying import PRICE, PayingChain, served
-
 pytestmark = pytest.mark.usefixtures("official_client")
 
 NETWORK = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
-
-
-@pytest.fixture
-def chain() -> PayingChain:
-    return PayingChain()
 
 
 @pytest.fixture

@@ -7,16 +7,11 @@ import httpx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from paying import PRICE, TOWER, PayingChain, served
 
 from mintscope_devchain.methods.params import RpcError
-from support.scenes.payments.paying import PRICE, TOWER, PayingChain, served
 
 LOST_BLOCKS = 4  # the one that held it, the one that confirmed it, and 800 ms
-
-
-@pytest.fixture
-def chain() -> PayingChain:
-    return PayingChain()
 
 
 @pytest.fixture

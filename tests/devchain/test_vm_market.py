@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from paying import PRICE, payment
 from solders.hash import Hash
 
 from mintscope.kit.clock import SystemClock
@@ -18,7 +19,6 @@ from mintscope_devchain.chain import Devchain
 from mintscope_devchain.live import serve
 from mintscope_devchain.svm.genesis import PAYMENT_SYMBOL
 from support.scenes.json_transactions import decode_transaction
-from support.scenes.payments.paying import PRICE, payment
 
 NOW = UnixMs(1_800_000_000_000)
 

@@ -9,6 +9,7 @@ import pytest
 from based58 import b58encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paying import PRICE, PayingChain
 from solders.account import Account
 from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.keypair import Keypair
@@ -21,16 +22,10 @@ from solders.transaction import VersionedTransaction
 
 from mintscope_devchain.methods.params import RpcError
 from support.scenes.json_transactions import decode_transaction
-from support.scenes.payments.paying import PRICE, PayingChain
 
 ADDRESS = str(Keypair.from_seed(b"x" * 32).pubkey())
 NEWEST = {"commitment": "processed"}
 TABLES = Pubkey.from_string("AddressLookupTab1e1111111111111111111111111")
-
-
-@pytest.fixture
-def chain() -> PayingChain:
-    return PayingChain()
 
 
 def simulate(chain: PayingChain, transaction: VersionedTransaction, **config: object) -> Any:

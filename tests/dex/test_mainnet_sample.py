@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
+from support.oracles.recorded import facts
 from support.scenes.json_transactions import decode_transaction
-from support.scenes.recorded import facts
 
 FILE: Final = Path(__file__).resolve().parents[1] / "data" / "mainnet_transactions.jsonl"
 RECORDED: Final = [json.loads(line) for line in FILE.read_text().splitlines()]

@@ -4,9 +4,10 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
+from venue_layouts import LAYOUTS
+
 from mintscope.dex.programs import TABLE
 from support.scenes.made_transactions import unb58
-from support.scenes.venue_layouts import LAYOUTS
 
 # Instructions of no layout of their own: as the others of their program, with more before them.
 BESIDES = {"manifest": {b"\x06"}}

@@ -12,10 +12,8 @@ from mintscope.dex.programs import TABLE
 from mintscope.kit.primitives import MICRO_USD
 from mintscope.market.pricing import sol_usd_samples
 from mintscope.solana.blocks import WSOL
-from support.oracles.recorded_fees import with_gain
-from support.oracles.recorded_pools import keys_of, pool_trouble
+from support.oracles.recorded import facts, keys_of, pool_trouble, with_gain
 from support.scenes.json_transactions import decode_block, decode_transaction
-from support.scenes.recorded import facts
 
 Lines = list[dict[str, Any]]
 POOLED = {program.name for program in TABLE if program.is_pooled}

@@ -22,7 +22,7 @@ from mintscope.alerts.webhooks import NotAccepted, WebhookPost
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import MINUTE_MS
-from mintscope.site.docs import HOOK_PYTHON, HOOK_TYPESCRIPT
+from mintscope.site.programs import TEXTS
 from support.processes.servers import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -71,14 +71,14 @@ def written(language: str, folder: Path) -> tuple[Sequence[str], Path]:
     """Write a receiver and what it imports; return what runs it, and where it looks."""
     if language == "python":
         (folder / "standardwebhooks.py").write_text(PYTHON)
-        (folder / "hook.py").write_text(HOOK_PYTHON)
+        (folder / "hook.py").write_text(TEXTS.guides["alerts"]["hook_python"])
         return [sys.executable, "hook.py"], ROOT / "tests"
     package = folder / "node_modules" / "standardwebhooks"
     package.mkdir(parents=True)
     (package / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
     (package / "index.js").write_text(TYPESCRIPT)
     (folder / "package.json").write_text('{"type": "module"}')
-    (folder / "hook.ts").write_text(HOOK_TYPESCRIPT)
+    (folder / "hook.ts").write_text(TEXTS.guides["alerts"]["hook_typescript"])
     return [str(NODE), "hook.ts"], folder
 
 
@@ -133,7 +133,10 @@ async def test_a_receiver_believes_what_was_signed(language: str, tmp_path: Path
 
 def test_the_page_about_the_api_has_the_same_receivers() -> None:
     page = (ROOT / "docs" / "api" / "alerts.md").read_text()
-    for language, text in (("python", HOOK_PYTHON), ("ts", HOOK_TYPESCRIPT)):
+    for language, text in (
+        ("python", TEXTS.guides["alerts"]["hook_python"]),
+        ("ts", TEXTS.guides["alerts"]["hook_typescript"]),
+    ):
         assert f"```{language}\n{text}\n```" in page
 
 

@@ -57,7 +57,7 @@ def test_every_file_of_the_architecture_exists() -> None:
         ("its seed", "mean of the first"),
         ("debits a credit", "-min(a.balance"),
         ("a new DEX program", "pumpswap"),
-        ("the e-mail about a new API key", "new_key: final"),
+        ("the e-mail about a new API key", "a new api key was created"),
     ],
 )
 def test_a_contributor_finds_the_file(what: str, text: str) -> None:

@@ -19,19 +19,16 @@ from textwrap import dedent
 from typing import Any
 
 import apsw
+import httpx
 import pytest
 
 from mintscope.app.cli import history
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.solana.blocks import WSOL
+from mintscope_client.examples.agent_signup import Agent
 from mintscope_devchain.market.world import World
-from support.processes.documented_service import (
-    GENESIS,
-    PASSWORD,
-    DocumentedService,
-    documented_service,
-)
+from support.processes.documented_service import GENESIS, DocumentedService, documented_service
 from support.scenes.postgres import url_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +44,7 @@ PAGES = [
     ROOT / "docs" / "reference" / "config.md",
 ]
 LOOK_S = 0.2
+PASSWORD = "a password that is long enough"
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 BUY = (
     "mintscope buy --url https://api.example --rpc https://your-node.example --wallet id.json"
@@ -72,7 +70,7 @@ answer = httpx.request("GET" if body is None else "POST", url, headers=headers, 
 print(answer.text)
 """
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 def _blocks(page: Path) -> Iterator[list[str]]:
@@ -263,10 +261,15 @@ def lists(service: DocumentedService, command: str) -> None:
     assert (service.folder / "files-for-directories" / "server.json").exists()
 
 
+def _rpc(service: DocumentedService, method: str, *params: object) -> Any:
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return httpx.post(service.rpc_url, json=call, timeout=60).json()["result"]
+
+
 def decodes(service: DocumentedService, command: str) -> None:
     """Decode the newest swap that the chain has."""
-    slot = service.rpc("getSlot", {"commitment": "finalized"})
-    block = service.rpc("getBlock", slot, {"maxSupportedTransactionVersion": 0})
+    slot = _rpc(service, "getSlot", {"commitment": "finalized"})
+    block = _rpc(service, "getBlock", slot, {"maxSupportedTransactionVersion": 0})
     swaps = ""
     for entry in block["transactions"]:
         (service.folder / "TRANSACTION.json").write_text(
@@ -288,10 +291,22 @@ def computes(service: DocumentedService, command: str) -> None:
     assert "ema9" in service.mintscope(_words(command))
 
 
+def _application(service: DocumentedService, email: str, *, exchanged: bool) -> int:
+    """Apply as an agent and confirm the e-mail; return the number of the application."""
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        agent = Agent(client, email, 0)
+        number = agent.sign_up()
+        assert agent.confirm(agent.read_code()).status_code == 200
+        if exchanged:
+            service.mintscope(f"applications approve {number}")
+            assert agent.exchange().status_code == 200
+    return number
+
+
 def reviews(service: DocumentedService, command: str) -> None:
     verb = command.split()[2]
     if verb != "list":
-        number = service.application(f"{verb}@example.org", exchanged=verb == "reset")
+        number = _application(service, f"{verb}@example.org", exchanged=verb == "reset")
         command = command.replace(f" {verb} 3", f" {verb} {number}")
     service.mintscope(_words(command))
 
@@ -301,7 +316,10 @@ def makes_an_administrator(service: DocumentedService, command: str) -> None:
 
 
 def removes_a_user(service: DocumentedService, command: str) -> None:
-    service.mintscope(_words(command).replace("7", str(service.user())))
+    _application(service, "removed@example.org", exchanged=True)
+    users = json.loads(service.mintscope("users list --json"))
+    number = max(int(user["number"]) for user in users if user["kind"] == "agent")
+    service.mintscope(_words(command).replace("7", str(number)))
 
 
 def drops_a_second_factor(service: DocumentedService, command: str) -> None:

@@ -94,7 +94,7 @@ write(JSON.stringify(printed_by));
 process.exit(0);
 """
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 @dataclass

@@ -6,7 +6,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 # Here an engine is the subject, or the scene is set; all others use support/scenes/stores.py.
-MAY_NAME_AN_ENGINE: Final = ("stores/", "accounts/store/", "contract/", "support/")
+MAY_NAME_AN_ENGINE: Final = (
+    "stores/",
+    "accounts/store/",
+    "contract/",
+    "support/",
+    "e2e/paying_service.py",  # its subject is the flushes of SQLite
+)
 ENGINE: Final = re.compile(r"\b" + "Sqlite" + r"[A-Z]\w*")
 
 

@@ -3,14 +3,15 @@
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from mintscope.kit.checks import RUNBOOK
-from mintscope.site.status import FAULTS, NAMES
+from mintscope.site.status import TEXTS
 from support.deployment import DEPLOY, ROOT, anchors, read_yaml
-from support.promql import Series
+from support.promtool import by_promtool, values_at
 
 PAGE: Final = ROOT / RUNBOOK
 ROWS: Final = re.findall(r"^\| \[`(\w+)`\]\(#(\w+)\) \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
@@ -74,7 +75,7 @@ def test_each_check_has_an_alert(name: str) -> None:
 
 def test_the_status_page_has_words_for_each_check_of_an_api() -> None:
     of_apis = {name for name, _, process in ROWS if process in {"api", "all"}}
-    assert of_apis <= NAMES.keys() & FAULTS.keys()
+    assert of_apis <= TEXTS.checks.keys()
 
 
 def test_links_of_the_page_lead_somewhere() -> None:
@@ -82,11 +83,12 @@ def test_links_of_the_page_lead_somewhere() -> None:
         assert anchor in anchors(PAGE.with_name(page)), anchor
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name not in ALERTED_OTHERWISE])
-def test_the_alert_of_a_check_fires_while_it_fails(name: str) -> None:
-    (rule,) = [rule for rule in RULES if f'check="{name}"' in rule["expr"]]
-    series = Series()
-    for at, passes in ((0, 1), (15, 0), (30, 0), (45, 1)):
-        for check in NAMED:
-            series.add("mintscope_check_ok", at, passes if check == name else 1, check=check)
-    assert [at for at in (0, 15, 30, 45) if series.value(rule["expr"], at)] == [15, 30]
+@pytest.mark.process
+@by_promtool
+def test_the_alert_of_a_check_fires_while_it_fails(tmp_path: Path) -> None:
+    for name in [name for name in NAMED if name not in ALERTED_OTHERWISE]:
+        (rule,) = [rule for rule in RULES if f'check="{name}"' in rule["expr"]]
+        series = {f'mintscope_check_ok{{check="{check}"}}': "1x3" for check in NAMED}
+        series[f'mintscope_check_ok{{check="{name}"}}'] = "1 0 0 1"
+        found = values_at(tmp_path, rule["expr"], series, [0, 15, 30, 45], step_s=15)
+        assert [*found] == [15, 30], name

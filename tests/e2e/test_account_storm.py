@@ -186,7 +186,6 @@ async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) ->
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1_800 if FULL else 120)
 async def test_nothing_confirmed_is_lost_to_kill_9(tmp_path: Path) -> None:
     assert await found_after(tmp_path, KILLS) == []
 

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from support.processes.api_process import api_process, settings
 
 EXAMPLE = "mintscope_client.examples.agent_signup"
@@ -30,7 +28,6 @@ STEPS = [
 ]
 
 
-@pytest.mark.timeout(90)
 def test_every_step_is_answered_as_the_specification_says(tmp_path: Path) -> None:
     environment = settings(tmp_path, MINTSCOPE_ACCOUNTS__EXCHANGE_LIMIT_WINDOW_S="1")
     with api_process(environment, tmp_path / "log") as origin:

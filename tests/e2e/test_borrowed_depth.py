@@ -5,14 +5,13 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-import pytest
 from prove.prices.judged import extreme, judge
 from prove.prices.market import SOL_USD, Pool, Trade, crowd, in_order, trade
+from replayed import AnsweredRule, answered, replayed
+from traded_pools import BORROWED, Leg, Together, mint_of
 
 from mintscope.solana.blocks import WSOL
-from support.scenes.replayed import AnsweredRule, answered, replayed
 from support.scenes.service import bearer
-from support.scenes.traded_pools import BORROWED, Leg, Together, mint_of
 
 CREDITS: Final = 1_000
 BEGINS_S: Final = 3_000  # an hour before the attack only the made-up quote is traded
@@ -65,7 +64,6 @@ ATTACKS: Final[dict[str, Callable[[], Sequence[Trade]]]] = {
 }
 
 
-@pytest.mark.timeout(240)
 async def test_depth_of_others_moves_no_price(tmp_path: Path) -> None:
     """Nor does a made-up quote: a billion of a token that a thousand USD price."""
     pools = [Pool("honest", DEPTH, DEPTH)]

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 from prove.prices.market import SOL_USD, Pool, Trade, crowd
+from replayed import answered, replayed
+from traded_pools import Leg, Together, mint_of
 
 from mintscope.solana.blocks import USDC, WSOL
-from support.scenes.replayed import answered, replayed
 from support.scenes.service import Service, bearer
-from support.scenes.traded_pools import Leg, Together, mint_of
 
 STORM_IS_FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 SEEDS: Final = range(1, 26 if STORM_IS_FULL else 3)
@@ -170,7 +170,6 @@ async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
     return reported
 
 
-@pytest.mark.timeout(1_200 if STORM_IS_FULL else 120)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_an_attack_in_one_transaction_leaves_a_token_as_its_twin(
     seed: int, tmp_path: Path

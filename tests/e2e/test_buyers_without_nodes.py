@@ -21,9 +21,10 @@ from x402.mechanisms.svm.mint_cache import MintMetadata
 from x402.mechanisms.svm.signers import KeypairSigner
 
 from mintscope_client.auth import PaymentAuth
-from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope_client.wallet import WillNotPay
 from support.fakes.reports import TRACKED
 from support.processes.listening import listening
+from support.scenes.payments.payment_build import payer_wallet
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import PURCHASE, SellingApi, opened
 from support.scenes.payments.shop_at_its_address import shop_at_its_address
@@ -167,12 +168,8 @@ async def test_the_official_typescript_client_that_knows_the_mint_needs_no_node(
 
 
 def auth_of(world: World, **changes: Any) -> PaymentAuth:
-    terms = world.terms
-    pin = Pin(
-        network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
-    )
-    limit = SpendLimit(atoms_per_payment=PRICE, atoms_in_all=2 * PRICE)
-    return PaymentAuth(PayerWallet(keypair=world.buyer, pin=pin, limit=limit), **changes)
+    limits = {"atoms_per_payment": PRICE, "atoms_in_all": 2 * PRICE}
+    return PaymentAuth(payer_wallet(world.terms, world.buyer, **limits), **changes)
 
 
 @pytest.mark.parametrize("changes", [{}, {"rpc_url": NOWHERE}], ids=["no URL", "a dead one"])

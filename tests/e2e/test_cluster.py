@@ -5,38 +5,294 @@
 
 import asyncio
 import os
+import random
 import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
 import psycopg
 import pytest
+from cluster import APIS, FIRST_MINTS, INGESTS, SOURCE, Cluster, Process, cluster_in
+from shopping import PURCHASE, Paid, Shopper, redeem, send
+from test_replicas_mail import expect_emails
 
-from support.cluster.balancer import Balancer
-from support.cluster.cluster import (
-    APIS,
-    FIRST_MINTS,
-    GENESIS,
-    INGESTS,
-    SOURCE,
-    Cluster,
-    Process,
-    cluster_in,
-    stop_server,
-    wait_for,
-)
-from support.cluster.emails import expect_emails
-from support.cluster.load import Heard, Spent, paying_load
+from mintscope.app.config.groups import DexConfig
+from mintscope.app.running.decode_worker import decoder
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import Mint, Slot
+from mintscope.solana.blocks import WSOL, Endpoint, Finalized, Source, Tip, Update
+from mintscope.solana.poll import Poller, Polling
+from mintscope.solana.rpc import Rpc
 from support.oracles.market_file import kept, kept_in
-from support.processes.serial_ingest import ingest_serially
-from support.scenes.payments.shopping import Shopper
+from support.processes.documented_service import GENESIS
+from support.scenes.stores import market_in
+
+POLLING = Polling(start="first", backfill_s=0)
+
+
+@dataclass(frozen=True)
+class UpTo:
+    """A Source that ends as soon as *slot* is final, and reports no later finality."""
+
+    source: Source
+    slot: Slot
+
+    async def genesis_hash(self) -> str | None:
+        return await self.source.genesis_hash()
+
+    async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        async for update in self.source.updates(after):
+            if isinstance(update, Finalized) and update.slot >= self.slot:
+                yield Finalized(self.slot)
+                return
+            yield update
+
+
+async def ingest_serially(folder: Path, rpc_url: str, mints: Sequence[Mint], slot: int) -> None:
+    """Ingest the blocks of the chain at *rpc_url* into *folder*, until *slot* is final.
+
+    mints   the mints that are tracked from the first slot
+    """
+    clock = SystemClock()
+    async with (
+        market_in(folder) as market,
+        Rpc(Endpoint(url=rpc_url), clock=clock) as rpc,
+    ):
+        await Ingest(
+            source=UpTo(Poller(rpc, POLLING, clock=clock), Slot(slot)),
+            store=market.store,
+            decode=decoder(DexConfig()),
+            clock=clock,
+            mints=mints,
+        ).run()
+
+
+CHUNK: Final = 65_536
+LOOK_EVERY_S: Final = 0.25
+READY_S_MAX: Final = 1.0
+
+
+class Balancer:
+    """Forwards each connection to one of the *ports* whose service reports that it is ready."""
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._ports = ports
+        self._ready = list(ports)
+        self._turn = count()
+        self._passing: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Yield the address of the balancer."""
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        looking = asyncio.create_task(self._look())
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+            for task in (looking, *self._passing):
+                task.cancel()
+            await asyncio.gather(looking, *self._passing, return_exceptions=True)
+
+    async def _look(self) -> None:
+        async with httpx.AsyncClient(timeout=READY_S_MAX) as client:
+            while True:
+                said = await asyncio.gather(*(_is_ready(client, port) for port in self._ports))
+                ready = [port for port, is_so in zip(self._ports, said, strict=True) if is_so]
+                self._ready = ready or list(self._ports)  # if no service is ready, use all services
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._pass(reader, writer))
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            to_reader, to_writer = await self._connect()
+        except OSError:
+            writer.close()
+            return
+        try:
+            await asyncio.gather(_pipe(reader, to_writer), _pipe(to_reader, writer))
+        except OSError:
+            pass
+        finally:
+            writer.close()
+            to_writer.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        ready = list(self._ready)
+        first = next(self._turn)
+        for n in range(len(ready)):
+            with suppress(OSError):
+                return await asyncio.open_connection("127.0.0.1", ready[(first + n) % len(ready)])
+        raise ConnectionRefusedError("no api process listens")
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Forward bytes from *reader* to *writer* until the reader ends, then end the writer."""
+    try:
+        while data := await reader.read(CHUNK):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
+
+
+async def _is_ready(client: httpx.AsyncClient, port: int) -> bool:
+    try:
+        return (await client.get(f"http://127.0.0.1:{port}/readyz")).is_success
+    except httpx.HTTPError:
+        return False
+
+
+REPORT: Final = f"/v1/token/{WSOL}"
+PAUSE_S: Final = 0.02
+BUY_EVERY_S: Final = 0.4
+TIMEOUT_S: Final = 30.0
+WATCH_S: Final = 1.0  # seconds; requests to a frozen process must fail before the measurement ends
+
+
+@dataclass
+class Spent:
+    """The outcomes of the requests with one credit token."""
+
+    token: str
+    answered: int = 0
+    unanswered: int = 0
+
+
+@dataclass
+class Heard:
+    """The answers that all clients have received."""
+
+    spent: list[Spent]
+    answers: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    unavailable: list[tuple[float, str]] = field(default_factory=list)
+    lost: list[tuple[float, str]] = field(default_factory=list)
+    slot: int = 0
+    slot_at_s: float = field(default_factory=time.monotonic)
+    hidden_s: float = 0.0  # the longest time in which no answer had a newer slot
+    wait_s: float = 0.0  # the longest time to an answer with status 200, 201 or 402
+
+    def note(self, kind: str, response: httpx.Response, took_s: float) -> None:
+        """Count an answer; an answer with a status other than 200, 201, 402 and 503 is wrong."""
+        now_s = time.monotonic()
+        self.answers[f"{kind} {response.status_code}"] += 1
+        if response.status_code == 503:
+            self.unavailable.append((now_s, kind))
+            if "retry-after" not in response.headers:
+                self.wrong.append(f"{kind}: 503 without Retry-After")
+        elif response.status_code not in (200, 201, 402):
+            self.wrong.append(f"{kind}: {response.status_code} {response.text[:200]}")
+        else:
+            self.wait_s = max(self.wait_s, took_s)
+        slot = int(response.headers.get("x-data-slot", 0))
+        if slot > self.slot:
+            self.slot, self.slot_at_s, before_s = slot, now_s, self.slot_at_s
+            self.hidden_s = max(self.hidden_s, now_s - before_s)
+
+    def begin(self) -> None:
+        """Reset all measurements."""
+        self.hidden_s = self.wait_s = 0.0
+        self.lost.clear()
+        self.unavailable.clear()
+
+
+@dataclass
+class Client:
+    """One client; each of its requests comes from a different address."""
+
+    http: httpx.AsyncClient
+    heard: Heard
+
+    async def spend(self, spent: Spent, timeout_s: float = TIMEOUT_S) -> None:
+        """Request a report repeatedly."""
+        bearer = {"authorization": f"Bearer {spent.token}"}
+        while True:
+            start_s = time.monotonic()
+            try:
+                response = await self.http.get(
+                    REPORT, headers=bearer | from_anywhere(), timeout=timeout_s
+                )
+            except httpx.ConnectError as error:
+                self.heard.lost.append((start_s, f"spend: {error!r}"))
+            # The service may have charged the credit
+            except httpx.TransportError as error:
+                self.heard.lost.append((start_s, f"spend: {error!r}"))
+                spent.unanswered += 1
+            except asyncio.CancelledError:
+                spent.unanswered += 1
+                raise
+            else:
+                self.heard.note("spend", response, time.monotonic() - start_s)
+                spent.answered += response.status_code == 200
+            await asyncio.sleep(PAUSE_S)
+
+    async def look(self) -> None:
+        """Request the terms of a purchase repeatedly, without paying."""
+        while True:
+            start_s = time.monotonic()
+            try:
+                response = await self.http.post(PURCHASE, headers=from_anywhere())
+            except httpx.TransportError as error:
+                self.heard.lost.append((start_s, f"look: {error!r}"))
+            else:
+                self.heard.note("look", response, time.monotonic() - start_s)
+            await asyncio.sleep(PAUSE_S)
+
+    async def buy(self, shopper: Shopper) -> None:
+        """Buy credits repeatedly."""
+        while True:
+            await asyncio.sleep(BUY_EVERY_S)
+            with suppress(httpx.TransportError):
+                paid = await shopper.prepare(self.http, f"the-secret-{len(shopper.paid):05}")
+                shopper.paid.append(paid)
+                await self._send(paid)
+
+    async def _send(self, paid: Paid) -> None:
+        start_s = time.monotonic()
+        paid.answer = await send(self.http, paid)
+        self.heard.note("buy", paid.answer, time.monotonic() - start_s)
+
+
+def from_anywhere() -> dict[str, str]:
+    """Return an X-Forwarded-For header with a random address."""
+    return {"x-forwarded-for": f"10.{random.randrange(256)}.{random.randrange(256)}.7"}
+
+
+@asynccontextmanager
+async def paying_load(url: str, rpc_url: str, heard: Heard) -> AsyncIterator[Shopper]:
+    """Run clients that spend, request terms and buy; after the block, redeem all payments."""
+    limits = httpx.Limits(max_connections=50, max_keepalive_connections=0)
+    async with (
+        httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as http,
+        httpx.AsyncClient(base_url=rpc_url, timeout=TIMEOUT_S) as rpc,
+    ):
+        http.headers.update(from_anywhere())
+        shopper, client = Shopper(GENESIS.key("buyer"), GENESIS, rpc), Client(http, heard)
+        watcher, *spenders = heard.spent
+        work = [client.spend(watcher, WATCH_S), *map(client.spend, spenders), client.look()]
+        work.append(client.buy(shopper))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+            yield shopper
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*(redeem(http, each) for each in shopper.paid if each.token is None))
+
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FROZEN_S: Final = 10.0 if FULL else 5.0
@@ -90,11 +346,11 @@ def postgres_restarted(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def postgres_frozen(cluster: Cluster) -> Iterator[None]:
-    stop_server(cluster.postgres, signal.SIGSTOP)
+    cluster.postgres.send(signal.SIGSTOP)
     try:
         yield
     finally:
-        stop_server(cluster.postgres, signal.SIGCONT)
+        cluster.postgres.send(signal.SIGCONT)
 
 
 @contextmanager
@@ -196,10 +452,10 @@ async def _upgrade(cluster: Cluster, heard: Heard, reported: list[str]) -> None:
     for name, process in cluster.processes.items():
         if name == APIS[-1]:  # one of the version before may end and start meanwhile
             await asyncio.to_thread(process.restart, SOURCE)
-            await asyncio.to_thread(wait_for, f"http://127.0.0.1:{cluster.api_ports[name]}/readyz")
+            await asyncio.to_thread(cluster.wait_for, name)
         await asyncio.to_thread(process.restart, cluster.code)
         if name in APIS:
-            await asyncio.to_thread(wait_for, f"http://127.0.0.1:{cluster.api_ports[name]}/readyz")
+            await asyncio.to_thread(cluster.wait_for, name)
         else:
             await _stands(process)
     await _calm(heard)
@@ -216,7 +472,7 @@ async def _stands(ingest: Process) -> None:
     """Wait until an ingest that was restarted writes, or stands by."""
     end_s = time.monotonic() + BACK_S_MAX
     begun = {"ingest_stands_by", "ingest_takes_over"}
-    while not any(each.get("event") in begun for each in ingest.events_since_start()):
+    while not any(each.get("event") in begun for each in ingest.events(ingest.began_at)):
         assert time.monotonic() < end_s
         await asyncio.sleep(0.05)
 

@@ -4,21 +4,19 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
 import httpx
 import pytest
+from credit_books import Book, clear_up, issue, left, open_book
+from live_service import serve_all, serve_quiet
 
 from support.fakes.reports import TRACKED, UNTRACKED
-from support.processes.live_service import serve_all, serve_quiet
-from support.processes.processes import processes, start_process
-from support.scenes.credit_books import Book, clear_up, issue, left, open_book
+from support.processes.processes import running
 from support.scenes.live_market import SECOND
 from support.scenes.postgres import dsn_in
 from support.scenes.service import bearer, credit_token
@@ -40,19 +38,6 @@ class History:
     reported: Counter[int] = field(default_factory=Counter)
     unseen: Counter[int] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
-
-
-@contextmanager
-def running(folder: Path, serve: Callable[[Path, Connection], None] = serve_all) -> Iterator[str]:
-    """Run the service; kill it at the end of the block."""
-    hears, tells = processes.Pipe(duplex=False)
-    process = start_process(serve, folder, tells)
-    try:
-        assert hears.poll(READY_S)
-        yield f"http://127.0.0.1:{hears.recv()}"
-    finally:
-        process.kill()
-        process.join()
 
 
 async def call(
@@ -173,8 +158,8 @@ async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
     dsn = dsn_in(tmp_path, ("money",)) if engine == "postgresql" else ""
     with closing(open_book(tmp_path, dsn)) as book:
         issue_all(book)
-    with running(tmp_path, partial(serve_quiet, dsn=dsn)) as address:
-        reported = await events(address, bearer(credit_token(0)))
+    with running(serve_quiet, tmp_path, dsn) as (port, _):
+        reported = await events(f"http://127.0.0.1:{port}", bearer(credit_token(0)))
     assert reported == ["minute", "snapshot", "snapshot", "minute"]
     for _ in range(2):  # of the third minute nothing was sent; the second was quiet, and is over
         with closing(open_book(tmp_path, dsn)) as book:
@@ -182,7 +167,6 @@ async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1_800 if FULL else 120)
 async def test_credits_taken_are_those_of_answers_over_kill_9(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -191,7 +175,8 @@ async def test_credits_taken_are_those_of_answers_over_kill_9(
         issue_all(book)
 
     for _ in range(KILLS):
-        with running(tmp_path) as address:
+        with running(serve_all, tmp_path) as (port, _):
+            address = f"http://127.0.0.1:{port}"
             calling = [
                 asyncio.ensure_future(client_of(address, history, random)) for _ in range(CLIENTS)
             ]

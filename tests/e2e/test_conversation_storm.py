@@ -18,14 +18,14 @@ from typing import Final
 
 import apsw
 import pytest
+from credit_books import clear_up, issue, left, open_book
+from live_service import serve_answers
 
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.solana.blocks import WSOL
-from support.processes.live_service import serve_answers
 from support.processes.processes import running
 from support.processes.served import Served
 from support.scenes.conversations import OF_THE_LIST, ROUTES, break_off, reset, written
-from support.scenes.credit_books import clear_up, issue, left, open_book
 from support.scenes.postgres import dsn_in, server
 from support.scenes.service import credit_token
 
@@ -160,7 +160,6 @@ async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1_800 if FULL else 180)
 @pytest.mark.parametrize("engine", REPLICAS)
 async def test_whatever_breaks_each_answer_is_paid_for_once(
     engine: str, tmp_path: Path, record_property: Callable[[str, object], None]

@@ -7,28 +7,32 @@ flushed; `test_every_answer_waits_for_the_disk` looks at the flushes instead.
 import asyncio
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import pytest
+from paying_service import (
+    FLUSH,
+    AnswersFirst,
+    FlushTrace,
+    NeverFlushes,
+    Sound,
+    serve,
+)
 
 from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import CreditToken
 from support.fakes.reports import TRACKED
-from support.processes.flush_trace import FLUSH, FlushTrace
-from support.processes.paying_service import serve
-from support.processes.processes import processes, start_process
+from support.processes.processes import running
 from support.processes.served import Served
 from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 15
-SOUND = "Sound"
 TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8
 ANSWERS = 20
 ANSWER = "answer"
@@ -40,19 +44,6 @@ class History:
 
     reported: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[CreditToken] = field(default_factory=Counter)
-
-
-@contextmanager
-def running(folder: Path, ledger: str, trace: Path | None = None) -> Iterator[Served]:
-    """Run the service; kill it at the end of the block."""
-    hears, tells = processes.Pipe(duplex=False)
-    process = start_process(serve, folder, tells, ledger, trace)
-    try:
-        assert hears.poll(20)
-        yield Served(hears.recv(), asyncio.Event())
-    finally:
-        process.kill()
-        process.join()
 
 
 def request(token: CreditToken) -> bytes:
@@ -76,10 +67,11 @@ async def spend(server: Served, history: History, random: Random) -> None:
             history.reported[token].append(int(headers["x-credits-remaining"]))
 
 
-async def storm(folder: Path, ledger: str, kills: int, history: History) -> None:
+async def storm(folder: Path, ledger: type[Sound], kills: int, history: History) -> None:
     random = Random(7)
     for _ in range(kills):
-        with running(folder, ledger) as server:
+        with running(serve, folder, ledger) as (port, _):
+            server = Served(port, asyncio.Event())
             spending = [
                 asyncio.ensure_future(spend(server, history, random)) for _ in range(CLIENTS)
             ]
@@ -115,14 +107,13 @@ def violations(folder: Path, history: History) -> list[str]:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1_800 if FULL else 120)
 async def test_no_answered_debit_is_lost_to_kill_9(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     history = History()
     issue(tmp_path)
 
-    await storm(tmp_path, SOUND, KILLS, history)
+    await storm(tmp_path, Sound, KILLS, history)
     debits = sum(map(len, history.reported.values()))
     record_property("figure", f"{KILLS} kills: {debits:,} debits answered, none lost")
 
@@ -136,18 +127,18 @@ async def test_the_storm_finds_a_ledger_that_answers_before_it_commits(tmp_path:
     history = History()
     issue(tmp_path)
 
-    await storm(tmp_path, "AnswersFirst", 2, history)
+    await storm(tmp_path, AnswersFirst, 2, history)
 
     assert any("kept" in violation for violation in violations(tmp_path, history))
 
 
-async def flushes_before_each_answer(folder: Path, ledger: str) -> list[int]:
+async def flushes_before_each_answer(folder: Path, ledger: type[Sound]) -> list[int]:
     """Return the number of flushes between one answer and the next."""
     issue(folder)
     trace = folder / "trace"
     notes = FlushTrace(trace)
-    with running(folder, ledger, trace) as server:
-        async with server.connection() as client:
+    with running(serve, folder, ledger, trace) as (port, _):
+        async with Served(port, asyncio.Event()).connection() as client:
             for _ in range(ANSWERS):
                 await client.send(request(credit_token(0)))
                 assert (await client.answer())[0] == 200
@@ -157,8 +148,8 @@ async def flushes_before_each_answer(folder: Path, ledger: str) -> list[int]:
 
 
 async def test_every_answer_waits_for_the_disk(tmp_path: Path) -> None:
-    assert min(await flushes_before_each_answer(tmp_path, SOUND)) >= 1
+    assert min(await flushes_before_each_answer(tmp_path, Sound)) >= 1
 
 
 async def test_the_trace_finds_a_ledger_that_does_not_flush(tmp_path: Path) -> None:
-    assert min(await flushes_before_each_answer(tmp_path, "NeverFlushes")) == 0
+    assert min(await flushes_before_each_answer(tmp_path, NeverFlushes)) == 0

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from mintscope.accounts.signups.application import parse_form
 from mintscope.app.accounts import open_accounts
-from mintscope.app.api import create_api
 from mintscope.app.config.config import AccountsConfig
 from mintscope.app.stores.stores import open_money
+from mintscope.app.web_api import create_api
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import MemoryLimits

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 from starlette.types import ASGIApp
 
-from mintscope.app.api import create_api
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.web_api import create_api
 from mintscope.credits.ledger import CreditLedger, Empty, Spent, Statement
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CreditToken

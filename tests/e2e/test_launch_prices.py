@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 import pytest
 from prove.prices.market import START, Trade
 from prove.prices.scenarios import CURVES_S, read_launches, real_launch
+from replayed import answered, replayed
+from traded_pools import Swapped, mint_of
 
-from support.scenes.replayed import answered, replayed
 from support.scenes.service import Service
-from support.scenes.traded_pools import Swapped, mint_of
 
 STORM_IS_FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 OFF: Final = 0.02

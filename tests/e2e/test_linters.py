@@ -23,8 +23,7 @@ from mintscope.kit.http.application import HttpApplication
 from mintscope.mcp.tools import TOOLS
 from support.fakes import reports
 from support.processes.listening import listening
-from support.processes.proxied import await_port
-from support.processes.servers import free_port
+from support.processes.servers import await_port, free_port
 from support.scenes.mcp_service import mcp_beside
 from support.scenes.payments.selling_api import SellingApi
 from support.scenes.people.agent import Agent

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import httpx
-import pytest
 
 from support.processes.api_process import api_process, settings
 from support.processes.servers import free_port
@@ -13,7 +12,6 @@ BROWSER = {"accept": "text/html"}
 ME, ADMIN = "/v1/me", "/admin"
 
 
-@pytest.mark.timeout(60)
 def test_administration_on_a_listener_of_its_own_is_nowhere_else(tmp_path: Path) -> None:
     log, port = tmp_path / "log", free_port()
     with api_process(settings(tmp_path, MINTSCOPE_WEB__ADMIN_PORT=str(port)), log) as public:
@@ -43,7 +41,6 @@ def test_administration_on_a_listener_of_its_own_is_nowhere_else(tmp_path: Path)
     assert answers["own", ADMIN].headers["location"].startswith("/sign-in")
 
 
-@pytest.mark.timeout(60)
 def test_without_pages_there_is_the_api_alone(tmp_path: Path) -> None:
     environment = settings(
         tmp_path,

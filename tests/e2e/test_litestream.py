@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.app import app
 from mintscope.app.config.load import load
+from mintscope.app.engine import engine_of
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, WEBHOOKS_FILE
 from mintscope.app.stores.stores import expect_own_stores
-from mintscope.app.stores.upgrade import migrations
 from support.deployment import DEPLOY
 
 PROGRAM: Final = Path(sys.executable).with_name("litestream")
@@ -26,7 +26,6 @@ COPIED_S: Final = 30.0
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(150),
     pytest.mark.skipif(
         not PROGRAM.exists(), reason="did not run: no litestream in this environment"
     ),
@@ -37,7 +36,7 @@ pytestmark = [
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Run Litestream with the shipped file on an installation; return its configuration."""
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "data"))
-    migrations(load(None).config, is_done=True)
+    engine_of(load(None).config).migrations(is_done=True)
     expect_own_stores(load(None).config, writes=True)
     text = (DEPLOY / "litestream.yml").read_text()
     text = text.replace("/var/lib/mintscope", str(tmp_path / "data"))

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import httpx
-import pytest
 
 from support.fakes.mail_server import mail_room_beside
 from support.processes.api_process import api_process, settings
@@ -32,7 +31,6 @@ def by_smtp(folder: Path, port: int, **more: str) -> dict[str, str]:
     )
 
 
-@pytest.mark.timeout(90)
 def test_an_agent_confirms_with_the_code_that_was_mailed(tmp_path: Path) -> None:
     is_there = threading.Event()
     with (
@@ -54,7 +52,6 @@ def test_an_agent_confirms_with_the_code_that_was_mailed(tmp_path: Path) -> None
     assert "awaiting_approval" in state.text
 
 
-@pytest.mark.timeout(90)
 def test_a_mail_server_that_hangs_delays_no_request(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environment = by_smtp(tmp_path, silent.getsockname()[1])

@@ -103,7 +103,6 @@ async def audited(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatc
         return [*violations, *await money.credits.contradictions()]
 
 
-@pytest.mark.timeout(180)
 def test_a_service_that_was_moved_there_and_back_answers_as_before(
     places: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 import pytest
 from prove.prices.market import START, Pool, Trade, crowd, in_order
+from traded_pools import SOL, block_file, last_second, mint_of, sol_market
 
 from mintscope.dex.decode import decode_block
 from mintscope.ingest.pipeline import Ingest
@@ -23,7 +24,6 @@ from mintscope.solana.blocks import WSOL
 from mintscope.solana.files import FileSource
 from support.fakes.log import frames_after
 from support.scenes.market_engines import MARKET_ENGINES, market_of
-from support.scenes.traded_pools import SOL, block_file, last_second, mint_of, sol_market
 
 PAIRS: Final = 200
 SPAN_S: Final = 3_000

@@ -10,13 +10,11 @@ from pathlib import Path
 import apsw
 import httpx
 import pytest
+from paying_service import FLUSH, FlushTrace
+from selling_service import Manner, Seller, ask_books, market_town, tokens_issued, visiting
+from shopping import redeem
 
 from mintscope.app.stores.folder import MONEY_FILE
-from support.processes.flush_trace import FLUSH, FlushTrace
-from support.processes.market_town import ask_books, market_town, tokens_issued, visiting
-from support.processes.paying_chain import RICH, chain_running
-from support.processes.selling_service import Manner, Seller, seller_running
-from support.scenes.payments.shopping import TIMEOUT_S, Shopper, redeem
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FLUSHED = 5
@@ -25,7 +23,6 @@ AT_ONCE = 8
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(900 if FULL else 120)
 async def test_a_locked_file_loses_nothing(tmp_path: Path) -> None:
     """Someone holds the write lock while payments begin, land and are issued."""
     with market_town(tmp_path) as (chain, [seller]):
@@ -99,17 +96,12 @@ async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
     async def noted(answer: httpx.Response) -> None:
         notes.note(str(answer.status_code))
 
-    with (
-        chain_running(buyers={"buyer": RICH}) as chain,
-        seller_running(folder, chain.url, Manner(mistake=mistake, trace=trace)) as seller,
-    ):
-        async with httpx.AsyncClient(base_url=chain.url, timeout=TIMEOUT_S) as rpc:
-            shopper = Shopper(chain.genesis.key("buyer"), chain.genesis, rpc)
-            async with httpx.AsyncClient(
-                base_url=seller.url, timeout=TIMEOUT_S, event_hooks={"response": [noted]}
-            ) as shop:
-                for _ in range(FLUSHED):
-                    assert (await shopper.buy(shop, None)).token is not None
+    manner = Manner(mistake=mistake, trace=trace)
+    with market_town(folder, manner=manner) as (chain, sellers):
+        async with visiting(chain, sellers) as (shopper, [shop]):
+            shop.event_hooks = {"response": [noted]}
+            for _ in range(FLUSHED):
+                assert (await shopper.buy(shop, None)).token is not None
     until_each = trace.read_text().split("201\n")[:FLUSHED]
     return [lines.rpartition("402\n")[2].count(FLUSH) for lines in until_each]
 

@@ -14,11 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-
-from support.processes.market_town import PATIENT, ask_books
-from support.processes.paying_chain import RICH, SLOT_MS, Chain, chain_running
-from support.processes.selling_service import seller_running
-from support.scenes.payments.shopping import TIMEOUT_S, Shopper, redeem, send
+from paying_chain import RICH, SLOT_MS, Chain, chain_running
+from selling_service import PATIENT, ask_books, seller_running
+from shopping import TIMEOUT_S, Shopper, redeem, send
 
 STEPS = [
     ("simulateTransaction", "hang"),

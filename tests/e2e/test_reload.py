@@ -22,7 +22,7 @@ other_limit_requests = 601
 keep_alive_s = 11
 """
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 def lines(service: DocumentedService) -> list[dict[str, Any]]:

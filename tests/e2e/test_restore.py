@@ -4,8 +4,6 @@ import asyncio
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +12,9 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from paying_chain import RICH, Chain, chain_running
+from selling_service import PATIENT, Manner, ask_books, config_of, seller_running
+from shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 from solders.keypair import Keypair
 from typer.testing import CliRunner
 
@@ -23,20 +24,16 @@ from mintscope.app.payments import open_sales
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.kit.clock import SystemClock
 from support.fakes.reports import TRACKED
-from support.processes.market_town import ask_books
-from support.processes.paying_chain import RICH, Chain, chain_running
-from support.processes.selling_service import Manner, config_of, seller_running
+from support.processes.api_process import command
 from support.scenes.payments.selling_api import decoded
-from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 from support.scenes.service import bearer
 from support.scenes.stores import PEPPER
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "operating" / "back-up.md"
 REPORT: Final = f"/v1/token/{TRACKED}"
 KEY: Final = "a-key-of-the-buyer-"
-PATIENT: Final = Manner(patience_s=15)
 HASTY: Final = Manner(patience_s=0.05)
 LATE_MS: Final = 1_500
 DURING: Final = 6  # purchases while the copy is made
@@ -59,7 +56,7 @@ class Town:
 
     @property
     def config(self) -> Config:
-        return config_of(self.folder, self.chain.url, self.chain.genesis)
+        return config_of(self.folder, self.chain.url)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +146,7 @@ def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
 async def sales(town: Town, *words: str) -> Any:
     """Run `mintscope sales ... --json` as an operator does; return what it prints."""
     done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "mintscope", "sales", *words, "--json"],
-        env=environment(town.folder, town.chain),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        command, environment(town.folder, town.chain), "sales", *words, "--json"
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -31,7 +31,7 @@ from support.scenes.whole_report import whole_report
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
 TOOL: Final = Path(sys.executable).parent / "schemathesis"
-FORMATS: Final = Path(__file__).parents[1] / "support" / "schemathesis_formats.py"
+FORMATS: Final = Path(__file__).with_name("schemathesis_formats.py")
 # 402 refuses, too: problems of a payment's headers are reported to those who send one.  A
 # well-formed request is refused to those who cannot pay.  A token is rotated without a body, a
 # purchase without a token: OpenAPI cannot say one or the other, and not both.  A code comes by

@@ -28,13 +28,13 @@ from mintscope_devchain.chain import Devchain, lines
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended, with_what_is_left
+from support.processes.api_process import command
 from support.processes.listening import addresses_in
 from support.scenes.postgres import url_in
 
 NOW = UnixMs(1_763_640_000_000)
 MINTS = 60
 HISTORY_DAYS = 0.4  # so that candles of an hour have an average of nine
-READY_S = 60
 END_S = 20
 POLL_S = 0.02
 
@@ -51,17 +51,6 @@ def settings(folder: Path, files: Sequence[Path], **more: str) -> dict[str, str]
         "MINTSCOPE_LOG__LEVEL": "warning",
         **more,
     }
-
-
-def command(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mintscope", *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=READY_S,
-        check=False,
-    )
 
 
 def in_this_process(environment: dict[str, str], *words: str) -> Result:
@@ -141,7 +130,6 @@ def replay() -> Replay:
     return Replay(b"".join(lines(chain, len(chain.blockstore.slots))), reports, now)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.engine("sqlite")
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
@@ -241,7 +229,6 @@ def _wait_for(client: httpx.Client, now: int) -> None:
         pause.wait(POLL_S)
 
 
-@pytest.mark.timeout(180)
 def test_real_transactions_are_served_at_real_prices(tmp_path: Path, shared_data: Path) -> None:
     swaps = shared_data / "transactions" / "expected_swaps.jsonl"
     rows = [json.loads(line) for line in swaps.read_text().splitlines()]

@@ -218,7 +218,7 @@ async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int
 async def emails(data: Path, kind: EmailKind, signal_id: int) -> list[Mapping[str, str]]:
     """Return the facts of the e-mails of one kind about a signal."""
     async with open_sqlite(data) as store:
-        written = await store.read(lambda rows: rows.outbox.newest(9_999))
+        written = await store.read(lambda rows: rows.emails.newest(9_999))
     facts = [each.facts for each in written if each.kind is kind]
     return [each for each in facts if each["signal"] == str(signal_id)]
 

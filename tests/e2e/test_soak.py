@@ -16,11 +16,11 @@ from typing import Final
 
 import httpx
 import pytest
+from selling_service import market_town, visiting
+from shopping import Shopper
 
 from mintscope.app.stores.folder import MONEY_FILE
 from support.fakes.reports import TRACKED
-from support.processes.market_town import market_town, visiting
-from support.scenes.payments.shopping import Shopper
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to soak
 SOAK_S: Final = 1_800 if FULL else 15

@@ -19,7 +19,7 @@ CREDITS: Final = 20
 STREAMS: Final = 3
 READ_S: Final = 30.0
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ from typing import Final
 
 import httpx
 import pytest
+from shopping import PURCHASE, Paid, Shopper, redeem, send
+from troubled_node import Mood, TroubledNode, troubled_node
 
 from mintscope.solana.blocks import WSOL
 from support.processes.documented_service import GENESIS, DocumentedService, documented_service
-from support.processes.troubled_node import Mood, TroubledNode
-from support.scenes.payments.shopping import PURCHASE, Paid, Shopper, redeem, send
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 TROUBLE_S: Final = 20.0 if FULL else 2.0
 BACK_S: Final = 60.0
-RESTART_S_MAX: Final = 3.0 if FULL else 10.0  # other tests run beside the short form
+RESTART_S_MAX: Final = 3.0
 PAUSE_S: Final = 0.02
 REPORT: Final = f"/v1/token/{WSOL}"
 
@@ -185,18 +185,20 @@ def mood(node: TroubledNode, mood: Mood) -> Iterator[None]:
         node.mood = "well"
 
 
-@pytest.mark.timeout(900 if FULL else 240)
 @pytest.mark.storm
 def test_clients_are_served_or_asked_to_wait_if_a_process_dies(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     record_property: Callable[[str, object], None],
 ) -> None:
-    with documented_service(tmp_path, is_troubled=True) as service:
+    with (
+        troubled_node() as node,
+        documented_service(tmp_path, through=node.stand_before) as service,
+    ):
         token = service.mintscope("credits issue --credits 1000000").strip()
         seen, reported = Seen(), list[str]()
         try:
-            asyncio.run(through_all_troubles(service, seen, token, reported))
+            asyncio.run(through_all_troubles(service, node, seen, token, reported))
         finally:
             record_property("figure", "; ".join(reported))
             with capsys.disabled():
@@ -204,15 +206,14 @@ def test_clients_are_served_or_asked_to_wait_if_a_process_dies(
 
 
 async def through_all_troubles(
-    service: DocumentedService, seen: Seen, token: str, reported: list[str]
+    service: DocumentedService, node: TroubledNode, seen: Seen, token: str, reported: list[str]
 ) -> None:
-    assert service.node is not None
     troubles: list[tuple[str, AbstractContextManager[None]]] = [
         ("kill -9 of ingest", killed(service, "ingest")),
         ("kill -9 of the api", killed(service, "api")),
         ("a full disk", disk_full(service)),
-        ("a node that answers garbage", mood(service.node, "garbage")),
-        ("a node that hangs", mood(service.node, "hang")),
+        ("a node that answers garbage", mood(node, "garbage")),
+        ("a node that hangs", mood(node, "hang")),
     ]
     async with paying_load(service, seen, token):
         for name, trouble in troubles:
@@ -226,7 +227,7 @@ async def through_all_troubles(
             )
             # Those under way when the api was killed; none else is ever lost.
             assert len(seen.unanswered) - lost <= (3 if "api" in name else 0), seen.unanswered
-            if name.startswith("kill"):
+            if FULL and name.startswith("kill"):  # other tests run beside the short form
                 assert seen.longest_s < RESTART_S_MAX
         seen.answers, answers = Counter(), seen.answers
         await until(seen.serves_all)

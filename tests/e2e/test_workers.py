@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-import pytest
 from typer.testing import CliRunner
 
 from mintscope.app.cli.app import app
@@ -69,7 +68,6 @@ async def ask(address: str) -> int:
         return answer.status_code
 
 
-@pytest.mark.timeout(180)
 def test_200_requests_at_once_over_three_workers_admit_exactly_30(tmp_path: Path) -> None:
     async def flood(address: str) -> Counter[int]:
         return Counter(await asyncio.gather(*(ask(address) for _ in range(200))))

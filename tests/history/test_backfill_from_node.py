@@ -8,7 +8,8 @@ from pydantic import SecretStr
 from test_late_mint import follow, kept, write
 
 from mintscope.app.config.config import ChainConfig
-from mintscope.app.sources import reading_backfills
+from mintscope.app.maintenance import running
+from mintscope.app.sources import backfill_queue
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import BackfillJob, BackfillState, Stage
 from mintscope.kit.clock import ManualClock
@@ -52,7 +53,10 @@ async def test_it_is_estimated_read_and_joined(tmp_path: Path) -> None:
         await follow(blocks, market, [WSOL])
         clock = ManualClock(UnixMs(NOW))
         node = ChainConfig(rpc_url=SecretStr(url), history_calls_per_s=10_000)
-        async with reading_backfills(config_in(late, chain=node), market, clock):
+        async with (
+            backfill_queue(config_in(late, chain=node), market, clock) as backfills,
+            running(backfills.run, "backfills"),
+        ):
             since = UnixS(NOW // 1_000 - 10_000)  # before the chain began
             assert await market.backfill_jobs.ask(mint, since, UnixMs(NOW))
             await reaches(market, BackfillState.ESTIMATED)

@@ -103,7 +103,6 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
         backfills = BackfillQueue(
             queue=market.backfill_jobs,
-            reading=market.history,
             jobs=market.history,
             source=source,
             lock=lambda: backfill_lock(config_in(tmp_path)),
@@ -284,7 +283,6 @@ async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
         backfills = replace(
             scene.backfills,
             queue=mortal.around(scene.backfills.queue),
-            reading=mortal.around(scene.backfills.reading),
             jobs=mortal.around(scene.backfills.jobs),
             source=mortal.around(scene.source),
         )

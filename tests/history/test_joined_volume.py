@@ -7,7 +7,6 @@ import apsw
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import FoldedBackfill, Kind
-from mintscope.ingest.fold import fold_once
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import FinalSlot, NewSlot
@@ -18,6 +17,7 @@ from mintscope.market.store.log_reader import swaps_of
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.made_chain import MINTS, swap
 from support.scenes.stores import market_in
+from support.scenes.traded import fold_all
 
 TOKEN = MINTS[0]
 START = 1_700_000_000
@@ -71,8 +71,7 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
         await market.history.finish(mint, past)
         last = Slot(JOINED + 1)
         await market.store.write([NewSlot(header(last), late), FinalSlot(last)])
-        while await fold_once(market.store, None):
-            pass
+        await fold_all(market)
         assert await market.history_join.join() == mint
 
 

@@ -35,7 +35,7 @@ from mintscope.market.ports import MarketOverview
 from mintscope.solana.blocks import WSOL, Gap, SourceError
 from support.deployment import rule_of
 from support.fakes.made_chain import MINTS
-from support.promql import Series
+from support.promtool import by_promtool, values_at
 from support.scenes.stores import market_in
 
 A, B, *_ = MINTS
@@ -130,7 +130,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         reader: Any = standing
         mending = GapMending(
             mends=market.gap_mends, reader=reader, tracking=market.tracking,
-            reading=market.history, jobs=market.history, source=source,
+            jobs=market.history, source=source,
             lock=no_lock, plan=MendPlan(300, 8, 1_000), clock=clock, pause=join,
         )  # fmt: skip
         assert not await mending.mend_one(), "it was seen now"
@@ -267,16 +267,15 @@ async def test_the_metrics_say_how_many_are_open_and_given_up(scene: Scene) -> N
     assert reported() == [0, 0]
 
 
-async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene) -> None:
+@pytest.mark.process
+@by_promtool
+async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene, tmp_path: Path) -> None:
     rule = rule_of("MintscopeGapGivenUp")
 
     async def fires() -> bool:
         await scene.mending.count()
-        series = Series()
         gauge = REGISTRY.get_sample_value("mintscope_gaps_given_up")
-        assert gauge is not None
-        series.add("mintscope_gaps_given_up", 0, gauge)
-        return bool(series.value(rule["expr"], 0))
+        return bool(values_at(tmp_path, rule["expr"], {"mintscope_gaps_given_up": f"{gauge}"}, [0]))
 
     assert "for" not in rule
     assert not await fires()

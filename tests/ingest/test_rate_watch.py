@@ -1,5 +1,6 @@
 """A missing rate of SOL is reported: by a metric, a line of the log, and the alert."""
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -12,7 +13,7 @@ from mintscope.kit.primitives import Slot, UnixS
 from mintscope.market.log import SlotHeader
 from mintscope.market.quotes import RATE_LATE_S, RateAge
 from support.deployment import rule_of
-from support.promql import Series
+from support.promtool import by_promtool, values_at
 
 START: Final = 1_700_000_000
 
@@ -73,11 +74,11 @@ def test_a_gauge_that_is_measured_does_not_freeze() -> None:
     assert registry.get_sample_value("made_up_lag_s") == 61
 
 
-def test_the_alert_fires_once_there_is_no_rate() -> None:
+@pytest.mark.process
+@by_promtool
+def test_the_alert_fires_once_there_is_no_rate(tmp_path: Path) -> None:
     rule = rule_of("MintscopeNoSolRate")
-    series = Series()
-    for at in range(0, 600, 15):
-        series.add("mintscope_sol_rate_age_s", at, max(0, at - 300))
+    ages = {"mintscope_sol_rate_age_s": "0x20 15+15x18"}  # it ages from the second 300
+    found = values_at(tmp_path, rule["expr"], ages, [300, 375], step_s=15)
 
-    assert not series.value(rule["expr"], 300)
-    assert series.value(rule["expr"], 375)
+    assert [*found] == [375]

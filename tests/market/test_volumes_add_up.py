@@ -115,7 +115,7 @@ def whole_series(
     return list(page_of(widened(series_of(read, asked), within.width), within, now).candles)
 
 
-@pytest.mark.timeout(3_600 if FULL else 120)
+@pytest.mark.timeout(3_600 if FULL else 300)
 @settings(max_examples=MARKETS, derandomize=True)
 @given(
     st.integers(0, 2**32),

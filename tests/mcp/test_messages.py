@@ -13,8 +13,9 @@ from mintscope.app.config.config import ApiConfig
 from mintscope.kit.errors import InternalError
 from mintscope.kit.limits import Limit
 from support.fakes.reports import TRACKED
-from support.scenes.mcp_service import mcp_beside, whole_report
+from support.scenes.mcp_service import mcp_beside
 from support.scenes.service import bearer, running_service
+from support.scenes.whole_report import whole_report
 
 HEADERS: Final = {
     "accept": "application/json, text/event-stream",
@@ -84,7 +85,7 @@ async def http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.
     folder = tmp_path_factory.mktemp("mcp")
     api = ApiConfig(rate_limit_requests=1_000_000_000)
     async with running_service(folder, api=api) as service:
-        service.reports.body = whole_report()
+        service.reports.body = whole_report(has_m1=False)
         async with mcp_beside(service.app, service.clock, limit=RAISED) as app:
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:

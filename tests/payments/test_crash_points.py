@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import pytest
 from solders.pubkey import Pubkey
-from typing_extensions import override
 
-from mintscope.credits.invariants import Checked, Invariant
+from mintscope.credits.invariants import Checked, Invariant, Proven, Walked
+from mintscope.credits.invariants import Violation as Contradiction
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Signature, UnixMs
 from mintscope.payments import audit as audit_module
 from mintscope.payments import facilitator as facilitator_module
 from mintscope.payments import reconciler as reconciler_module
-from mintscope.payments.audit import Arrivals, DoubtKind, Scan, ScanScope
+from mintscope.payments.audit import Arrivals, DoubtKind, Orphan, Scan, ScanScope
 from mintscope.payments.facilitator import Credits, Demand
 from mintscope.payments.payment import (
     MISSED_BLOCKS,
@@ -63,7 +63,6 @@ from mintscope.payments.protocol.envelope import (
 )
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.reconciler import Secrets
-from support.fakes.books_memory import MemoryBooks
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_build import FEE_PAYER, TERMS, pay
 
@@ -275,24 +274,108 @@ class SteppedHistory:
         return self.world.height if self.world.stands in {"final", "dead"} else 1
 
 
-class SteppedBooks(MemoryBooks):
-    """The books; before each note someone else may go first, or everything dies."""
+@dataclass
+class Doubt:
+    kind: DoubtKind
+    looks: list[int] = field(default_factory=list)
 
-    @override
-    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        await step()
-        await super().keep_scan(scope, scan)
 
-    @override
-    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        if signatures:
-            await step()
-            await super().doubt(kind, signatures, now=now)
+@dataclass
+class SteppedBooks:
+    """The books in memory; before each note someone else may go first, or everything dies."""
 
-    @override
+    store: MemoryPaymentStore
+    scans: dict[tuple[ScanScope, Mint | None], Scan] = field(default_factory=dict)
+    doubted: dict[Signature, Doubt] = field(default_factory=dict)
+    stops: list[str] = field(default_factory=list)
+
+    async def walked(self) -> Walked:
+        return Walked(0, 0, None, None)
+
+    async def forget_spends(self, **_: object) -> bool:
+        return False
+
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+        assert now or begins
+        return Proven((), is_finished=True)
+
     async def check(self, *, after_entry: int | None) -> Checked:
         await step()
-        return await super().check(after_entry=after_entry)
+        assert not after_entry
+        found = []
+        for signature, doubt in self.doubted.items():
+            payment = self._payment(signature)
+            if (
+                payment is None
+                or len(doubt.looks) < 3
+                or doubt.looks[-1] - doubt.looks[0] < 300_000
+            ):
+                continue
+            if doubt.kind is DoubtKind.ISSUED:
+                found.append(Contradiction(Invariant.ISSUED_IS_FINAL, signature))
+            elif payment.state is not State.ISSUED:
+                found.append(Contradiction(Invariant.LANDED_IS_ISSUED, signature))
+        return Checked(found, 0)
+
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        return self.scans.get((scope, asset))
+
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
+        await step()
+        self.scans[scope, asset] = scan
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        return [
+            row.payment.signature
+            for row in self.store.rows.values()
+            if row.payment.state is State.ISSUED
+            and not row.payment.final
+            and row.resolved_at < before
+            and row.payment.last_valid_height < height
+        ][:count_max]
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        if not signatures:
+            return
+        await step()
+        for signature in signatures:
+            self.doubted.setdefault(signature, Doubt(kind)).looks.append(now)
+        self._settle(())
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        due = [
+            signature
+            for signature, doubt in self.doubted.items()
+            if doubt.kind is DoubtKind.ARRIVED and doubt.looks[-1] < now
+        ]
+        return due[:count_max]
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        self._settle(signatures)
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        assert now
+        self.stops.append(why)
+
+    async def note_orphans(self, _orphans: Sequence[Orphan]) -> Sequence[Signature]:
+        return []
+
+    def _payment(self, signature: Signature) -> Payment | None:
+        rows = self.store.rows.values()
+        return next((row.payment for row in rows if row.payment.signature == signature), None)
+
+    def _settle(self, dismissed: Sequence[Signature]) -> None:
+        for signature, doubt in list(self.doubted.items()):
+            payment = self._payment(signature)
+            is_issued = payment is not None and payment.state is State.ISSUED
+            is_open = is_issued and payment is not None and not payment.final
+            is_settled = payment is not None and (
+                is_issued if doubt.kind is DoubtKind.ARRIVED else not is_open
+            )
+            if is_settled or signature in dismissed:
+                del self.doubted[signature]
 
 
 @dataclass(frozen=True)

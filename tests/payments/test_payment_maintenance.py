@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,17 +34,10 @@ from support.scenes.payments.payment_world import (
     buy,
     config_of,
     selling,
-    world_at,
 )
 from support.scenes.payments.restored import forget_everything
 
 ENOUGH = Budget().fund_lamports_min
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from mintscope.kit.primitives import UnixMs, UnixS
 from mintscope.payments.price_cache import PinnedPrice, PriceCache
 from mintscope.payments.pricing import (
     Doubt,
-    FeedReading,
     Minute,
     Quote,
     TokenMarket,
@@ -155,9 +154,7 @@ def test_jumps(usd: str, after_s: int, *, is_one: bool) -> None:
     ],
 )
 def test_feeds(usd: str, age_ms: int, found: Quote | Doubt) -> None:
-    assert (
-        price_of_feed(FeedReading(usd=Decimal(usd), observed_at=UnixMs(NOW - age_ms)), NOW) == found
-    )
+    assert price_of_feed(Decimal(usd), UnixMs(NOW - age_ms), now=NOW) == found
 
 
 class ScriptedSource:

@@ -13,7 +13,6 @@ from mintscope.payments.price_cache import PriceCache
 from mintscope.payments.pricing import (
     CHANGE_PER_MINUTE_MAX,
     Doubt,
-    FeedReading,
     Minute,
     PriceList,
     Quote,
@@ -92,13 +91,13 @@ def test_the_long_average_begins_thirty_minutes_ago() -> None:
     ],
 )
 def test_no_source_is_believed_beyond_reason(usd: str, found: Quote | Doubt) -> None:
-    assert price_of_feed(FeedReading(usd=Decimal(usd), observed_at=NOW), NOW) == found
+    assert price_of_feed(Decimal(usd), NOW, now=NOW) == found
 
 
 def test_a_feed_may_be_a_little_ahead() -> None:
-    ahead = FeedReading(usd=Decimal(2), observed_at=UnixMs(NOW + 5_000))
+    found = price_of_feed(Decimal(2), UnixMs(NOW + 5_000), now=NOW)
 
-    assert price_of_feed(ahead, NOW) == quote("2", NOW + 5_000)
+    assert found == quote("2", NOW + 5_000)
 
 
 def test_a_price_is_above_nothing() -> None:

@@ -28,15 +28,6 @@ SHARED = {
 HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"
 
 
-@pytest.fixture
-async def administrator(site: Website) -> AsyncIterator[Person]:
-    """An administrator, signed in."""
-    await site.make_administrator()
-    async with Person(site) as person:
-        await person.sign_in(ADMINISTRATOR)
-        yield person
-
-
 async def only_user(site: Website) -> User:
     (user,) = await site.accounts.review.users(limit=50)
     return user

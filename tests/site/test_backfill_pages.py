@@ -19,14 +19,6 @@ BACKFILLS, AUDIT = "/admin/tokens/history", "/admin/audit"
 
 
 @pytest.fixture
-async def administrator(site: Website) -> AsyncIterator[Person]:
-    await site.make_administrator()
-    async with Person(site) as person:
-        await person.sign_in(ADMINISTRATOR)
-        yield person
-
-
-@pytest.fixture
 async def market(site: Website) -> AsyncIterator[Market]:
     async with market_in(site.folder) as market:
         await market.tracking.add(BONK)

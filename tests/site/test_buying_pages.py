@@ -175,10 +175,10 @@ async def test_a_reason_not_to_sell_is_reported_before_anything_is_signed(
         assert (response.status_code, state_of(response)) == (503, "again")
         assert title in words(response)
 
-    shop.pause.is_on = True
+    shop.is_paused = True
     await expect("Sales are paused")
     assert "Sales are paused" in words(await person.open("/buy/10"))
-    shop.pause.is_on = False
+    shop.is_paused = False
     shop.world.go_wrong(calls={"getLatestBlockhash": {"kind": "http"}})
     await expect("The network does not answer")
     shop.world.go_wrong()

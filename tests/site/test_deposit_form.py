@@ -1,19 +1,10 @@
 """Credits of a credit token are moved into an account by a form, once, and it is shown nowhere."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.service import credit_token
-from support.scenes.website import Website, website
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    async with website(tmp_path, origin=ORIGIN) as site:
-        yield site
+from support.scenes.website import Website
 
 
 async def test_a_credit_token_is_emptied_into_the_account_once(

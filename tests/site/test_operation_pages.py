@@ -1,7 +1,7 @@
 """The service for administrators: numbers, tokens, sales, the audit log."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,25 +12,17 @@ from mintscope.kit.metrics import CREDITS_SOLD, REQUESTS
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.time import HOUR_MS
 from mintscope.market.coverage import SlotCoverage, Tally
-from mintscope.market.log import SlotHeader
-from mintscope.market.ports import NewSlot
 from mintscope.payments.audit import violation_of
+from mintscope.site.token import listing
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.stores import market_in
 from support.scenes.token_market import BONE, YOUNG
+from support.scenes.traded import new_slot
 from support.scenes.website import ADMINISTRATOR, Website, website
 
 BLOOM = "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1"  # a bot that trades for its users
 BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
 TOKENS, SALES, AUDIT = "/admin/tokens", "/admin/sales", "/admin/audit"
-
-
-@pytest.fixture
-async def administrator(site: Website) -> AsyncIterator[Person]:
-    await site.make_administrator()
-    async with Person(site) as person:
-        await person.sign_in(ADMINISTRATOR)
-        yield person
 
 
 async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
@@ -51,7 +43,10 @@ async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
     assert f"{ADMINISTRATOR} user:1" in log
 
 
-async def test_tokens_are_called_by_their_names(tmp_path: Path) -> None:
+async def test_tokens_are_called_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(listing, "sparkline")  # the page shows none, so it draws none
     async with website(tmp_path, origin=ORIGIN, has_token_market=True) as site:
         await site.make_administrator()
         async with Person(site) as person:
@@ -62,8 +57,8 @@ async def test_tokens_are_called_by_their_names(tmp_path: Path) -> None:
 
 
 async def test_sales_are_paused_and_resumed(site: Website, administrator: Person) -> None:
-    assert site.operations is not None
-    books = site.operations.sales
+    assert site.accounts.operations is not None
+    books = site.accounts.operations.sales
     assert books is not None
     assert "Sales Open" in words(await administrator.open(SALES))
     for wrong in ("", "x" * 201):
@@ -115,7 +110,7 @@ async def test_what_was_missed_is_drawn_by_program_over_the_week(
     seen.append(covered(hour, {(f"p{each}", "no_movement"): 100 - each for each in range(11)}))
     async with market_in(site.folder) as market:
         await market.store.write(seen)
-        await market.store.write([newest(hour)])
+        await market.store.write([new_slot(hour, hour * 3_600)])
     page = await administrator.open("/admin/overview")
     text = words(page)
     assert "p0 112" in text
@@ -136,7 +131,7 @@ async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
     ]
     async with market_in(site.folder) as market:
         await market.store.write(seen)
-        await market.store.write([newest(hour)])
+        await market.store.write([new_slot(hour, hour * 3_600)])
     text = words(await administrator.open("/admin/overview"))
     assert "98 % of the volume and 98 % of the calls that exchanged tokens since" in text
     assert "(7 days: 98.26 % of the volume)" in text
@@ -151,15 +146,11 @@ def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) ->
     )  # fmt: skip
 
 
-def newest(hour: int) -> NewSlot:
-    return NewSlot(SlotHeader(Slot(hour), Slot(hour - 1), "newest", UnixS(hour * 3_600)), [])
-
-
 async def test_what_a_process_counted_is_written_once(site: Website) -> None:
     store, hour = site.accounts.review.store, hour_of(site.clock.now())
-    assert site.operations is not None
-    assert site.operations.sales is not None
-    writer = HourWriter(store, site.clock, lambda: 70, site.operations.sales.fund)
+    assert site.accounts.operations is not None
+    assert site.accounts.operations.sales is not None
+    writer = HourWriter(store, site.clock, lambda: 70, site.accounts.operations.sales.fund)
     CREDITS_SOLD.inc(5)
     REQUESTS.count("/", 418, 0.1)
     await writer.round()

@@ -14,6 +14,14 @@ from typing import Any, Final, NoReturn
 
 import pytest
 import uvicorn
+from served_stream import (
+    FIRST,
+    KINDS,
+    TOKEN,
+    Served,
+    new_chain,
+    served,
+)
 from structlog.testing import capture_logs
 
 from mintscope.dex.decode import decode_block
@@ -39,14 +47,6 @@ from mintscope_devchain.chain import Devchain
 from mintscope_devchain.faults import Knobs, StreamFault
 from support.oracles.market_file import kept
 from support.processes.processes import processes, start_process
-from support.scenes.served_stream import (
-    FIRST,
-    KINDS,
-    TOKEN,
-    Served,
-    new_chain,
-    served,
-)
 from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
@@ -130,7 +130,6 @@ async def storm(at: Served, source: Until, faults: int) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1_800 if FULL else 110)
 @pytest.mark.parametrize(
     ("addresses_max", "names_banks"), [(10, True), (1, True), (10, False), (1, False)]
 )
@@ -238,7 +237,6 @@ def replay(rpc_url: str, grpc_url: str, folder: Path, at_work: Connection) -> No
 
 @pytest.mark.storm
 @pytest.mark.process
-@pytest.mark.timeout(600 if FULL else 110)
 async def test_kill_9_in_the_middle_leaves_no_trace(tmp_path: Path) -> None:
     random = Random(4)
     async with served() as at, over_http(at.chain) as rpc_url:

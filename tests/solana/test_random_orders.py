@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 import pytest
+from served_stream import KINDS, Served, served
 
 from mintscope.dex.token_accounts import signature_of
 from mintscope.kit.primitives import Slot
@@ -15,7 +16,6 @@ from mintscope.solana.blocks import Block, Tip
 from mintscope.solana.transaction import Transaction
 from mintscope_devchain.faults import Knobs, Streaming
 from support.processes.processes import start_process
-from support.scenes.served_stream import KINDS, Served, served
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 SLICES: Final = 40 if FULL else 1
@@ -130,7 +130,6 @@ async def orders_on_one_chain(seeds: list[int]) -> list[str]:
 
 @pytest.mark.storm
 @pytest.mark.process
-@pytest.mark.timeout(900 if FULL else 110)
 @pytest.mark.parametrize("number", range(SLICES))
 async def test_no_order_of_faults_lets_a_stream_stall(number: int) -> None:
     with ExitStack() as load:

@@ -12,16 +12,12 @@ from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.kit.time import HOUR_MS, month_end, month_of
 from support.fakes.reports import TRACKED
 from support.scenes.people.agent import Agent
-from support.scenes.service import NOW, Service, bearer, credit_token
+from support.scenes.service import NOW, Service, bearer, credit_token, refusal
 
 ACCOUNT: Final = "/v1/account"
 DEPOSIT: Final = "/v1/account/credits/deposit"
 WITHDRAW: Final = "/v1/account/credits/withdraw"
 IDEMPOTENCY_KEY: Final = "a-key-that-is-hard-to-guess"
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 @pytest.fixture

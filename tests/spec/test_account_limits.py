@@ -238,7 +238,7 @@ async def test_limits_are_configured(tmp_path: Path) -> None:
         exchange_limit_requests=2,
         exchange_limit_window_s=7,
     )
-    async with running_service(tmp_path, account_limits=limits) as service:
+    async with running_service(tmp_path, accounts=limits) as service:
         agent = Agent(service)
         await agent.sign_up()
         again = await sign_up(service, 1)

@@ -8,16 +8,12 @@ from solders.keypair import Keypair
 
 from mintscope.accounts.keys.scope import Scope
 from support.scenes.people.agent import Agent
-from support.scenes.service import NOW, Service, bearer
+from support.scenes.service import NOW, Service, bearer, refusal
 
 WALLETS: Final = "/v1/account/wallets"
 PAYMENTS: Final = "/v1/account/payments"
 WALLET: Final = Keypair.from_seed(bytes(range(32)))
 OTHER: Final = Keypair.from_seed(bytes(32))
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 @pytest.fixture

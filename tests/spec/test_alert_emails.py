@@ -87,7 +87,7 @@ async def prices(service: Service, watcher: AlertEvaluator, *usd: float) -> None
 async def email_of(service: Service) -> EmailMessage:
     (draft,) = [
         each
-        for each in await service.accounts.store.read(lambda rows: rows.outbox.newest(99))
+        for each in await service.accounts.store.read(lambda rows: rows.emails.newest(99))
         if each.kind is EmailKind.SIGNAL_FIRED
     ]
     written = compose(draft, origin=ORIGIN, secrets=service.accounts.secrets, name="mintscope")
@@ -203,7 +203,7 @@ async def test_what_fires_in_the_pause_is_in_the_next_email(service: Service, ke
     waiting = [each["email"]["state"] for each in events]
     service.clock.advance(60_000)
     await watcher.round()
-    emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(99))
+    emails = await service.accounts.store.read(lambda rows: rows.emails.newest(99))
     subjects = [each.facts["title"] for each in emails if each.kind is EmailKind.SIGNAL_FIRED]
 
     assert len(waiting) >= 3

@@ -1,29 +1,20 @@
 """GET /v1/token/{tokenAddress}/backtest"""
 
-from collections.abc import AsyncIterator
 from math import exp
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-
-from support.scenes.series_service import (
+from series_service import (
     BEGIN_S,
     QUIET,
     UNTRACKED,
     SeriesService,
-    series_service,
 )
+
 from support.scenes.service import credit_token
 
 RISING = "price > 1.5"
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 async def test_a_firing_with_every_field(market: SeriesService) -> None:

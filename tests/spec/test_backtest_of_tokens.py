@@ -1,13 +1,18 @@
 """POST /v1/backtest"""
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
 import pytest
+from series_service import (
+    BEGIN_S,
+    QUIET,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+)
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.series import backtest
@@ -16,23 +21,9 @@ from mintscope.market.log import PricedSwap
 from mintscope.market.screening.backtest import Backtested
 from mintscope.market.screening.backtest import backtest as run_backtest
 from support.scenes.people.agent import Agent
-from support.scenes.series_service import (
-    BEGIN_S,
-    QUIET,
-    TOKEN,
-    UNTRACKED,
-    SeriesService,
-    series_service,
-)
 from support.scenes.service import Service, bearer
 
 RISING = "price > 1.5"
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 async def ask(market: SeriesService, token: str | None, **body: Any) -> httpx.Response:

@@ -6,9 +6,9 @@ from random import Random
 from typing import Any, Final
 
 import msgspec
+from series_service import BEGIN_S, SeriesService, series_service
 
 from support.oracles import definitions
-from support.scenes.series_service import BEGIN_S, SeriesService, series_service
 
 STEPS: Final = 50
 WIDTHS: Final = {"m1": 60, "m5": 300, "h4": 14_400}

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import based58
 import msgspec
+from series_service import BEGIN_S, TOKEN, SeriesService, series_service
 
 from mintscope.kit.primitives import Mint, Signature
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.solana.blocks import USDC, WSOL
-from support.scenes.series_service import BEGIN_S, TOKEN, SeriesService, series_service
 
 STEPS: Final = 50
 ONE: Final = (

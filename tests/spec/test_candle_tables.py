@@ -4,32 +4,24 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
-
-from mintscope.market.series.tables import COLUMNS
-from support.processes.listening import listening
-from support.scenes.series_service import (
+from series_service import (
     BEGIN_S,
     QUIET,
     TOKEN,
     UNTRACKED,
     SeriesService,
-    series_service,
 )
 
+from mintscope.market.series.tables import COLUMNS
+from support.processes.listening import listening
+
 EXAMPLE = "mintscope_client.examples.candle_table"
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 async def flat_pages(market: SeriesService, token: str, **query: Any) -> list[dict[str, Any]]:

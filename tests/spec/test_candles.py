@@ -1,27 +1,20 @@
 """GET /v1/token/{tokenAddress}/candles"""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
+from series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService
 from typing_extensions import override
 
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
 from support.fakes.series import FakeSeries
 from support.scenes.live_market import TRADED, trade, traded_log
-from support.scenes.series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService, series_service
 from support.scenes.service import NOW, bearer, credit_token, running_service
 
 IMPORTED_AT: Final = UnixS(NOW // 1000 - NOW // 1000 % 60 - 3_600)
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 async def page(market: SeriesService, token: str, **query: Any) -> dict[str, Any]:

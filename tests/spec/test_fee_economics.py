@@ -3,21 +3,17 @@
 from decimal import Decimal
 from typing import Any
 
-import httpx
 import pytest
 
 from mintscope.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, SellingApi, decoded, demanded
+from support.scenes.service import refusal
 
 PATH = f"/v1/token/{TRACKED}"
 PRICE_USD = Decimal("0.0025")
 CHEAP, DEAR = Decimal(150), Decimal(251)  # 10,001 lamports are 0.0015 and 0.00251 USD
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def at(shop: SellingApi, sol_usd: Decimal | None) -> None:

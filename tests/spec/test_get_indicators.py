@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from series_service import QUIET, UNTRACKED, SeriesService, series_service
 
 from mintscope.market.ports import MINUTES_S, Retention
 from mintscope.market.series.series import NAMES
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.oracles import definitions
-from support.scenes.series_service import QUIET, UNTRACKED, SeriesService, series_service
 from support.scenes.service import credit_token
 
 LITTLE = Retention(

@@ -2,24 +2,15 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from series_service import BEGIN_S, TOKEN, SeriesService
 
 from support.deployment import ROOT
-from support.scenes.series_service import BEGIN_S, TOKEN, SeriesService, series_service
 from support.scenes.service import bearer
 
 GUIDE: Final = ROOT / "docs" / "api" / "series.md"
 READ: Final = {"timestamp_epoch_s": int, "number": float}
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 def documented_query(since: int, until: int) -> dict[str, Any]:

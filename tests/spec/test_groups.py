@@ -8,14 +8,10 @@ from solders.pubkey import Pubkey
 
 from mintscope.accounts.keys.scope import Scope
 from support.scenes.people.agent import Agent
-from support.scenes.service import NOW, Service, bearer
+from support.scenes.service import NOW, Service, bearer, refusal
 
 GROUPS: Final = "/v1/groups"
 MINTS: Final = [str(Pubkey(number.to_bytes(32))) for number in range(1, 202)]
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from mintscope.kit.checks import Check
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixS
 from mintscope.market.coverage import Coverage, ProgramHour, Tally
-from support.scenes.engine import lose_store
+from support.scenes.engine import is_postgresql
 from support.scenes.service import Service, bearer, running_service
 
 
@@ -114,7 +114,10 @@ async def test_healthz_is_alive_whatever_the_checks_say(service: Service) -> Non
 
 
 async def test_a_lost_store_is_not_ready(service: Service) -> None:
-    lose_store(service.ledger)
+    book = vars(service.ledger)["_writing"]
+    if is_postgresql():
+        vars(vars(book)["_db"])["_dsn"] = "host=127.0.0.1 port=1"
+    book.close()
 
     response = await service.client.get("/readyz")
 

@@ -1,6 +1,5 @@
 """POST /v1/credits/purchase with an API key: the credits go to the account of its user."""
 
-import httpx
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
@@ -8,11 +7,7 @@ from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi
 from support.scenes.people.agent import Agent
-from support.scenes.service import bearer
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
+from support.scenes.service import bearer, refusal
 
 
 @pytest.fixture

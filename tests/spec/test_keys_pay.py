@@ -3,7 +3,6 @@
 import asyncio
 from typing import Final
 
-import httpx
 import pytest
 
 from mintscope.accounts.wallets.credits import Deposited
@@ -13,16 +12,12 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, iso_time, month_end, month_of
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.people.agent import Agent
-from support.scenes.service import NOW, Service, bearer
+from support.scenes.service import NOW, Service, bearer, refusal
 
 DATA: Final = f"/v1/token/{TRACKED}"
 BALANCE: Final = "/v1/credits/balance"
 HISTORY: Final = "/v1/credits/history"
 OTHER: Final = make_api_key(bytes(36))
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 async def fill(service: Service, credit_count: int) -> None:

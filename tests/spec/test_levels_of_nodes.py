@@ -38,12 +38,6 @@ async def world(
         yield world
 
 
-@pytest.fixture
-async def shop(world: World) -> AsyncIterator[SellingApi]:
-    async with opened(world) as shop:
-        yield shop
-
-
 async def signed(shop: SellingApi) -> str:
     """Return a payment that names the blockhash of its 402."""
     await shop.world.chains[-1].refresh_offer()

@@ -23,16 +23,12 @@ from support.scenes.payments.selling_api import (
     demanded,
     opened,
 )
-from support.scenes.service import bearer
+from support.scenes.service import bearer, refusal
 from support.spoiling import RUINED
 
 DAY_MS: Final = 24 * 3_600_000
 SUSPENSIONS_MAX: Final = 300
 REPORT: Final = f"/v1/token/{TRACKED}"
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def given_out() -> tuple[float, ...]:

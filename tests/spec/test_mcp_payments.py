@@ -20,11 +20,12 @@ from mcp import Client
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.mcp.budget import HEADER
 from support.fakes.reports import TRACKED, UNTRACKED
-from support.scenes.mcp_service import error_of, mcp_beside, mcp_client, paying, whole_report
+from support.scenes.mcp_service import error_of, mcp_beside, mcp_client, paying
 from support.scenes.payments.payment_build import as_base64
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, ORIGIN, OTHER_KEY, SellingApi
 from support.scenes.service import bearer
+from support.scenes.whole_report import whole_report
 
 READ: Final = {"mint": TRACKED}
 BUY: Final = {"bundle": 10, "max_usd": 0.025, "idempotency_key": KEY}
@@ -33,7 +34,7 @@ DAY_MS: Final = 86_400_000
 
 @pytest.fixture
 async def app(shop: SellingApi) -> AsyncIterator[ASGIApp]:
-    shop.service.reports.body = whole_report()
+    shop.service.reports.body = whole_report(has_m1=False)
     async with mcp_beside(shop.service.app, shop.service.clock) as app:
         yield app
 
@@ -104,7 +105,7 @@ async def test_a_payment_buys_a_report(shop: SellingApi, world: World, client: C
     result, _ = await paid(shop, client, "get_token", READ)
 
     assert not result.is_error
-    assert result.structured_content["data"] == msgspec.json.decode(whole_report())
+    assert result.structured_content["data"] == msgspec.json.decode(whole_report(has_m1=False))
     meta = result.structured_content["meta"]
     assert (meta["usdPaid"], meta["creditsCharged"]) == (0.0025, 0)
     response = extract_payment_response_from_meta(as_x402(result))

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -10,16 +9,17 @@ import msgspec
 import pytest
 from mcp_types import CallToolResult
 from msgspec.structs import fields
+from series_service import SeriesService
 from starlette.types import ASGIApp
 
 from mintscope.api.series.wire import Candle, SwapLine
 from mintscope.api.tokens import ListedToken
 from mintscope.mcp.tools import CANDLES, LISTED, SWAPS, TOOLS, Page, table_of
 from support.fakes.reports import TRACKED, UNTRACKED
-from support.scenes.mcp_service import mcp_beside, mcp_client, whole_report
+from support.scenes.mcp_service import mcp_beside, mcp_client
 from support.scenes.payments.selling_api import SellingApi
-from support.scenes.series_service import SeriesService, series_service
 from support.scenes.service import bearer
+from support.scenes.whole_report import whole_report
 
 # Of the schema that Gemini's API has for the parameters of a function.
 GEMINI = {
@@ -29,14 +29,8 @@ GEMINI = {
 
 
 @pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
-
-
-@pytest.fixture
 async def app(shop: SellingApi) -> AsyncIterator[ASGIApp]:
-    shop.service.reports.body = whole_report()
+    shop.service.reports.body = whole_report(has_m1=False)
     async with mcp_beside(shop.service.app, shop.service.clock) as app:
         yield app
 

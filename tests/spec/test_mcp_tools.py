@@ -18,16 +18,10 @@ from mintscope.market.screening.listed import Sort
 from mintscope.mcp.tools import TOOLS, ToolCost
 from mintscope_client.endpoints import lists
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
-from support.scenes.mcp_service import (
-    AUTO,
-    LEGACY,
-    error_of,
-    mcp_beside,
-    mcp_client,
-    whole_report,
-)
+from support.scenes.mcp_service import AUTO, LEGACY, error_of, mcp_beside, mcp_client
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer, credit_token, running_service
+from support.scenes.whole_report import whole_report
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 JSON = {"accept": "application/json, text/event-stream"}
@@ -35,7 +29,7 @@ JSON = {"accept": "application/json, text/event-stream"}
 
 @pytest.fixture
 async def app(service: Service) -> AsyncIterator[ASGIApp]:
-    service.reports.body = whole_report()
+    service.reports.body = whole_report(has_m1=False)
     async with mcp_beside(service.app, service.clock) as app:
         yield app
 
@@ -55,7 +49,8 @@ async def test_a_credit_buys_a_report(service: Service, app: ASGIApp, mode: str)
 
     assert not result.is_error
     reported = result.structured_content
-    assert reported["data"] == msgspec.json.decode(whole_report())  # nulls are there, too
+    nulls_too = msgspec.json.decode(whole_report(has_m1=False))
+    assert reported["data"] == nulls_too
     assert reported["meta"].items() >= {
         "creditsCharged": 1, "usdPaid": 0, "creditsRemaining": 1, "dataSlot": 350_000_000,
         "dataAgeMs": 412, "dataStatus": "live",

@@ -235,6 +235,7 @@ async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) 
         {"Authorization": "Payment *"},
         {"Authorization": f"payment {as_base64url([1])}"},
         {"Authorization": f"Payment {'A' * 9_000}"},
+        {"Authorization": "Payment " + as_base64(b'{"x":' + b"[" * 3_000)},
         credential(one, wire, more="x" * CREDENTIAL_BYTES_MAX),  # good, but for its length
         credential(one, wire, type="signature"),
         credential(one, wire, transaction="*"),

@@ -8,11 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from msgspec.structs import replace
-
-from mintscope.kit.time import DAY_S
-from mintscope.market.ports import DEFAULT_RETENTION, MINUTES_S
-from mintscope.market.timeframe import Timeframe
-from support.scenes.series_service import (
+from series_service import (
     BEGIN_S,
     QUIET,
     TOKEN,
@@ -20,6 +16,10 @@ from support.scenes.series_service import (
     SeriesService,
     series_service,
 )
+
+from mintscope.kit.time import DAY_S
+from mintscope.market.ports import DEFAULT_RETENTION, MINUTES_S
+from mintscope.market.timeframe import Timeframe
 from support.scenes.service import bearer
 
 KEEP_S = {**DEFAULT_RETENTION.keep_s, Timeframe.M1: MINUTES_S}

@@ -1,27 +1,18 @@
 """GET /v1/token/{tokenAddress}?at="""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
 import pytest
-
-from support.scenes.series_service import (
+from series_service import (
     BEGIN_S,
     TOKEN,
     UNTRACKED,
     SeriesService,
-    series_service,
 )
+
 from support.scenes.service import bearer
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 async def ask(

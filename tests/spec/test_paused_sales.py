@@ -82,7 +82,7 @@ async def test_a_request_without_credits_is_quoted_nothing(
     empty = await shop.service.issue(1)
     assert (await shop.client.get(REPORT, headers=bearer(empty))).status_code == 200
     key = await Agent(shop.service).key(Scope.TRADE_WRITE)
-    shop.pause.closure = PAUSED
+    shop.closure = PAUSED
 
     expect_no_quote(await ask(shop, method, path))
     expect_no_quote(await ask(shop, method, path, **{"Idempotency-Key": KEY}))
@@ -96,7 +96,7 @@ async def test_a_payment_that_is_refused_is_quoted_nothing_new(
 ) -> None:
     late = await shop.paid(method, path)
     shop.world.seconds(PAUSE_MS // 1000)
-    shop.pause.closure = PAUSED
+    shop.closure = PAUSED
 
     expect_no_quote(await shop.send(method, path, late, key=KEY))
     assert shop.world.received() == 0
@@ -115,7 +115,7 @@ async def test_a_payment_that_is_refused_is_quoted_nothing_new(
 async def test_a_tool_quotes_nothing(
     shop: SellingApi, tool: str, arguments: dict[str, object]
 ) -> None:
-    shop.pause.closure = PAUSED
+    shop.closure = PAUSED
     async with (
         mcp_beside(shop.service.app, shop.service.clock) as app,
         mcp_client(app) as client,

@@ -3,7 +3,6 @@
 from copy import deepcopy
 from decimal import Decimal
 
-import httpx
 import pytest
 
 from mintscope.kit.errors import ServiceUnavailable
@@ -18,13 +17,9 @@ from support.scenes.payments.selling_api import (
     decoded,
     demanded,
 )
-from support.scenes.service import Service, bearer
+from support.scenes.service import Service, bearer, refusal
 
 PATH = f"/v1/token/{TRACKED}"
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 async def test_unpaid_is_402_with_the_demand(shop: SellingApi) -> None:
@@ -219,7 +214,7 @@ async def test_while_sales_are_closed_a_402_quotes_nothing_and_credits_go_on(
     shop: SellingApi,
 ) -> None:
     token = (await shop.buy()).json()["data"]["token"]
-    shop.pause.closure = Closure(why="paused", is_for_all=True)
+    shop.closure = Closure(why="paused", is_for_all=True)
 
     unpaid = await shop.client.get(PATH)
     assert refusal(unpaid) == (402, "PAYMENT_REQUIRED")
@@ -234,9 +229,9 @@ async def test_while_sales_are_closed_a_402_quotes_nothing_and_credits_go_on(
     assert bundle.headers["retry-after"] == "10"
     assert "payment-required" not in bundle.headers
 
-    shop.pause.closure = Closure(why="to new payers", is_for_all=False)
+    shop.closure = Closure(why="to new payers", is_for_all=False)
     assert (await shop.demand("GET", PATH))["accepts"]
-    shop.pause.closure = None
+    shop.closure = None
     assert (await shop.demand("POST", "/v1/credits/purchase?bundle=10"))["accepts"]
 
 

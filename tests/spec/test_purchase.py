@@ -21,13 +21,9 @@ from support.scenes.payments.selling_api import (
     encoded,
     opened,
 )
-from support.scenes.service import Service, bearer
+from support.scenes.service import Service, bearer, refusal
 
 PATH = "/v1/credits/purchase"
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> None:

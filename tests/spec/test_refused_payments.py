@@ -30,14 +30,11 @@ from support.scenes.payments.selling_api import (
     opened,
     signature_header,
 )
+from support.scenes.service import refusal
 
 OTHER: Final = keypair("someone else").pubkey()
 OF_TYPESCRIPT: Final = {"amount_mismatch", "unknown_optional_instruction"}  # @x402/svm 2.27
 Attack = Callable[[Recipe], bytes]
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def expect_refused(response: httpx.Response, reason: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from series_service import BEGIN_S, TOKEN, SeriesService, series_service
 
 from mintscope.alerts.conditions import Tracks, read_field, watched_by
 from mintscope.app.stores.market import Market
@@ -15,7 +16,6 @@ from mintscope.market.mint_facts import MintFacts, TokenProgram
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from support.oracles.definitions import disagreements, ema, rsi
-from support.scenes.series_service import BEGIN_S, TOKEN, SeriesService, series_service
 from support.scenes.service import bearer
 from support.scenes.traded import TradedStore
 

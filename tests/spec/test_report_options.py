@@ -1,22 +1,15 @@
 """`candles=closed` and `partial=true` of reports, batches, series and streams."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from series_service import QUIET, TOKEN, SeriesService
 
 from mintscope.market.report import REPORTED
 from support.scenes.live_market import TOO_NEW, TRADED
-from support.scenes.series_service import QUIET, TOKEN, SeriesService, series_service
 from support.scenes.service import bearer
 from support.scenes.streaming import streaming_service
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 async def report(market: SeriesService, credit_token: str, **query: str) -> dict[str, Any]:

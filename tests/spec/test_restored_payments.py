@@ -31,17 +31,13 @@ from support.scenes.payments.selling_api import (
     opened,
     settlement,
 )
-from support.scenes.service import bearer
+from support.scenes.service import bearer, refusal
 from support.scenes.stores import money_in
 
 REPORT: Final = f"/v1/token/{TRACKED}"
 LONG_S: Final = 600  # the quote has expired, and so has the blockhash
 SOLD: Final = [("POST", PURCHASE), ("GET", REPORT)]
 HASTY_S: Final = 0.02
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def rows(world: World) -> int:

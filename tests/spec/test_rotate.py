@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any, Final
 
-import httpx
 import pytest
 from solders.keypair import Keypair
 
@@ -21,15 +20,11 @@ from support.scenes.payments.selling_api import (
     decoded,
     opened,
 )
-from support.scenes.service import Service, bearer
+from support.scenes.service import Service, bearer, refusal
 
 PATH: Final = "/v1/credits/rotate"
 CHALLENGE: Final = "/v1/credits/rotate/challenge"
 SOME_SIGNATURE: Final = str(keypair("anyone").sign_message(b"anything"))
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 async def balance(shop: SellingApi, token: str) -> int:

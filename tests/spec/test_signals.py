@@ -22,7 +22,7 @@ from mintscope.market.log import PricedSwap
 from mintscope.solana.blocks import WSOL
 from support.scenes.live_market import trade
 from support.scenes.people.agent import Agent
-from support.scenes.service import NOW, Service, bearer
+from support.scenes.service import NOW, Service, bearer, refusal
 from support.scenes.standings import packed_pool
 
 SIGNALS: Final = "/v1/signals"
@@ -37,10 +37,6 @@ MOVE: Final = {
     "leastConfidence": "low",
 }
 IDEMPOTENT: Final = {"idempotency-key": "a-key-of-some-length"}
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 @pytest.fixture
@@ -268,7 +264,7 @@ async def test_a_test_is_an_event_and_an_email(service: Service, key: str) -> No
     }
     listed = (await call(service, key, "GET", f"{path}/events")).json()["data"]
     assert listed == {"events": [event], "nextCursor": None}
-    emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(9))
+    emails = await service.accounts.store.read(lambda rows: rows.emails.newest(9))
     assert [each.kind for each in emails].count(EmailKind.SIGNAL_FIRED) == 1
     answers = [(await call(service, key, "POST", f"{path}/test")).status_code for _ in range(10)]
     assert answers == [201] * 9 + [429]

@@ -73,16 +73,19 @@ async def checked(client: httpx.AsyncClient, receipt: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("method", "path"), SOLD)
 async def test_a_payment_has_one(shop: SellingApi, world: World, method: str, path: str) -> None:
     demand = await shop.demand(method, path)
+    sent_at = world.clock.now() // 1000
     answer = await shop.send(method, path, shop.pay(demand), key=KEY)
     claims = await checked(shop.client, receipt_of(answer))
 
     assert answer.is_success
+    # The chain's clock goes on while the answer is on its way.
+    assert sent_at <= claims["issuedAt"] <= world.clock.now() // 1000
     assert claims == {
         "version": 1,
         "network": demand["accepts"][0]["network"],
         "resourceUrl": demand["resource"]["url"],
         "payer": str(world.buyer.pubkey()),
-        "issuedAt": world.clock.now() // 1000,
+        "issuedAt": claims["issuedAt"],
         "transaction": decoded(answer, "payment-response")["transaction"],
     }
     # The canonical form of RFC 8785, written by another encoder.

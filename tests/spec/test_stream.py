@@ -1,6 +1,5 @@
 """GET /v1/stream"""
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,6 @@ from support.scenes.service import NOW, bearer, credit_token
 from support.scenes.streaming import PATH, Event, Streaming, streaming_service
 
 UNTRACKED = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
-
-
-@pytest.fixture
-async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
-    async with streaming_service(tmp_path) as streaming:
-        yield streaming
 
 
 async def now(streaming: Streaming, mint: Mint) -> dict[str, Any]:
@@ -408,7 +401,7 @@ async def test_an_api_key_pays_for_the_minutes_in_which_it_may(
 async def test_refusals_take_nothing(
     tmp_path: Path, mints: str | None, headers: Any, expected: tuple[int, str]
 ) -> None:
-    async with streaming_service(tmp_path, stream_config=StreamsConfig(mints_max=2)) as streaming:
+    async with streaming_service(tmp_path, streams=StreamsConfig(mints_max=2)) as streaming:
         token = await streaming.service.issue(1)
         if isinstance(headers, bool):
             headers = bearer(token) if headers else {}
@@ -444,7 +437,7 @@ async def test_stale_data_is_refused(streaming: Streaming) -> None:
 
 async def test_streams_are_bounded_by_account_and_in_all(tmp_path: Path) -> None:
     bounds = StreamsConfig(open_max=2, per_account_max=1)
-    async with streaming_service(tmp_path, stream_config=bounds) as streaming:
+    async with streaming_service(tmp_path, streams=bounds) as streaming:
         one, two, three = [await streaming.service.issue(2) for _ in range(3)]
         async with streaming.open(one) as first, streaming.open(two):
             async with streaming.open(one) as again, streaming.open(three) as third:

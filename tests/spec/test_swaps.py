@@ -1,30 +1,21 @@
 """GET /v1/token/{tokenAddress}/swaps"""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from mintscope.api.series.swaps import decimal
-from mintscope.kit.primitives import Signature
-from mintscope.market.log import Evidence, PricedSwap, SwapDetail
-from mintscope.solana.blocks import USDC
-from support.scenes.series_service import (
+from series_service import (
     BEGIN_S,
     QUIET,
     TOKEN,
     UNTRACKED,
     SeriesService,
-    series_service,
 )
+
+from mintscope.api.series.swaps import decimal
+from mintscope.kit.primitives import Signature
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.solana.blocks import USDC
 from support.scenes.service import credit_token
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 def swap(index: int, **changes: Any) -> PricedSwap:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from series_service import BEGIN_S, TOKEN, UNTRACKED, series_service
+
 from support.fakes.holders import FakeHolders
-from support.scenes.series_service import BEGIN_S, TOKEN, UNTRACKED, series_service
 
 
 async def test_holders_with_every_field_and_refusals_that_are_free(tmp_path: Path) -> None:

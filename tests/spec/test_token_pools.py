@@ -1,11 +1,16 @@
 """GET /v1/token/{tokenAddress}/pools"""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from series_service import (
+    BEGIN_S,
+    QUIET,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+)
 
 from mintscope.kit.primitives import Mint, Signature, UnixS
 from mintscope.market.engine.pool_book import POOL_CANDLES_S
@@ -13,21 +18,6 @@ from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.market.series.pools import KeptPools
 from mintscope.market.standing import Offer, Standing, stand
 from mintscope.solana.blocks import USDC
-from support.scenes.series_service import (
-    BEGIN_S,
-    QUIET,
-    TOKEN,
-    UNTRACKED,
-    SeriesService,
-    series_service,
-)
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    """Return a service that lists TOKEN, which has a pool, and QUIET, which has none."""
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 def swap(index: int, mint: Mint = TOKEN) -> PricedSwap:

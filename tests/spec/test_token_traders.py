@@ -1,30 +1,20 @@
 """GET /v1/token/{tokenAddress}/traders"""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
+from series_service import (
+    BEGIN_S,
+    QUIET,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+)
 
 from mintscope.api.series import pools
 from mintscope.kit.primitives import Signature
 from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.solana.blocks import USDC
-from support.scenes.series_service import (
-    BEGIN_S,
-    QUIET,
-    TOKEN,
-    UNTRACKED,
-    SeriesService,
-    series_service,
-)
 from support.scenes.traded import TradedStore
-
-
-@pytest.fixture
-async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
-    async with series_service(tmp_path) as market:
-        yield market
 
 
 def swap(index: int, signer: str, micro_usd: int, amount: int, *, is_buy: bool) -> PricedSwap:

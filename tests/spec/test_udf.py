@@ -6,12 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from msgspec.structs import replace
-
-from mintscope.api.series.udf import shown_scale
-from mintscope.kit.primitives import UnixMs
-from mintscope.market.log import PricedSwap
-from support.fakes.facts import FACTS
-from support.scenes.series_service import (
+from series_service import (
     BEGIN_S,
     QUIET,
     TOKEN,
@@ -19,6 +14,11 @@ from support.scenes.series_service import (
     SeriesService,
     series_service,
 )
+
+from mintscope.api.series.udf import shown_scale
+from mintscope.kit.primitives import UnixMs
+from mintscope.market.log import PricedSwap
+from support.fakes.facts import FACTS
 from support.scenes.service import NOW, bearer
 
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any, Final
 
-import httpx
 import pytest
 
 from mintscope.app.payments import worth_by_prices_of
@@ -17,7 +16,7 @@ from mintscope.payments.price_cache import PriceCache
 from mintscope.payments.pricing import Quote
 from mintscope.solana.blocks import USDC
 from support.fakes.reports import TRACKED
-from support.scenes.mcp_service import mcp_beside, mcp_client, paying, whole_report
+from support.scenes.mcp_service import mcp_beside, mcp_client, paying
 from support.scenes.payments.payment_build import as_base64
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (
@@ -29,7 +28,8 @@ from support.scenes.payments.selling_api import (
     opened,
     signature_header,
 )
-from support.scenes.service import bearer
+from support.scenes.service import bearer, refusal
+from support.scenes.whole_report import whole_report
 
 REPORT: Final = f"/v1/token/{TRACKED}"
 SOLD: Final = [("GET", REPORT, 2_500, 200), ("POST", PURCHASE, 25_000, 201)]
@@ -49,10 +49,6 @@ async def shop(world: World) -> AsyncIterator[SellingApi]:
 def only(demand: Demand, asset: str) -> Demand:
     """Return *demand* as a client reads it that has chosen *asset*."""
     return demand | {"accepts": [each for each in demand["accepts"] if each["asset"] == asset]}
-
-
-def refusal(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def last_asset(world: World) -> str:
@@ -346,7 +342,7 @@ async def test_a_payment_in_usdc_is_answered_again_once_usdc_is_not_accepted(
 
 
 async def test_a_tool_is_paid_for_in_usdc(shop: SellingApi, world: World) -> None:
-    shop.service.reports.body = whole_report()
+    shop.service.reports.body = whole_report(has_m1=False)
     async with mcp_beside(shop.service.app, shop.service.clock) as app, mcp_client(app) as client:
         unpaid = await client.call_tool("get_token", {"mint": TRACKED})
         assert len(unpaid.structured_content["accepts"]) == 2

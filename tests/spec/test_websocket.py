@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +28,6 @@ UPGRADE = (
     b"GET /v1/stream HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 )
-
-
-@pytest.fixture
-async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
-    async with streaming_service(tmp_path) as streaming:
-        yield streaming
 
 
 async def refusal(opened: Socket) -> tuple[int, str, int | None]:
@@ -204,7 +197,7 @@ async def test_refusals_take_nothing(
     tmp_path: Path, mints: str | None, token: Any, expected: tuple[int, str]
 ) -> None:
     """In the head: an HTTP response.  By the first message: a message and a close code."""
-    async with streaming_service(tmp_path, stream_config=StreamsConfig(mints_max=2)) as streaming:
+    async with streaming_service(tmp_path, streams=StreamsConfig(mints_max=2)) as streaming:
         own = await streaming.service.issue(1)
         shown = own if token is True else token
         asked = {} if mints is None else {"mints": mints}
@@ -229,7 +222,7 @@ async def test_refusals_take_nothing(
 
 async def test_one_stream_too_many_says_when_to_come_back(tmp_path: Path) -> None:
     bounds = StreamsConfig(per_account_max=1)
-    async with streaming_service(tmp_path, stream_config=bounds) as streaming:
+    async with streaming_service(tmp_path, streams=bounds) as streaming:
         token = await streaming.service.issue(2)
         async with stream(streaming, token, TRADED[:1]), socket(streaming) as second:
             await second.say(AUTH | {"token": token})

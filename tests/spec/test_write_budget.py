@@ -13,7 +13,6 @@ from mintscope.alerts.alerts import AlertBounds
 from mintscope.alerts.emails import EmailBounds
 from mintscope.app.config.config import AccountsConfig
 from mintscope.app.config.groups import SignalsConfig
-from mintscope.kit.audit import key_actor
 from mintscope.kit.errors import RateLimited
 from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, WriteBudget
 from mintscope.kit.limits import Limit, MemoryLimits
@@ -109,7 +108,7 @@ async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Ser
     signals = replace(service.accounts.built.signals, bounds=bounds)
 
     async def written() -> int:
-        emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(99))
+        emails = await service.accounts.store.read(lambda rows: rows.emails.newest(99))
         return [each.kind for each in emails].count(EmailKind.SIGNAL_FIRED)
 
     for _ in range(5):
@@ -175,7 +174,7 @@ async def test_a_challenge_that_is_replayed_makes_rows_within_the_budget(service
     assert holder is not None
     ((before,),) = service.accounts.rows(ROWS)
     for _ in range(WRITES.count):
-        await wallets.link(holder.key.user_id, key_actor(holder.key.key_id), wallet)
+        await wallets.link(holder, wallet)
         statuses.append(
             (await call(service, key, "DELETE", f"/v1/account/wallets/{wallet}")).status_code
         )

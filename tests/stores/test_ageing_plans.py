@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import psycopg
 import pytest
+from filled_tables import FILL
+from sql_statements import STATEMENTS, modules, statements_of, text_of
 
 from mintscope.kit.sql.database import translate
 from mintscope.kit.sql.postgres import HOT, SETTINGS
 from mintscope.market.store.postgres import CUTS_MAX, DROP_OLD, DROP_WAYPOINTS
 from mintscope.payments.store.audit import KEEP_BALANCES, OF_ACCOUNTS, OF_JOURNAL, ROWS_A_PART
-from support.scenes.filled_tables import FILL
 from support.scenes.postgres import dsn_in
-from support.sql_statements import STATEMENTS, modules, statements_of, text_of
 
 AGES: Final = (5_000, 50_000)
 GROWTH: Final = 3.0  # of the expected cost of a plan, while the store grows to ten times

@@ -7,7 +7,6 @@ between those of the two entries, while the rotation is under way.
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,18 +16,12 @@ from mintscope.credits.statements import ADD
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 from mintscope.kit.sql.postgres import PostgresDatabase
-from support.scenes.postgres import dsn_in
 
 NOW: Final = UnixMs(1_700_000_000_000)
 FROM = 1
 ONTO = 2
 OTHER = 3
 LOOK_S: Final = 0.5  # an audit that does not wait for the rotation has ended by then
-
-
-@pytest.fixture
-def dsn(tmp_path: Path) -> str:
-    return dsn_in(tmp_path)
 
 
 @pytest.fixture

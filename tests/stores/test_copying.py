@@ -14,12 +14,23 @@ from typer.testing import CliRunner
 from typing_extensions import override
 
 from mintscope.app.cli.app import app
-from mintscope.app.stores.backup import PAGES, copy_files
-from mintscope.app.stores.copying import CannotCopy, Relation, SqliteSide, Sum, copy
+from mintscope.app.stores.copying import (
+    PAGES,
+    CannotCopy,
+    Relation,
+    SqliteSide,
+    Sum,
+    copy,
+    copy_file,
+    copy_files,
+    copy_secrets,
+    has_password,
+    named,
+)
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, WEBHOOKS_FILE, held
-from mintscope.app.stores.postgres import open_money as open_money_tables
+from mintscope.app.stores.postgres import PostgresEngine
 from mintscope.app.stores.postgres_side import PostgresSide
-from mintscope.app.stores.sqlite import open_money
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.credits.ledger import Debit
 from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
@@ -121,11 +132,13 @@ def test_the_guards_of_the_journal_hold_after_a_copy(folder: Path, tmp_path: Pat
 
 async def test_credits_go_on_where_they_were(folder: Path, tmp_path: Path) -> None:
     dsn, clock = dsn_in(tmp_path), SystemClock()
-    async with open_money(folder, pepper=PEPPER, clock=clock) as money:
+    async with SqliteEngine(folder).open_money(
+        pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=clock
+    ) as money:
         before = await money.credits.page()
     copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
-    async with open_money_tables(
-        dsn, pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=clock
+    async with PostgresEngine(dsn).open_money(
+        pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=clock
     ) as money:
         assert await money.credits.page() == before
         assert await money.credits.contradictions() == []
@@ -156,16 +169,26 @@ def test_a_copy_that_was_interrupted_anywhere_goes_on(
             copied(SqliteSide(folder), target)
         with pytest.raises(UnusableStore, match="is incomplete"):
             asyncio.run(_open(dsn, folder))
+        with pytest.raises(UnusableStore, match="is incomplete"):
+            PostgresSide(dsn)
     copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     copied(PostgresSide(dsn), SqliteSide(tmp_path / "new", is_new=True))
     assert dump(tmp_path / "new") == dump(folder)
 
 
 async def _open(dsn: str, folder: Path) -> None:
-    async with open_money_tables(
-        dsn, pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=SystemClock()
+    async with PostgresEngine(dsn).open_money(
+        pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=SystemClock()
     ):
         pytest.fail("it is opened")
+
+
+@pytest.mark.parametrize("content", [b"ab" * 32 + b"\r\n", b"\xff\xfe no text"])
+def test_secrets_are_copied_byte_by_byte(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / PEPPER_FILE).write_bytes(content)
+    copy_secrets(tmp_path, tmp_path / "copy")
+
+    assert (tmp_path / "copy" / PEPPER_FILE).read_bytes() == content
 
 
 def test_only_the_same_source_goes_on(folder: Path, tmp_path: Path) -> None:
@@ -236,6 +259,35 @@ def test_a_service_on_either_side_is_refused(folder: Path, tmp_path: Path) -> No
     assert "expected no mintscope api on this database" in said
 
 
+PASSWORD: Final = "k3pt-fr0m-the-screen"
+
+
+@pytest.mark.parametrize(
+    ("place", "was"),
+    [
+        (f"owner:{PASSWORD}@host/db", "another form"),
+        (f"host=localhost password={PASSWORD}", "another form"),
+        (f"mysql://o:{PASSWORD}@host/db", "mysql://..."),
+    ],
+)
+def test_a_place_of_another_form_is_refused_without_its_password(
+    place: str, was: str, tmp_path: Path
+) -> None:
+    code, said = mintscope("copy", "--from", place, "--to", f"sqlite:{tmp_path / 'new'}")
+    assert code == 1
+    assert f"expected sqlite:FOLDER or postgresql://...; was {was}" in " ".join(said.split())
+    assert PASSWORD not in said
+
+
+@pytest.mark.parametrize(
+    "place",
+    [f"postgresql://o:{PASSWORD}@host/db", f"postgresql://o@host/db?user=o&password={PASSWORD}"],
+)
+def test_a_password_among_the_arguments_is_noticed(place: str) -> None:
+    assert has_password(place)
+    assert not has_password(place.replace(PASSWORD, "").replace(":@", "@"))
+
+
 def test_the_commands_move_an_installation_and_say_what_they_did(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -275,6 +327,17 @@ def test_a_dry_run_of_migrations_does_nothing(tmp_path: Path) -> None:
     code, said = mintscope("migrate", **place)
     assert "ran money 0302_tables.sql" in said
     assert mintscope("migrate", **place) == (0, "Nothing to do: the schema is up to date.\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_file_that_is_not_a_database_is_named_by_migrate(
+    options: Sequence[str], tmp_path: Path
+) -> None:
+    file = tmp_path / MONEY_FILE
+    file.write_bytes(b"neither SQLite nor empty" * 100)
+    code, said = mintscope("migrate", *options, MINTSCOPE_DATA_DIR=str(tmp_path))
+    assert code == 1
+    assert f"expected an SQLite database at {file}; it is not one" in " ".join(said.split())
 
 
 def test_a_number_is_not_given_again_after_a_copy_of_an_empty_table(
@@ -380,3 +443,18 @@ def test_a_backup_never_replaces_one(folder: Path, tmp_path: Path) -> None:
     copy_files(folder, tmp_path / "backup", silent)
     with pytest.raises(CannotCopy, match=r"expected no market\.sqlite"):
         copy_files(folder, tmp_path / "backup", silent)
+
+
+@pytest.mark.parametrize("place", ["source", "target"])
+def test_a_file_that_cannot_be_opened_is_named(folder: Path, tmp_path: Path, place: str) -> None:
+    file = tmp_path / "folder"
+    file.mkdir()
+    files = (file, tmp_path / "copy") if place == "source" else (folder / MONEY_FILE, file)
+    with pytest.raises(UnusableStore, match="expected to copy"):
+        copy_file(*files, silent)
+
+
+@pytest.mark.parametrize("host", ["", "host", "host:5432", "[::1]", "[::1]:5433"])
+def test_a_named_place_has_its_host_and_port(host: str) -> None:
+    port = ":5432" if host in {"host", "[::1]"} else ""
+    assert named(f"postgresql://me:{PASSWORD}@{host}/db?user=me") == f"postgresql://{host}{port}/db"

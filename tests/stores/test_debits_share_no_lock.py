@@ -1,7 +1,6 @@
 """Debits wait only for the rows of their accounts, and for no lock that all replicas share."""
 
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -12,15 +11,9 @@ from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import DatabaseError
 from mintscope.kit.sql.postgres import PostgresDatabase
-from support.scenes.postgres import dsn_in
 
 NOW: Final = UnixMs(1_700_000_000_000)
 PEPPER: Final = bytes(range(32))
-
-
-@pytest.fixture
-def dsn(tmp_path: Path) -> str:
-    return dsn_in(tmp_path)
 
 
 def test_a_debit_does_not_wait_for_who_holds_the_lock_of_those_that_write(dsn: str) -> None:

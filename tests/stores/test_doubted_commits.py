@@ -19,7 +19,6 @@ from mintscope.credits.postgres import (
     DEBIT,
     PREPAY,
     SPEND,
-    CreditBatches,
     PostgresCreditBook,
     PostgresCreditLedger,
 )
@@ -81,7 +80,6 @@ def book(tmp_path: Path) -> Iterator[PostgresCreditBook]:
         vars(book)["_db"] = database = Losing(dsn_in(tmp_path))
         vars(book)["_transaction"] = database.transaction
         vars(book)["_snapshot"] = database.snapshot
-        vars(book)["_batches"] = CreditBatches(database)
         yield book
 
 
@@ -154,17 +152,16 @@ def test_what_could_not_be_looked_up_is_given_back_later(
     account = opened(book)
     monkeypatch.setattr(credit_batches, "LOOK_UP_S", -1.0)
     losing(book).lost = "answered"
-    batches: CreditBatches = vars(book)["_batches"]
-    look_up = batches.look_up  # the moment it is asked is when the database goes
+    look_up = book.look_up  # the moment it is asked is when the database goes
 
     def away(batch: int, at: UnixMs) -> str | None:
         losing(book).is_away = True
         return look_up(batch, at)
 
-    monkeypatch.setattr(batches, "look_up", away)
+    monkeypatch.setattr(book, "look_up", away)
     with pytest.raises(DatabaseAway):
         take(book, account)
-    monkeypatch.setattr(batches, "look_up", look_up)
+    monkeypatch.setattr(book, "look_up", look_up)
     losing(book).is_away = False
     assert book.balance(account) == 8
     book.rest(NOW)

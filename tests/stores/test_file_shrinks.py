@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from mintscope.alerts.alert import FiringId, SignalId
-from mintscope.alerts.evaluation import DueWanted, NewWebhook
+from mintscope.alerts.queue_store import DueWanted, NewWebhook
 from mintscope.app.stores.folder import MARKET_FILE, WEBHOOKS_FILE
-from mintscope.app.stores.sqlite import SqliteEngine, open_market, webhook_queue
+from mintscope.app.stores.sqlite import SqliteEngine, webhook_queue
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import sqlite as shrinking
 from mintscope.kit.sql.database import AccessAtOnce, AccessInThreads, DatabaseError
@@ -98,7 +98,7 @@ async def test_a_commit_leaves_the_log_to_trimming_which_copies_a_long_one(
 
 async def trimmed(path: Path) -> None:
     """Trim, and close the store, which waits for the end of the copy."""
-    async with open_market(path.parent) as market:
+    async with SqliteEngine(path.parent).open_market() as market:
         await market.store.trim(1)
 
 
@@ -158,7 +158,7 @@ def test_a_file_of_before_shrinks_once_it_was_compacted(path: Path) -> None:
     with closing(SqliteDatabase(path, "market")) as db:
         empty_and_fill(db)
         assert db.execute("PRAGMA auto_vacuum").get == 0
-    ((name, before, after),) = SqliteEngine(path.parent).maintenance.compact()
+    ((name, before, after),) = SqliteEngine(path.parent).compact()
     assert name == MARKET_FILE
     assert after < before / 10
     with closing(SqliteDatabase(path, "market")) as db:

@@ -243,7 +243,6 @@ async def freeze_once(town: Town, number: int, way: Any) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.timeout(1_200 if FULL else 120)
 async def test_a_frozen_database_loses_nothing_and_promises_nothing(tmp_path: Path) -> None:
     async with town_at(tmp_path) as town:
         for number, way in enumerate(islice(cycle(WAYS), FREEZES)):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,17 +12,12 @@ from mintscope.kit.sql import postgres
 from mintscope.kit.sql.database import DatabaseAway
 from mintscope.kit.sql.postgres import PostgresDatabase, TakenOver, WriteLock
 from mintscope.kit.sql.processes import SILENT_MS_MAX, IngestLock, backfill_lock
-from support.scenes.postgres import IDLE_MS, dsn_in
+from support.scenes.postgres import IDLE_MS
 
 WAIT_S_MAX: Final = 10.0
 TAKE_OVER_S_MAX: Final = 5.0
 FINALIZE: Final = "UPDATE progress SET finalized_slot = ?"
 FINALIZED: Final = "SELECT finalized_slot FROM progress"
-
-
-@pytest.fixture
-def dsn(tmp_path: Path) -> str:
-    return dsn_in(tmp_path)
 
 
 @asynccontextmanager

@@ -12,13 +12,13 @@ from typing import Any, Final
 import apsw
 import psycopg
 import pytest
+from stores_of_main import catalog, kept
 
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.sql import migrating
 from mintscope.kit.sql.sqlite import migrations, open_store
 from support.scenes.postgres import dsn_in
-from support.stores_of_main import catalog, kept
 
 (OF_THAT_DAY,) = (each for each in kept() if each.name.startswith("2026-11-24"))
 MARK: Final = "UPDATE migration SET number = number - 1 WHERE number = ?"

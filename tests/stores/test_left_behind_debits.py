@@ -13,7 +13,6 @@ from mintscope.credits.ledger import Debit, Empty, Spent
 from mintscope.credits.postgres import (
     DEAD_MS,
     GAP_MS,
-    CreditBatches,
     PostgresCreditBook,
     PostgresCreditLedger,
 )
@@ -32,11 +31,11 @@ class Replicas:
     """Two replicas at one database, and the time since each was heard of."""
 
     def __init__(self, dsn: str) -> None:
-        self.dying, self.living = (PostgresCreditBook(dsn, pepper=PEPPER) for _ in range(2))
         self.clock = ManualClock(NOW)
+        self.dying, self.living = (
+            PostgresCreditBook(dsn, pepper=PEPPER, now_s=self.clock.monotonic_s) for _ in range(2)
+        )
         for book in (self.dying, self.living):
-            batches = CreditBatches(PostgresDatabase(dsn), self.clock.monotonic_s)
-            vars(book)["_batches"] = batches
             book.rest(NOW)
         self.account = self.opened()
         self._db = PostgresDatabase(dsn)
@@ -47,7 +46,7 @@ class Replicas:
 
     def pass_ms(self, milliseconds: int, *heard: PostgresCreditBook) -> None:
         """Let time pass for the database; of replicas other than *heard* it heard nothing."""
-        writers = [vars(vars(book)["_batches"])["_writer"] for book in heard]
+        writers = [vars(book)["_writer"] for book in heard]
         move = "UPDATE credit_writer SET since = since - ?1, seen_at = seen_at - ?1"
         self._db.execute(move, (milliseconds,))
         again = "UPDATE credit_writer SET seen_at = seen_at + ?1 WHERE id = ANY(?2::bigint[])"
@@ -59,7 +58,6 @@ class Replicas:
 
     def close(self) -> None:
         for each in (self.dying, self.living):
-            vars(vars(each)["_batches"])["_db"].close()
             each.close()
         self._db.close()
 

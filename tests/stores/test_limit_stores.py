@@ -17,9 +17,8 @@ from mintscope.kit.sql.limits import AskedWindow, FoundWindow, LimitBatches, Sha
 from mintscope.kit.sql.migrating import migrate
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.postgres_limits import PostgresWindows
-from support.cluster.cluster import stop_server
 from support.processes.servers import PostgresServer
-from support.scenes.limits import empty_postgres, end_connections, postgres_store, shared
+from support.scenes.limits import database, dsn, empty_postgres, shared
 
 START = UnixMs(1_750_000_000_000)
 TWO = Limit(name="test", count=2, window_s=60)
@@ -60,7 +59,7 @@ async def shared_again(limits: SharedLimits) -> None:
 
 async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one() -> None:
     empty_postgres()
-    async with aclosing(postgres_store()) as windows:
+    async with aclosing(PostgresWindows(dsn())) as windows:
         await windows.settle([window("busy", taken=7)])
         for turns in range(6):
             late = asyncio.ensure_future(windows.settle([window("busy")]))
@@ -78,7 +77,10 @@ async def test_a_connection_that_the_server_ended_is_made_again_at_once() -> Non
     async with shared(clock, store_clock=clock, replicas=ONE_EACH) as limits:
         limiter = limits.limiter(TWO)
         await limiter.take("one")
-        end_connections()
+        database().execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO limit_window%'"
+        )
 
         assert await limiter.take("one") == Admitted(0, 60)
         assert await limiter.take("one") == Denied(60)
@@ -87,7 +89,8 @@ async def test_a_connection_that_the_server_ended_is_made_again_at_once() -> Non
 async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle() -> None:
     empty_postgres()
     keys = [window(f"{number}") for number in range(200)]
-    async with aclosing(postgres_store()) as one, aclosing(postgres_store()) as other:
+    one, other = PostgresWindows(dsn()), PostgresWindows(dsn())
+    async with aclosing(one), aclosing(other):
         for held in range(0, 20, 2):
             found = await asyncio.gather(one.settle(keys), other.settle(keys[::-1]))
 
@@ -162,11 +165,11 @@ async def test_a_frozen_server_does_not_hold_up_requests(own_server: PostgresSer
     async with aclosing(limits_at(own_server, 0.2)) as limits:
         limiter = limits.limiter(TWO)
         await shared_again(limits)
-        stop_server(own_server, signal.SIGSTOP)
+        own_server.send(signal.SIGSTOP)
         try:
             assert [await limiter.take("b") for _ in range(2)] == [Admitted(0, 60), Denied(60)]
         finally:
-            stop_server(own_server, signal.SIGCONT)
+            own_server.send(signal.SIGCONT)
 
         await shared_again(limits)
         assert [await limiter.take("c") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -10,7 +9,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from mintscope.kit.sql.processes import MarketNotices
-from support.scenes.postgres import dsn_in
 
 WOKEN_S_MAX: Final = 0.5
 NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
@@ -18,11 +16,6 @@ END_OTHERS: Final = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE application_name = 'mintscope' AND query LIKE 'LISTEN%'
 """
-
-
-@pytest.fixture
-def dsn(tmp_path: Path) -> str:
-    return dsn_in(tmp_path)
 
 
 @pytest.fixture

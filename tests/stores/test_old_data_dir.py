@@ -6,10 +6,6 @@ is approved and one that waits. data/old_facts.json has its credentials and an a
 """
 
 import asyncio
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -24,8 +20,8 @@ from mintscope.app.config.groups import Config
 from mintscope.app.doctor.finding import Level
 from mintscope.app.doctor.machine import check_pepper
 from mintscope.app.doctor.store import check_market, check_money
-from mintscope.app.stores.folder import MONEY_FILE
-from mintscope.app.stores.sqlite import open_market, open_money
+from mintscope.app.stores.folder import MONEY_FILE, PEPPER_FILE
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.credits.invariants import Invariant, Violation
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Mint, Signature
@@ -33,12 +29,13 @@ from mintscope.payments.audit import Arrivals, Auditor, ScanScope
 from mintscope.payments.payment import Landed, Payment, Sighting
 from mintscope.payments.ports import Settlement
 from mintscope.payments.reconciler import Reconciler
+from support.processes.api_process import api_process, settings
 from support.scenes.old_folder import DATA, FACTS, old_folder
 from support.scenes.payments.audited import violations_of
+from support.scenes.service import bearer
 
 PAYMENTS = 2
 START_S = 60.0
-END_S = 15
 
 
 @pytest.fixture
@@ -48,7 +45,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 async def _migrate(folder: Path) -> None:
     """Open the market as ingest does at its start: its owner migrates it."""
-    async with open_market(folder) as market:
+    async with SqliteEngine(folder).open_market() as market:
         await market.store.start(mints=[], follows_files=False)
 
 
@@ -56,38 +53,18 @@ async def _migrate(folder: Path) -> None:
 def service(data_dir: Path) -> Iterator[httpx.Client]:
     """Yield a client of today's api on that folder."""
     asyncio.run(_migrate(data_dir))
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = int(probe.getsockname()[1])
-    environment = {
-        "PATH": os.environ["PATH"],  # noqa: TID251 - handed on, not read
-        "MINTSCOPE_DATA_DIR": str(data_dir),
-        "MINTSCOPE_API__PORT": str(port),
-        "MINTSCOPE_API__STALE_AFTER_S": "86400",
-        "MINTSCOPE_API__RATE_LIMIT_REQUESTS": "10000",
-        "MINTSCOPE_CHAIN__RPC_URL": "http://127.0.0.1:1",
-        "MINTSCOPE_METRICS__ENABLED": "false",
-    }
-    command = [sys.executable, "-m", "mintscope", "api"]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-            _wait(client, process)
-            yield client
-    finally:
-        process.kill()
-        process.communicate(timeout=END_S)
-
-
-def _wait(client: httpx.Client, process: "subprocess.Popen[str]") -> None:
-    until_s = time.monotonic() + START_S
-    while time.monotonic() < until_s:
-        assert process.poll() is None, process.communicate()[1]
-        try:
-            client.get("/healthz").raise_for_status()
-        except httpx.HTTPError:
-            continue
-        return
-    raise AssertionError("the api did not start")
+    environment = settings(
+        data_dir,
+        MINTSCOPE_DATA_DIR=str(data_dir),
+        MINTSCOPE_API__STALE_AFTER_S="86400",
+        MINTSCOPE_API__RATE_LIMIT_REQUESTS="10000",
+        MINTSCOPE_MAIL__DELIVERY="none",
+    )
+    with (
+        api_process(environment, data_dir / "log") as url,
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
+        yield client
 
 
 def _report(service: httpx.Client) -> httpx.Response:
@@ -100,12 +77,7 @@ def _report(service: httpx.Client) -> httpx.Response:
             return answer
 
 
-def bearer(credential: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {credential}"}
-
-
 @pytest.mark.process
-@pytest.mark.timeout(120)
 def test_the_old_folder_is_served(service: httpx.Client) -> None:
     answer = _report(service)
     me = service.get("/v1/me", headers=bearer(FACTS["key"]["apiKey"]))
@@ -130,7 +102,9 @@ def test_the_old_folder_is_served(service: httpx.Client) -> None:
 
 @pytest.mark.parametrize("spent", [0, 3])
 async def test_the_old_folder_balances(data_dir: Path, spent: int) -> None:
-    async with open_money(data_dir, pepper=None, clock=SystemClock()) as money:
+    async with SqliteEngine(data_dir).open_money(
+        pepper=None, pepper_file=data_dir / PEPPER_FILE, clock=SystemClock()
+    ) as money:
         account = await money.ledger.find(FACTS["token"])
         assert account is not None
         for _ in range(spent):
@@ -175,7 +149,9 @@ class ChainOfThen:
 async def _audited(data_dir: Path) -> Sequence[Violation]:
     """Audit the folder in full, until the whole history of the treasury is compared."""
     clock = SystemClock()
-    async with open_money(data_dir, pepper=None, clock=clock) as money:
+    async with SqliteEngine(data_dir).open_money(
+        pepper=None, pepper_file=data_dir / PEPPER_FILE, clock=clock
+    ) as money:
         rows = apsw.Connection(str(data_dir / MONEY_FILE)).execute("SELECT signature FROM payment")
         paid = await money.payments.find_signatures([Signature(str(one)) for (one,) in rows])
         assert len(paid) == PAYMENTS

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from mintscope.app.stores.sqlite import payment_store
 from mintscope.kit.primitives import UnixMs
-from mintscope.payments.payment import Dead, Landed, Payment, State
+from mintscope.payments.payment import Dead, Landed, Payment, Reverted, State
 from mintscope.payments.ports import Begun, Inconsistent
 from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.payments.pending_payments import (
@@ -31,7 +31,9 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlPaymentStore]:
     await store.close()
 
 
-async def resolve(store: SqlPaymentStore, name: str, *evidence: Landed | Dead) -> Payment:
+async def resolve(
+    store: SqlPaymentStore, name: str, *evidence: Landed | Dead | Reverted
+) -> Payment:
     for each in evidence:
         payment = await store.resolve(
             new_payment(name).payment.message_hash, each, now=UnixMs(NOW), again_ms=AGAIN_MS
@@ -82,6 +84,24 @@ async def test_half_a_job_is_undone(store: SqlPaymentStore, tmp_path: Path) -> N
     assert isinstance(good, Payment)
     assert db.execute("SELECT count(*), sum(delta) FROM credit_entry").get == (1, 10)
     db.close()
+
+
+async def test_payments_that_cannot_be_read_are_not_leased(
+    store: SqlPaymentStore, tmp_path: Path
+) -> None:
+    """The reason of one is of a newer version: then others wait for no lease to end."""
+    for name in ("good", "new"):
+        await store.begin(new_payment(name))
+    await resolve(store, "new", Reverted(final=False))
+    later = UnixMs(NOW + 60 * AGAIN_MS)
+    db = apsw.Connection(str(tmp_path / "money.sqlite"))
+    db.execute("UPDATE payment SET reason = 'newer' WHERE state = 'failed'")
+    with pytest.raises(ValueError, match="newer"):
+        await store.lease(now=later, until=UnixMs(later + 10), count_max=9)
+    db.execute("UPDATE payment SET reason = 'transaction_failed' WHERE state = 'failed'")
+    db.close()
+
+    assert len(await store.lease(now=later, until=UnixMs(later + 10), count_max=9)) == 2
 
 
 def freezes(change: str) -> float:

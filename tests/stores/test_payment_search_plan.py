@@ -7,11 +7,11 @@ from typing import Final
 
 import psycopg
 import pytest
+from filled_tables import FILL
 
 from mintscope.kit.sql.sqlite import open_store
 from mintscope.payments.store import books as customers
 from mintscope.payments.store import purchases as statements
-from support.scenes.filled_tables import FILL
 from support.scenes.postgres import dsn_in
 
 ROWS: Final = 5_000

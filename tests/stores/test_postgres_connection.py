@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -17,7 +16,7 @@ from mintscope.kit.sql import postgres
 from mintscope.kit.sql.database import Batch, DatabaseAway, DatabaseError
 from mintscope.kit.sql.migrating import Migration, migrate, migrations
 from mintscope.kit.sql.postgres import ROWS_MAX, PostgresDatabase
-from support.scenes.postgres import IDLE_MS, dsn_in
+from support.scenes.postgres import IDLE_MS
 
 ADD: Final = "INSERT INTO noted (n) VALUES (?)"
 SUM: Final = "SELECT coalesce(sum(n), 0) FROM noted"
@@ -47,11 +46,6 @@ class LosingDatabase(PostgresDatabase):
         cursor = LosingCursor(super()._cursor().connection)
         cursor.arrives = self.arrives
         return cursor
-
-
-@pytest.fixture
-def dsn(tmp_path: Path) -> str:
-    return dsn_in(tmp_path)
 
 
 @pytest.fixture

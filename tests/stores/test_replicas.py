@@ -4,7 +4,6 @@ import asyncio
 import gc
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,7 +16,6 @@ from mintscope.kit.errors import UnusableStore
 from mintscope.kit.sql.database import DatabaseAway
 from mintscope.kit.sql.processes import MarketNotices
 from mintscope.kit.time import SECOND_MS
-from support.scenes.postgres import dsn_in
 from support.scenes.stores import PEPPER
 
 SHARED_LOCKS = """
@@ -27,11 +25,6 @@ SELECT count(*) FROM pg_locks
    AND classid = (hashtext(current_schema())::bigint & 4294967295)::oid
 """
 SETTINGS = {"api.origin": "https://a.example", "payments.fee_payer_key": "sha256:1234"}
-
-
-@pytest.fixture
-def dsn(tmp_path: Path) -> str:
-    return dsn_in(tmp_path)
 
 
 async def test_a_replica_that_differs_is_refused_and_hears_in_what(dsn: str) -> None:

@@ -23,7 +23,7 @@ from mintscope.kit.sql.limits import (
     SharedLimits,
     WindowStore,
 )
-from support.scenes.limits import empty_postgres, postgres_windows, shared
+from support.scenes.limits import database, empty_postgres, shared
 
 START = UnixMs(1_750_000_000_000)
 THIRTY = Limit(name="test", count=30, window_s=60)
@@ -149,7 +149,7 @@ async def test_windows_in_which_nothing_counts_are_deleted(monkeypatch: pytest.M
         clock.advance(60_000)
         await asyncio.gather(window.take("new"), window.take("newer"))
 
-    assert postgres_windows() == 2
+    assert database().execute("SELECT count(*) FROM limit_window").fetchone() == (2,)
 
 
 async def test_all_that_is_asked_in_one_turn_is_one_call() -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import psycopg
 import pytest
 
 from mintscope.kit.primitives import UnixMs
@@ -19,6 +20,11 @@ from support.scenes.postgres import dsn_in
 
 NOW: Final = UnixMs(1_800_000_000_000)
 TWO, THREE = Decimal(2), Decimal("3.000000001")
+DATABASE_MS: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+WAITING: Final = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 class NoPrice:
@@ -77,6 +83,21 @@ async def test_of_two_that_read_at_once_one_decides(shared: Shared) -> None:
     assert len(set(found)) == 1
 
 
+async def test_a_process_that_waited_for_the_row_takes_the_price_stored_meanwhile(
+    shared: Shared, tmp_path: Path
+) -> None:
+    dsn = dsn_in(tmp_path)
+    with psycopg.connect(dsn) as first, psycopg.connect(dsn, autocommit=True) as watching:
+        first.execute(f"INSERT INTO token_price VALUES (1, '3', 1, {DATABASE_MS})")
+        second = asyncio.create_task(usd(shared.process(PinnedPrice(TWO))))
+        async with asyncio.timeout(10):
+            while watching.execute(WAITING).fetchone() == (0,):  # noqa: ASYNC110 - by polling only
+                await asyncio.sleep(0.01)
+        first.execute(f"UPDATE token_price SET read_at = {DATABASE_MS}")
+        first.commit()
+        assert await second == 3
+
+
 async def test_a_price_lasts_for_what_is_left_of_its_minute(shared: Shared) -> None:
     process = shared.process(PinnedPrice(TWO))
     await usd(process)
@@ -90,7 +111,7 @@ async def test_a_doubt_is_of_its_process_alone(shared: Shared) -> None:
     doubtful, sure = shared.process(NoPrice()), shared.process(PinnedPrice(TWO))
     assert await doubtful.read(NOW) is Doubt.SHALLOW
     assert await usd(sure) == TWO
-    assert await usd(doubtful.__class__(NoPrice(), vars(doubtful)["_database"])) == TWO
+    assert await usd(SharedPrice(NoPrice(), doubtful.database)) == TWO
 
 
 async def test_a_price_of_later_than_now_is_none(shared: Shared) -> None:

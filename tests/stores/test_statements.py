@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -9,14 +10,17 @@ import apsw
 import apsw.ext
 import psycopg
 import pytest
+from sql_statements import STATEMENTS, text_of
 
 from mintscope.history import join_store as join
 from mintscope.kit.sql.database import Batch, inserting_arrays, translate
+from mintscope.kit.sql.migrating import migrate
+from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.sqlite import open_store
 from mintscope.market.series import store as reader
 from mintscope.market.store import log_reader, log_writer, mints
-from support.scenes.postgres import OLDEST, dsn_in, dsn_of, oldest_server
-from support.sql_statements import STATEMENTS, text_of
+from support.processes.servers import PostgresServer
+from support.scenes.postgres import KINDS, OLDEST, dsn_in
 
 INCONSISTENT: Final = re.compile(rb"inconsistent types deduced for parameter \$(\d+)")
 BIGINT: Final = 20
@@ -33,14 +37,24 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[apsw.Connection]:
     return [open_store(folder / f"{kind}.sqlite", kind) for kind in ("money", "market", "webhooks")]
 
 
+@pytest.fixture(scope="module")
+def oldest() -> Iterator[str]:
+    """Yield the DSN of a migrated database of the oldest version."""
+    if not OLDEST.is_dir():
+        pytest.skip(f"expected PostgreSQL 15 in {OLDEST}; the oldest version was not asked")
+    server = PostgresServer(installed_in=OLDEST)
+    server.start()
+    with closing(PostgresDatabase(server.dsn)) as migrated:
+        for kind in KINDS:
+            migrate(migrated, kind)
+    yield server.dsn
+    server.remove()
+
+
 @pytest.fixture(scope="module", params=["newest", "oldest"])
 def database(request: pytest.FixtureRequest) -> Iterator[psycopg.Connection]:
-    if request.param == "newest":
-        dsn = dsn_in(Path("statements"))
-    elif OLDEST.is_dir():
-        dsn = dsn_of(oldest_server())
-    else:
-        pytest.skip(f"expected PostgreSQL 15 in {OLDEST}; the oldest version was not asked")
+    is_newest = request.param == "newest"
+    dsn = dsn_in(Path("statements")) if is_newest else request.getfixturevalue("oldest")
     with psycopg.connect(dsn, autocommit=True) as connection:
         yield connection
 

@@ -8,14 +8,14 @@ from typing import Final
 import apsw
 import psycopg
 import pytest
+from stores_of_main import CREDITS, EMAIL, Kept, fill_postgres, kept, sqlite_folder
 from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.app import app
 from mintscope.app.config.load import load
+from mintscope.app.engine import engine_of
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
-from mintscope.app.stores.upgrade import waiting_migrations
 from support.scenes.postgres import dsn_in, url_in
-from support.stores_of_main import CREDITS, EMAIL, Kept, fill_postgres, kept, sqlite_folder
 
 pytestmark = pytest.mark.storm  # each store of before, on each engine
 
@@ -87,7 +87,7 @@ def test_there_are_three_dates_on_both_engines() -> None:
 def test_it_is_upgraded_by_the_book(old: tuple[str, Kept, Path], tmp_path: Path) -> None:
     engine, of, data = old
     before = counts(engine, data)
-    waiting = waiting_migrations(load(None).config)
+    waiting = engine_of(load(None).config).waiting_migrations()
     for words in (("doctor",), ("credits", "list"), ("sales", "status"), ("upgrade", "--check")):
         assert "restore" not in run(*words).output, words
     check = json.loads(run("upgrade", "--check", "--json").stdout)
@@ -101,7 +101,7 @@ def test_it_is_upgraded_by_the_book(old: tuple[str, Kept, Path], tmp_path: Path)
     done = run("upgrade", "--without-backup")
     assert done.exit_code == 0, done.output
     after = counts(engine, data)
-    assert waiting_migrations(load(None).config) == []
+    assert engine_of(load(None).config).waiting_migrations() == []
     lost = {
         name: (count, after.get(name))
         for name, count in before.items()

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from support.scenes.engine import ENGINES, chosen
+from support.scenes.postgres import dsn_in
 
 # These tests replace a file, or make a file refuse writes: only SQLite has such files.
 ON_FILES: Final = {"test_restored_payments.py", "test_both_ways.py"}
@@ -104,8 +105,13 @@ def engine_of_stores(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def dsn(tmp_path: Path) -> str:
+    """Return the DSN of a new database of PostgreSQL."""
+    return dsn_in(tmp_path)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the number of tests passed on each engine."""
     passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
     counts = engine_counts(passed)
     if counts:

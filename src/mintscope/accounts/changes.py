@@ -14,7 +14,7 @@ from dataclasses import InitVar, asdict, dataclass
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import User
-from mintscope.accounts.mail.email import UNVERIFIED_MAX, EmailKind, EmailLimit, tell_owner
+from mintscope.accounts.mail.email import UNVERIFIED_MAX, EmailKind, EmailLimit
 from mintscope.accounts.rows import (
     AccountRows,
     AccountService,
@@ -23,7 +23,7 @@ from mintscope.accounts.rows import (
     use_proof,
 )
 from mintscope.accounts.secrets import NONCE_BYTES
-from mintscope.accounts.session import EmailProof, NewProof, ProofId, Purpose, Session, link_text
+from mintscope.accounts.session import NewProof, Purpose, Session, link_text
 from mintscope.accounts.sessions import (
     TOOK_BACK,
     Ended,
@@ -46,13 +46,9 @@ from mintscope.kit.time import DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The result of an undo.
+    """The result of an undo."""
 
-    reset   the last part of the URL of a page on which the owner sets a new password
-    ended   the numbers of items that the undo ended or restored
-    """
-
-    reset: str
+    reset: str  # the last part of the URL of the page on which the owner sets a new password
     ended: Ended
 
 
@@ -78,10 +74,26 @@ class AddressChanges(AccountService):
             return False
         nonce = self.entropy(NONCE_BYTES)
         now = self.clock.now()
-        try:
-            return await self.store.transact(
-                lambda rows: _request(rows, session, email, nonce, now)
+
+        def write(rows: AccountRows) -> bool:
+            user_id = expect_session(rows, session).user_id
+            _expect_free(rows, email, user_id, now)
+            day_ago = UnixMs(now - DAY_MS)
+            if (
+                len(rows.emails.written_to(email, EmailKind.CHANGE_EMAIL, day_ago))
+                >= UNVERIFIED_MAX
+            ):
+                return False  # the address may be a stranger's, and strangers must not be flooded
+            rows.proofs.use_up(Purpose.CHANGE_EMAIL, user_id, now)  # only the newest link is valid
+            proof_id = rows.proofs.insert(
+                NewProof(Purpose.CHANGE_EMAIL, user_id, email, nonce, now)
             )
+            rows.emails.insert(EmailKind.CHANGE_EMAIL, email, {}, proof_id, now)
+            rows.events.note_own(now, user_id, "asked for another address")
+            return True
+
+        try:
+            return await self.store.transact(write)
         except (EmailTaken, ServiceUnavailable):
             await self._email_limit.give_back(what)
             raise
@@ -103,12 +115,25 @@ class AddressChanges(AccountService):
             return False
         nonce = self.entropy(NONCE_BYTES)
         now = self.clock.now()
-        return await self.store.transact(lambda rows: _confirm(rows, session, proof, nonce, now))
 
-    async def find_undo(self, link: str) -> EmailAddress | None:
-        """Return the address that the link restores; None if the link is invalid."""
-        proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
-        return None if proof is None else proof.email
+        def confirm(rows: AccountRows) -> bool:
+            owner = expect_session(rows, session)
+            _expect_free(rows, proof.email, owner.user_id, now)
+            if use_proof(rows.proofs, proof.proof_id, Purpose.CHANGE_EMAIL, now) is None:
+                return False
+            rows.users.update(owner.user_id, email=proof.email, verified_at=now)
+            end_sessions(rows, owner.user_id, but=session)
+            for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
+                rows.proofs.use_up(purpose, owner.user_id, now)
+            if owner.verified_at is not None:  # the owner had verified the old address
+                since = session.created_at
+                new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, now, since)
+                proof_id = rows.proofs.insert(new)
+                rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, proof_id, now)
+            rows.events.note_own(now, owner.user_id, "changed address")
+            return True
+
+        return await self.store.transact(confirm)
 
     async def undo(self, link: str) -> TakenBack | None:
         """Restore the old address, and undo all changes since the intruder's session began.
@@ -121,77 +146,34 @@ class AddressChanges(AccountService):
             return None
         nonce = self.entropy(NONCE_BYTES)
         now = self.clock.now()
-        found = await self.store.transact(lambda rows: _undo(rows, proof, nonce, now))
-        if found is None:
-            return None
-        reset, ended = found
-        return TakenBack(link_text(reset, self.secrets.link_of(nonce)), ended)
+        user_id = UserId(proof.subject)
 
+        def undo(rows: AccountRows) -> TakenBack | None:
+            kept = rows.users.get(user_id)
+            if kept is None or use_proof(rows.proofs, proof.proof_id, proof.purpose, now) is None:
+                return None
+            if kept.user.email != proof.email:
+                _expect_free(rows, proof.email, user_id, now)
+            since = proof.made_at if proof.since is None else proof.since
+            # The links of later changes by the same thief must not restore the thief's address.
+            rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, now, since=proof.made_at)
+            for purpose in (Purpose.CHANGE_EMAIL, Purpose.RESET_PASSWORD, Purpose.VERIFY_EMAIL):
+                rows.proofs.use_up(purpose, user_id, now)
+            rows.users.update(user_id, email=proof.email, verified_at=now, password_hash="")
+            ended = end_since(rows, user_id, since, now)
+            detail = {name: str(count) for name, count in asdict(ended).items() if count}
+            rows.events.note(now, MAILBOX, TOOK_BACK, f"user:{user_id}", **detail)
+            reset = NewProof(Purpose.RESET_PASSWORD, user_id, proof.email, nonce, now)
+            link = link_text(rows.proofs.insert(reset), self.secrets.link_of(nonce))
+            return TakenBack(link, ended)
 
-def _request(
-    rows: AccountRows, session: Session, email: EmailAddress, nonce: bytes, at: UnixMs
-) -> bool:
-    owner = expect_session(rows, session)
-    _expect_free(rows, email, owner.user_id, at)
-    day_ago = UnixMs(at - DAY_MS)
-    if len(rows.emails.written_to(email, EmailKind.CHANGE_EMAIL, day_ago)) >= UNVERIFIED_MAX:
-        return False  # the address may be a stranger's, and strangers must not be flooded
-    rows.proofs.use_up(Purpose.CHANGE_EMAIL, owner.user_id, at)  # only the newest link is valid
-    proof_id = rows.proofs.insert(NewProof(Purpose.CHANGE_EMAIL, owner.user_id, email, nonce, at))
-    rows.emails.insert(EmailKind.CHANGE_EMAIL, email, {}, proof_id, at)
-    _note(rows, owner.user_id, "asked for another address", at)
-    return True
-
-
-def _confirm(
-    rows: AccountRows, session: Session, proof: EmailProof, nonce: bytes, at: UnixMs
-) -> bool:
-    owner = expect_session(rows, session)
-    _expect_free(rows, proof.email, owner.user_id, at)
-    if use_proof(rows.proofs, proof.proof_id, Purpose.CHANGE_EMAIL, at) is None:
-        return False
-    rows.users.update(owner.user_id, email=proof.email, verified_at=at)
-    end_sessions(rows, owner.user_id, but=session)
-    for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
-        rows.proofs.use_up(purpose, owner.user_id, at)
-    if owner.verified_at is not None:  # the owner had verified the old address
-        since = session.created_at
-        new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
-        rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, rows.proofs.insert(new), at)
-    _note(rows, owner.user_id, "changed address", at)
-    return True
-
-
-def _undo(
-    rows: AccountRows, proof: EmailProof, nonce: bytes, at: UnixMs
-) -> tuple[ProofId, Ended] | None:
-    user_id = UserId(proof.subject)
-    kept = rows.users.get(user_id)
-    if kept is None or use_proof(rows.proofs, proof.proof_id, Purpose.UNDO_EMAIL, at) is None:
-        return None
-    if kept.user.email != proof.email:
-        _expect_free(rows, proof.email, user_id, at)
-    since = proof.made_at if proof.since is None else proof.since
-    # The links of later changes by the same thief must not restore the thief's address.
-    rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)
-    for purpose in (Purpose.CHANGE_EMAIL, Purpose.RESET_PASSWORD, Purpose.VERIFY_EMAIL):
-        rows.proofs.use_up(purpose, user_id, at)
-    rows.users.update(user_id, email=proof.email, verified_at=at, password_hash="")
-    ended = end_since(rows, user_id, since, at)
-    detail = {name: str(count) for name, count in asdict(ended).items() if count}
-    rows.events.note(at, MAILBOX, TOOK_BACK, f"user:{user_id}", **detail)
-    reset = NewProof(Purpose.RESET_PASSWORD, user_id, proof.email, nonce, at)
-    return rows.proofs.insert(reset), ended
+        return await self.store.transact(undo)
 
 
 def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
     """Raise EmailTaken if a person has *email*, or another account can restore it by undo link."""
     if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
-
-
-def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs) -> None:
-    rows.events.note(at, user_actor(user_id), action, f"user:{user_id}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +192,7 @@ class AccountContents:
 class AccountDeletion:
     """Lists the contents of an account, and deletes it.
 
-    Methods raise SessionEnded if the session has ended meanwhile, and ServiceUnavailable.
+    Methods raise ServiceUnavailable; `delete` also raises SessionEnded if the session has ended.
     """
 
     store: AccountStore
@@ -218,8 +200,21 @@ class AccountDeletion:
 
     async def contents(self, session: Session) -> AccountContents:
         """Return the numbers of credits, keys and other items that a deletion removes."""
+        user_id = session.user.user_id
         now = self.clock.now()
-        return await self.store.read(lambda rows: _contents(rows, session.user, now))
+
+        def count(rows: AccountRows) -> AccountContents:
+            account = rows.credits.find(user_id)
+            return AccountContents(
+                credits=0 if account is None else rows.credits.balance(account),
+                keys=rows.api_keys.count_active(user_id, now),
+                groups=len(rows.watchlists.of_user(user_id)),
+                signals=len(rows.signals.of_user(user_id)),
+                wallets=len(rows.wallets.of_user(user_id)),
+                has_application=_own_application(rows, session.user) is not None,
+            )
+
+        return await self.store.read(count)
 
     async def expect_possible(self, session: Session) -> None:
         """Raise NotPossible if the account cannot be deleted now; `delete` names the cases."""
@@ -234,19 +229,29 @@ class AccountDeletion:
         Raises    NotPossible for the last administrator, or if a payment is in progress
         """
         now = self.clock.now()
-        await self.store.transact(lambda rows: _leave(rows, session, now))
 
+        def delete(rows: AccountRows) -> None:
+            owner = expect_session(rows, session)
+            expect_removable(rows, owner)
+            actor = user_actor(owner.user_id)
+            application = _own_application(rows, owner)
+            rows.emails.tell_owner(owner, EmailKind.ACCOUNT_REMOVED, {}, now)
+            for line in rows.watchlists.of_user(owner.user_id):
+                rows.watchlists.delete(line.watchlist_id)
+            for linked in rows.wallets.of_user(owner.user_id):
+                rows.wallets.unlink(owner.user_id, linked.wallet)
+            rows.key_addresses.forget(owner.user_id)
+            remove(rows, owner, actor, now)
+            if application is not None:
+                forget(rows, application, "forgotten", actor, now)
+            rows.users.update(
+                owner.user_id,
+                email=EmailAddress(""),
+                username=f"removed-{owner.user_id}",
+                administrator=False,
+            )
 
-def _contents(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
-    account = rows.credits.find(user.user_id)
-    return AccountContents(
-        credits=0 if account is None else rows.credits.balance(account),
-        keys=rows.api_keys.count_active(user.user_id, at),
-        groups=len(rows.watchlists.of_user(user.user_id)),
-        signals=len(rows.signals.of_user(user.user_id)),
-        wallets=len(rows.wallets.of_user(user.user_id)),
-        has_application=_own_application(rows, user) is not None,
-    )
+        await self.store.transact(delete)
 
 
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
@@ -262,25 +267,3 @@ def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     if kept.owner is None and user.verified_at is None:
         return None  # anyone can sign up with an address that is not theirs
     return kept.application.signup_id
-
-
-def _leave(rows: AccountRows, session: Session, at: UnixMs) -> None:
-    owner = expect_session(rows, session)
-    expect_removable(rows, owner)
-    actor = user_actor(owner.user_id)
-    application = _own_application(rows, owner)
-    tell_owner(rows.emails, owner, EmailKind.ACCOUNT_REMOVED, {}, at)
-    for line in rows.watchlists.of_user(owner.user_id):
-        rows.watchlists.delete(line.watchlist_id)
-    for linked in rows.wallets.of_user(owner.user_id):
-        rows.wallets.unlink(owner.user_id, linked.wallet)
-    rows.key_addresses.forget(owner.user_id)
-    remove(rows, owner, actor, at)
-    if application is not None:
-        forget(rows, application, "forgotten", actor, at)
-    rows.users.update(
-        owner.user_id,
-        email=EmailAddress(""),
-        username=f"removed-{owner.user_id}",
-        administrator=False,
-    )

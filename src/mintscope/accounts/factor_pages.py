@@ -1,7 +1,7 @@
 """Pages of second factors, in the settings and at sign-in."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import segno
 
@@ -12,30 +12,6 @@ from mintscope.kit.errors import NotFound
 from mintscope.kit.http.request import parse_id
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence, shows
-
-
-class QrCode(NamedTuple):
-    """A QR code of *size* x *size* units; *path* is the SVG path of its dark squares of 1 x 1."""
-
-    size: int
-    path: str
-
-
-def qr_code(text: str) -> QrCode:
-    """Return the QR code of *text*, with the blank margin that scanners need."""
-    rows = [list(row) for row in segno.make_qr(text, error="m").matrix_iter(border=4)]
-    runs = []
-    for y, row in enumerate(rows):
-        x = 0
-        while x < len(row):
-            end = x
-            while end < len(row) and row[end]:
-                end += 1
-            if end > x:
-                runs.append(f"M{x} {y}h{end - x}v1H{x}z")
-            x = end + 1
-    return QrCode(len(rows), "".join(runs))
-
 
 FACTORS: Final = "/settings/second-factor"
 ISSUER: Final = "mintscope"
@@ -79,16 +55,12 @@ class FactorPages:
         await self._factors.begin_app(request.signed_in)
         return Redirect(f"{FACTORS}/app")
 
-    async def ask_code(self, request: PageRequest) -> PageResponse:
-        """Show the app's secret, and ask for the first code that the app shows."""
-        return await self._app_page(request)
-
     async def confirm_app(self, request: PageRequest) -> PageResponse:
         """Add the app as a factor; if it is the first factor, show the recovery codes once."""
         try:
             codes = await self._factors.confirm_app(request.signed_in, request.form.line("code"))
         except WrongCode:
-            return await self._app_page(request, {"code": WRONG})
+            return await self.ask_code(request, {"code": WRONG})
         return _done(codes, notice="app-added")
 
     async def ask_remove_app(self, request: PageRequest) -> PageResponse:
@@ -112,20 +84,16 @@ class FactorPages:
         """Create ten new recovery codes, and show them once."""
         return _done(await self._factors.renew_codes(request.signed_in), notice="")
 
-    async def ask_passkey(self, request: PageRequest) -> PageResponse:
-        """Ask for a name for the passkey, before the browser creates the passkey."""
-        return await self._passkey_page(request)
-
     async def add_passkey(self, request: PageRequest) -> PageResponse:
         """Store the browser's passkey; if it is the first factor, show the recovery codes once."""
         name = request.form.line("name")
         answer = request.form.text("answer")
         if not (name.isprintable() and 1 <= len(name) <= NAME_LENGTH_MAX):
-            return await self._passkey_page(request, {"name": NO_NAME})
+            return await self.ask_passkey(request, {"name": NO_NAME})
         try:
             codes = await self._factors.add_passkey(request.signed_in, answer, name)
         except PasskeyRefused as refused:
-            return await self._passkey_page(request, {"": sentence(refused)})
+            return await self.ask_passkey(request, {"": sentence(refused)})
         return _done(codes, notice="passkey-added")
 
     async def ask_remove_passkey(self, request: PageRequest) -> PageResponse:
@@ -141,20 +109,23 @@ class FactorPages:
         await self._factors.remove_passkey(request.signed_in, passkey_id)
         return Redirect(FACTORS, notice="factor-removed")
 
-    async def _app_page(
+    async def ask_code(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
+        """Show the app's secret, and ask for the first code that the app shows."""
         secret = await self._factors.app_secret(request.signed_in)
         if secret is None:
             return Redirect(FACTORS)
         email = request.signed_in.user.email
         address = app_address(secret, issuer=ISSUER, name=email)
-        facts = {"address": address, "secret": secret_text(secret), "qr": qr_code(address)}
+        rows = list(segno.make_qr(address, error="m").matrix_iter(border=4))
+        facts = {"address": address, "secret": secret_text(secret), "qr_rows": rows}
         return Page("factors/app.html", facts, errors)
 
-    async def _passkey_page(
+    async def ask_passkey(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
+        """Ask for a name for the passkey, before the browser creates the passkey."""
         question = await self._factors.passkey_question(request.signed_in)
         if question is None:
             return Redirect(FACTORS)
@@ -251,10 +222,6 @@ class SecondStepPages:
             yield get(f"{SIGN_IN}/{path}", shows(Redirect(SIGN_IN)))
             yield post(f"{SIGN_IN}/{path}", handler)
 
-    async def ask(self, request: PageRequest, ticket: str) -> PageResponse:
-        """Ask for the second factor of the sign-in of *ticket*."""
-        return await self._page(request, ticket)
-
     async def by_code(self, request: PageRequest) -> PageResponse:
         """Start a new session if the code is valid."""
         ticket = request.form.text("ticket")
@@ -262,7 +229,7 @@ class SecondStepPages:
         try:
             cookie = await self._step.by_code(ticket, code, request.browser)
         except WrongCode:
-            return await self._page(request, ticket, {"code": WRONG_SIGN_IN})
+            return await self.ask(request, ticket, {"code": WRONG_SIGN_IN})
         return self._entered(request, cookie)
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
@@ -272,12 +239,13 @@ class SecondStepPages:
         try:
             cookie = await self._step.by_passkey(ticket, answer, request.browser)
         except PasskeyRefused as refused:
-            return await self._page(request, ticket, {"": sentence(refused)})
+            return await self.ask(request, ticket, {"": sentence(refused)})
         return self._entered(request, cookie)
 
-    async def _page(
+    async def ask(
         self, request: PageRequest, ticket: str, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
+        """Ask for the second factor of the sign-in of *ticket*."""
         waiting = await self._step.waiting(ticket)
         if waiting is None:
             return self.entry(request, {"": OVER})

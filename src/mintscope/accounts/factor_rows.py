@@ -100,13 +100,14 @@ def expect_username(text: str) -> str:
 
 
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
-    """Return a user name: the part of *email* before + or @, and a random suffix.
+    """Return a user name: the part of *email* before + or @, a hyphen, and a random suffix.
 
-    The part is in ASCII and has at most 24 characters; if none are left, it is `agent`.
+    In the part, all characters except ASCII alphanumerics become hyphens, hyphens at both ends are
+    removed, and at most 23 characters are used.  If none is left, the part is `agent`.
     """
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
-    return f"{plain.strip('-')[:24] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"
+    return f"{plain.strip('-')[:23] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"
 
 
 AppId = NewType("AppId", int)
@@ -197,14 +198,6 @@ class PasskeyRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class PasskeyOwner:
-    """The owner of a new passkey: *handle* identifies the owner, and the device shows *name*."""
-
-    handle: bytes
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class PasskeyProof:
     """A valid signature by a passkey.
 
@@ -243,8 +236,13 @@ class WebAuthn:
         self._origins = list(origins)
         self._name = name
 
-    def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return a request for a new passkey, on a device that has none of the passkeys *known*."""
+    def registration(
+        self, handle: bytes, name: str, challenge: bytes, known: Sequence[Passkey]
+    ) -> str:
+        """Return a request for a new passkey, on a device that has none of the passkeys *known*.
+
+        *handle* identifies the owner of the passkey, and the device shows *name*.
+        """
         from webauthn import generate_registration_options, options_to_json
         from webauthn.helpers.structs import (
             AuthenticatorSelectionCriteria,
@@ -255,8 +253,8 @@ class WebAuthn:
         options = generate_registration_options(
             rp_id=self._host,
             rp_name=self._name,
-            user_id=owner.handle,
-            user_name=owner.name,
+            user_id=handle,
+            user_name=name,
             challenge=challenge,
             timeout=TIMEOUT_MS,
             exclude_credentials=_described(known),
@@ -309,10 +307,8 @@ class WebAuthn:
         return options_to_json(options)
 
     def authentication_by_any(self, challenge: bytes) -> str:
-        """Return a request for a signature by any passkey; the device must verify its user.
-
-        This method does not use the library, so the pages for visitors do not load it.
-        """
+        """Return a request for a signature by any passkey whose device verifies its user."""
+        # Without the library, so that the pages for visitors do not load it.
         request = {
             "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
             "timeout": TIMEOUT_MS,
@@ -325,7 +321,7 @@ class WebAuthn:
     def credential_of(self, answer: str) -> bytes:
         """Return the id of the credential that *answer* claims to be from.
 
-        Raises PasskeyRefused.
+        The signature is not checked.  Raises PasskeyRefused if *answer* is too long or malformed.
         """
         from webauthn.helpers import parse_authentication_credential_json
 

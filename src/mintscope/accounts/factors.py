@@ -9,28 +9,21 @@ A person gets ten recovery codes, shown once; each replaces the second factor of
 import hmac
 from base64 import b32encode
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import InitVar, dataclass
+from struct import iter_unpack
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
-from mintscope.accounts.factor_rows import (
-    PASSKEYS_MAX,
-    App,
-    Passkey,
-    PasskeyId,
-    PasskeyOwner,
-    PasskeyRefused,
-    User,
-    WebAuthn,
-)
+from mintscope.accounts import factor_rows
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.session import EVER, Session
 from mintscope.accounts.sessions import announce, drop_factors, end_sessions, expect_session
-from mintscope.accounts.user import TooManyAttempts
-from mintscope.kit.audit import UserId, user_actor
-from mintscope.kit.limits import Limit, Limits, take_all
+from mintscope.accounts.user import guess
+from mintscope.kit.audit import UserId
+from mintscope.kit.limits import Limit, Limits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 
@@ -57,9 +50,9 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step with the code *code*: that of *at*, the one before or after; otherwise None.
+    """Return the step whose code is *code*: that of *at*, the one before or the one after.
 
-    after    the step of the last accepted code; only later steps match
+    None if there is none.  Only steps later than *after*, the last accepted step, match.
     """
     now = step_of(at)
     found = None
@@ -99,13 +92,8 @@ def make_codes(entropy: Callable[[int], bytes]) -> list[str]:
 
 
 def _make_code(entropy: Callable[[int], bytes]) -> str:
-    length = GROUPS * GROUP_LENGTH
-    drawn = entropy(length * BYTES_PER_SIGN)
-    numbers = [
-        int.from_bytes(drawn[start : start + BYTES_PER_SIGN])
-        for start in range(0, len(drawn), BYTES_PER_SIGN)
-    ]
-    signs = "".join(SIGNS[number % len(SIGNS)] for number in numbers)
+    drawn = entropy(GROUPS * GROUP_LENGTH * BYTES_PER_SIGN)
+    signs = "".join(SIGNS[number % len(SIGNS)] for (number,) in iter_unpack(">I", drawn))
     return f"{signs[:GROUP_LENGTH]}-{signs[GROUP_LENGTH:]}"
 
 
@@ -130,25 +118,18 @@ class WrongCode(Exception):
 
 
 class CodeLimit:
-    """Counts the guesses of codes by each user; a guess is counted before it is checked."""
+    """Counts the guesses of codes by each user."""
 
     def __init__(self, limits: Limits) -> None:
         self._windows = [limits.limiter(limit) for limit in GUESSES]
 
-    async def begin(self, user_id: UserId) -> None:
-        """Count a guess by the user.  Raises TooManyAttempts."""
-        denied = await take_all([(window, user_id) for window in self._windows])
-        if denied is not None:
-            raise TooManyAttempts(denied.retry_after_s)
-
-    async def forgive(self, user_id: UserId) -> None:
-        """Undo the count of a guess that was correct or was not checked."""
-        for window in self._windows:
-            await window.give_back(user_id)
+    def guess(self, user_id: UserId) -> AbstractAsyncContextManager[None]:
+        """Count a guess by the user, like `user.guess`.  Raises TooManyAttempts."""
+        return guess(*((window, user_id) for window in self._windows))
 
 
 def accept_app_code(
-    rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
+    rows: AccountRows, app: factor_rows.App, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
     """Return whether *code* is a valid code of *app*; a valid code is accepted only once."""
     secret = secrets.app_secret(app.user_id, app.nonce)
@@ -162,10 +143,10 @@ def accept_app_code(
 def accept_code(
     rows: AccountRows, user_id: UserId, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> int | None:
-    """Accept a code of the app, or a recovery code; delete the recovery code.
+    """Accept *code* if it is a code of the app or a recovery code; it is then used up.
 
-    Return the number of recovery codes that are left if *code* was a recovery code, -1 if it was a
-    code of the app, and None if it is wrong.
+    Return -1 for a code of the app, the number of recovery codes that are left for a recovery code,
+    and None if *code* is wrong.
     """
     typed = plain(code)
     if len(typed) == DIGITS and typed.isascii() and typed.isdigit():
@@ -181,7 +162,7 @@ def accept_code(
     found = [each for each in unused if hmac.compare_digest(each.code_hash, digest)]
     if not found:
         return None
-    rows.recovery_codes.use(found[0].code_id)
+    rows.recovery_codes.delete(found[0].code_id)
     return len(unused) - 1
 
 
@@ -199,8 +180,8 @@ class FactorState:
     app   the confirmed app; None: the person has none
     """
 
-    app: App | None
-    passkeys: Sequence[Passkey]
+    app: factor_rows.App | None
+    passkeys: Sequence[factor_rows.Passkey]
     codes_left: int
 
     @property
@@ -218,7 +199,7 @@ class Factors(AccountService):
     Methods raise ServiceUnavailable, and SessionEnded if the session has ended meanwhile.
     """
 
-    verifier: WebAuthn | None
+    verifier: factor_rows.WebAuthn | None
     limits: InitVar[Limits]
 
     def __post_init__(self, limits: Limits) -> None:
@@ -229,9 +210,9 @@ class Factors(AccountService):
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
-        """Create a secret for an app, unless the person already has an app.
+        """Create a secret for an app, unless the person already has a confirmed app.
 
-        The app becomes a factor when a valid code is entered.
+        The secret replaces that of an unconfirmed app.  `confirm_app` makes the app a factor.
         """
 
         def begin(change: _Change) -> None:
@@ -253,8 +234,6 @@ class Factors(AccountService):
 
         Raises WrongCode, TooManyAttempts.
         """
-        user_id = session.user.user_id
-        await self._code_limit.begin(user_id)
 
         def confirm(change: _Change) -> Sequence[str]:
             app = change.rows.apps.of_user(change.owner.user_id)
@@ -267,16 +246,15 @@ class Factors(AccountService):
             change.added(APP_ADDED)
             return [] if was_on else change.new_codes()
 
-        codes = await self._transact(session, confirm)
-        await self._code_limit.forgive(user_id)
-        return codes
+        async with self._code_limit.guess(session.user.user_id):
+            return await self._transact(session, confirm)
 
     async def remove_app(self, session: Session) -> None:
         """Remove the app; do nothing if the person has none."""
 
         def remove(change: _Change) -> None:
             if change.state().app is not None:
-                change.rows.apps.delete(change.owner.user_id, EVER)
+                change.rows.apps.end(change.owner.user_id, EVER)
                 change.removed(APP_REMOVED)
 
         await self._transact(session, remove)
@@ -295,25 +273,25 @@ class Factors(AccountService):
     async def passkey_question(self, session: Session) -> str | None:
         """Return a request for a new passkey, as JSON; None if no passkey can be added."""
         known = (await self.state(session)).passkeys
-        if self.verifier is None or len(known) >= PASSKEYS_MAX:
+        if self.verifier is None or len(known) >= factor_rows.PASSKEYS_MAX:
             return None
-        user = session.user
-        owner = PasskeyOwner(self.secrets.passkey_handle(user.user_id), user.email)
-        return self.verifier.registration(owner, self._challenge(session, known), known)
+        handle = self.secrets.passkey_handle(session.user.user_id)
+        challenge = self._challenge(session, known)
+        return self.verifier.registration(handle, session.user.email, challenge, known)
 
     async def add_passkey(self, session: Session, answer: str, name: str) -> Sequence[str]:
         """Store the passkey in *answer*; return new recovery codes if it is the first factor.
 
-        Raises PasskeyRefused.
+        If it is not the first factor, return no codes.  Raises PasskeyRefused.
         """
         known = (await self.state(session)).passkeys
-        if self.verifier is None or len(known) >= PASSKEYS_MAX:
-            raise PasskeyRefused("this account cannot have another passkey")
+        if self.verifier is None or len(known) >= factor_rows.PASSKEYS_MAX:
+            raise factor_rows.PasskeyRefused("this account cannot have another passkey")
         new = self.verifier.registered(answer, self._challenge(session, known), name)
 
         def add(change: _Change) -> Sequence[str]:
             if change.rows.passkeys.find(new.credential_id) is not None:
-                raise PasskeyRefused("this passkey is already registered")
+                raise factor_rows.PasskeyRefused("this passkey is already registered")
             was_on = change.state().is_on
             change.rows.passkeys.insert(change.owner.user_id, new, change.at)
             change.added(PASSKEY_ADDED)
@@ -321,14 +299,14 @@ class Factors(AccountService):
 
         return await self._transact(session, add)
 
-    async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
+    async def remove_passkey(self, session: Session, passkey_id: factor_rows.PasskeyId) -> bool:
         """Remove a passkey of the person; return False if the person does not have it."""
 
         def remove(change: _Change) -> bool:
             own = {passkey.passkey_id for passkey in change.state().passkeys}
             if passkey_id not in own:
                 return False
-            change.rows.passkeys.remove(passkey_id)
+            change.rows.passkeys.delete(passkey_id)
             change.removed(PASSKEY_REMOVED)
             return True
 
@@ -346,7 +324,7 @@ class Factors(AccountService):
 
         return await self.store.transact(act)
 
-    def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
+    def _challenge(self, session: Session, known: Sequence[factor_rows.Passkey]) -> bytes:
         """Derive the challenge for a new passkey from *session* and the newest of *known*."""
         newest = max((passkey.passkey_id for passkey in known), default=0)
         return self.secrets.challenge("registration", f"{session.csrf} {newest}")
@@ -372,7 +350,7 @@ class _Change:
 
     rows: AccountRows
     session: Session
-    owner: User
+    owner: factor_rows.User
     codes: Sequence[str]
     secrets: AccountSecrets
     nonce: bytes
@@ -390,10 +368,7 @@ class _Change:
         return self.codes
 
     def added(self, what: str) -> None:
-        """End all other sessions, which began without the new factor, and report the change.
-
-        what   the change as a sentence, such as APP_ADDED
-        """
+        """End all other sessions, which began without the new factor, and report *what*."""
         end_sessions(self.rows, self.owner.user_id, but=self.session)
         self.tell(what)
 
@@ -407,7 +382,6 @@ class _Change:
         """Log the change *what*, and write an e-mail about it to the person."""
         owner = self.owner
         since = self.session.created_at
-        actor = user_actor(owner.user_id)
-        self.rows.events.note(self.at, actor, what, f"user:{owner.user_id}")
+        self.rows.events.note_own(self.at, owner.user_id, what)
         kind = EmailKind.SECOND_FACTOR
         announce(self.rows, owner, kind, {"what": what}, self.nonce, since, self.at)

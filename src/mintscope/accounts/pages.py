@@ -12,12 +12,12 @@ from mintscope.accounts.email_address import EmailAddress, UnusableEmailAddress,
 from mintscope.accounts.factor_pages import ALONE, SecondStepPages
 from mintscope.accounts.factor_rows import UnusableName
 from mintscope.accounts.people import People
-from mintscope.accounts.session import SecondFactorDue, SessionEnded, SessionId
+from mintscope.accounts.session import Purpose, SecondFactorDue, SessionEnded, SessionId
 from mintscope.accounts.sessions import Ended, NotPossible
 from mintscope.accounts.signups.signups import Signups
 from mintscope.accounts.user import EmailTaken, WeakPassword, WrongPassword, expect_password
 from mintscope.accounts.wallets.credits import AccountCredits, Withdrawn
-from mintscope.kit.audit import UserId
+from mintscope.kit.audit import EventFilter, UserId
 from mintscope.kit.errors import BadRequest, NotFound, ServiceUnavailable
 from mintscope.kit.http.application import evenly
 from mintscope.kit.http.request import parse_id
@@ -222,27 +222,20 @@ class AccountPages:
         yield post(f"{SESSIONS}/end", self.end_session, signed_in)
         yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
-    async def show(self, request: PageRequest) -> PageResponse:
-        """Show the account and the possible actions."""
-        return await self._show(request, {"username": request.signed_in.user.username})
-
     async def rename(self, request: PageRequest) -> PageResponse:
         """Rename the account."""
-        name = request.form.line("username").lower()
         try:
-            await self._people.rename(request.signed_in, name)
+            await self._people.rename(request.signed_in, request.form.line("username").lower())
         except UnusableName as flaw:
-            return await self._show(request, {"username": name}, {"username": sentence(flaw)})
+            return await self.show(request, {"username": sentence(flaw)})
         return Redirect(ACCOUNT, notice="account-renamed")
 
-    async def _show(
-        self,
-        request: PageRequest,
-        values: Mapping[str, str],
-        errors: Mapping[str, str] = NO_ERRORS,
-    ) -> Page:
+    async def show(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+        """Show the account and the possible actions."""
+        typed = request.form.line("username").lower()
         agents = await self._people.claimable(request.signed_in)
-        return Page("account.html", {"agents": agents}, errors=errors, values=values)
+        values = {"username": typed if errors else request.signed_in.user.username}
+        return Page("account.html", {"agents": agents}, errors, values)
 
     async def send_verification(self, request: PageRequest) -> PageResponse:
         """E-mail a verification link to the address of the account."""
@@ -274,11 +267,14 @@ class AccountPages:
     async def show_log(self, request: PageRequest) -> PageResponse:
         """Show the events of the account, newest first."""
         before = parse_place(request.query_params.line("before"))
-        rows = await self._people.events(request.signed_in, before, LOG_LENGTH + 1)
+        wanted = EventFilter(who=f"user:{request.user_id}", owner=request.user_id)
+        rows = await self._people.store.read(
+            lambda rows: rows.events.newest(before, LOG_LENGTH + 1, wanted)
+        )
         facts = {
             "events": rows[:LOG_LENGTH],
             "actions": ACTIONS,
-            "me": f"user:{request.signed_in.user.user_id}",
+            "me": wanted.who,
             "has_more": len(rows) > LOG_LENGTH,
             "is_first": before is None,
         }
@@ -356,7 +352,7 @@ class AddressPages:
         """Show the button that confirms the new address."""
         link = request.path_params["link"]
         email = await self._changes.find(request.signed_in, link)
-        return link_gone("address") if email is None else _change(email)
+        return link_gone("address") if email is None else _confirmation("change_email", email)
 
     async def change(self, request: PageRequest) -> PageResponse:
         """Change the address of the signed-in person, if the link was requested in that account."""
@@ -367,24 +363,24 @@ class AddressPages:
         try:
             is_done = await self._changes.confirm(request.signed_in, link)
         except EmailTaken:
-            return _change(email, ADDRESS_TAKEN)
+            return _confirmation("change_email", email, ADDRESS_TAKEN)
         return Redirect(ACCOUNT, notice="address-changed") if is_done else link_gone("address")
 
     async def ask_undo(self, request: PageRequest) -> PageResponse:
         """Describe the effect of the undo, and show the button that starts it."""
-        email = await self._changes.find_undo(request.path_params["link"])
-        return link_gone("undo") if email is None else _undo(email)
+        email = await self._changes.find_address(request.path_params["link"], Purpose.UNDO_EMAIL)
+        return link_gone("undo") if email is None else _confirmation("undo_email", email)
 
     async def undo(self, request: PageRequest) -> PageResponse:
         """Restore the old address, list the ended items, and link to the password reset."""
         link = request.path_params["link"]
-        email = await self._changes.find_undo(link)
+        email = await self._changes.find_address(link, Purpose.UNDO_EMAIL)
         if email is None:
             return link_gone("undo")
         try:
             found = await self._changes.undo(link)
         except EmailTaken:
-            return _undo(email, ADDRESS_TAKEN)
+            return _confirmation("undo_email", email, ADDRESS_TAKEN)
         if found is None:
             return link_gone("undo")
         facts = {
@@ -409,14 +405,8 @@ def _address_again(address: str, error: str) -> Page:
     return Page("account/email.html", errors={"email": error}, values={"email": address})
 
 
-def _change(email: str, error: str = "") -> Page:
-    errors = {"": error} if error else {}
-    return Page("account/change_email.html", {"email": email}, errors)
-
-
-def _undo(email: str, error: str = "") -> Page:
-    errors = {"": error} if error else {}
-    return Page("account/undo_email.html", {"email": email}, errors)
+def _confirmation(template: str, email: str, error: str = "") -> Page:
+    return Page(f"account/{template}.html", {"email": email}, {"": error} if error else {})
 
 
 RESET_LEAST_S: Final = 0.05  # least duration of a reset request; a commit takes a tenth of it
@@ -451,7 +441,9 @@ class LinkPages:
 
     async def ask_confirm(self, request: PageRequest) -> PageResponse:
         """Ask the owner of the address whether the application is theirs."""
-        email = await self._signup.find_by_link(request.path_params["link"])
+        email = await self._signup.find_address(
+            request.path_params["link"], Purpose.CONFIRM_APPLICATION
+        )
         return link_gone("confirm") if email is None else Page("confirm.html", {"email": email})
 
     async def confirm(self, request: PageRequest) -> PageResponse:
@@ -504,14 +496,14 @@ class LinkPages:
 
     async def ask_password(self, request: PageRequest) -> PageResponse:
         """Ask for the new password; opening the page does not use up the link."""
-        email = await self._people.find_reset(request.path_params["link"])
+        email = await self._people.find_address(request.path_params["link"], Purpose.RESET_PASSWORD)
         return link_gone("reset") if email is None else Page("reset.html", {"email": email})
 
     async def reset(self, request: PageRequest) -> PageResponse:
         """Set the password, and end every session, including the current one."""
         link = request.path_params["link"]
         is_taken = bool(request.form.text("taken"))
-        email = await self._people.find_reset(link)
+        email = await self._people.find_address(link, Purpose.RESET_PASSWORD)
         password = request.form.text("password")
         try:
             ended = await self._people.reset(link, password, is_taken=is_taken)
@@ -542,22 +534,18 @@ class AccountDeletionPages:
         yield get(DELETE, self.ask, Access.FRESH)
         yield post(DELETE, self.leave, Access.FRESH)
 
-    async def ask(self, request: PageRequest) -> PageResponse:
-        """Show which contents of the account are deleted with it."""
-        return await self._page(request)
-
     async def leave(self, request: PageRequest) -> PageResponse:
         """Delete the account if its user name was typed correctly."""
         here = request.signed_in
         if request.form.line("username") != here.user.username:
             errors = {"username": f"Type {here.user.username} here."}
-            return await self._page(request, errors)
+            return await self.ask(request, errors)
         try:
             await self._deletion.expect_possible(here)
             drawn = await self._draw(request)
             await self._deletion.delete(here)
         except NotPossible as error:
-            return await self._page(request, {"": sentence(error)})
+            return await self.ask(request, {"": sentence(error)})
         if drawn is None:
             return Redirect(START, notice="account-deleted", cookie=END_SESSION)
         return Page("account/left.html", {"drawn": drawn}, cookie=END_SESSION)
@@ -570,12 +558,13 @@ class AccountDeletionPages:
         """
         if request.form.text("keep") != "yes":
             return None
-        user_id = request.signed_in.user.user_id
+        user_id = request.user_id
         key = f"deletion {request.signed_in.csrf}"
         drawn = await self._credits.withdraw(user_id, None, key)
         return drawn if isinstance(drawn, Withdrawn) else None
 
-    async def _page(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+    async def ask(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+        """Show which contents of the account are deleted with it."""
         facts = {"contents": await self._deletion.contents(request.signed_in)}
         values = {"username": request.form.line("username")}
         return Page("account/delete.html", facts, errors, values)

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
+from typing import Final
 
 from mintscope.accounts import factor_rows
-from mintscope.accounts import user as person
 from mintscope.accounts.email_address import EmailAddress
-from mintscope.accounts.mail.email import EmailLimit
-from mintscope.accounts.rows import AccountRows, AccountService, find_person
+from mintscope.accounts.mail.email import EmailKind, EmailLimit
+from mintscope.accounts.rows import AccountRows, AccountService, find_person, use_proof
 from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import (
     COOKIE_LENGTH,
     Browser,
     Lifetimes,
+    NewProof,
     Purpose,
     SecondFactorDue,
     Session,
@@ -20,7 +21,18 @@ from mintscope.accounts.session import (
     SessionId,
     draw_cookie,
 )
-from mintscope.accounts.sessions import RESET_BACK_MS, Ended, end_sessions
+from mintscope.accounts.sessions import (
+    RESET_BACK_MS,
+    TOOK_BACK,
+    Ended,
+    announce,
+    drop_factors,
+    end_sessions,
+    end_since,
+    expect_session,
+    keep_session,
+    unlink_telegram,
+)
 from mintscope.accounts.user import (
     EmailTaken,
     Hasher,
@@ -29,10 +41,13 @@ from mintscope.accounts.user import (
     WrongPassword,
     expect_password,
 )
-from mintscope.kit.audit import Event, EventFilter, UserId
+from mintscope.accounts.wallets.credits import hand_over
+from mintscope.kit.audit import UserId, user_actor
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import LimitKey, Limits, site_key
 from mintscope.kit.primitives import UnixMs
+
+NO_USER: Final = 0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -70,7 +85,16 @@ class People(AccountService):
             created_at=self.clock.now(),
         )
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
-        await self.store.transact(lambda rows: person.add(rows, new, session))
+
+        def add(rows: AccountRows) -> None:
+            is_held = rows.proofs.holds(email, NO_USER, new.created_at)
+            if is_held or find_person(rows.users, email) is not None:
+                raise EmailTaken
+            user_id = rows.users.insert(new)
+            rows.sessions.insert(user_id, session, new.created_at)
+            rows.events.note_own(new.created_at, user_id, "signed up")
+
+        await self.store.transact(add)
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
@@ -82,14 +106,24 @@ class People(AccountService):
         """
         kept = await self._find(email)
         stored = None if kept is None else kept.password_hash
-        is_right = await self._guess(email, browser.address, password, stored)
-        if kept is None or not is_right:
-            raise WrongPassword
+        async with self._login_limit.password(email, browser.address):
+            is_right = await self.hasher.matches(password, stored)
+            if kept is None or not is_right:
+                raise WrongPassword
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         now = self.clock.now()
-        if not await self.store.transact(
-            lambda rows: person.open_session(rows, kept, session, now)
-        ):
+
+        def open_session(rows: AccountRows) -> bool:
+            user = _with_password(rows, kept)
+            if user is None:
+                raise WrongPassword
+            if user.has_second_factor:  # the cookie is the ticket of the sign-in that waits for it
+                rows.sign_ins.insert(user.user_id, session.cookie_hash, now)
+            else:
+                keep_session(rows, user.user_id, session, now)
+            return not user.has_second_factor
+
+        if not await self.store.transact(open_session):
             raise SecondFactorDue(cookie)
         return cookie
 
@@ -108,7 +142,7 @@ class People(AccountService):
         if self.lifetimes.is_to_be_noted(session, now):
             session_id = session.session_id
             try:
-                await self.store.transact(lambda rows: person.note_use(rows, session_id, now))
+                await self.store.transact(lambda rows: note_use(rows, session_id, now))
             except ServiceUnavailable:
                 pass  # people stay signed in even if the disk is full
             else:
@@ -116,7 +150,7 @@ class People(AccountService):
         return replace(session, csrf=self.secrets.csrf_of(cookie))
 
     async def prove(self, session: Session, password: str) -> None:
-        """Record that the password was entered again.
+        """Check *password*, and record the time of this proof in the session.
 
         Raises WrongPassword, TooManyAttempts, SessionEnded.
         """
@@ -125,25 +159,22 @@ class People(AccountService):
         if kept is None or kept.user.user_id != session.user.user_id:
             raise SessionEnded
         place = f"session {session.session_id}"  # guesses in other sessions do not count
-        if not await self._guess(email, place, password, kept.password_hash):
-            raise WrongPassword
+        async with self._login_limit.password(email, place):
+            if not await self.hasher.matches(password, kept.password_hash):
+                raise WrongPassword
         now = self.clock.now()
-        await self.store.transact(lambda rows: person.prove(rows, session, kept, now))
+
+        def note(rows: AccountRows) -> None:
+            expect_session(rows, session)
+            if _with_password(rows, kept) is None:
+                raise SessionEnded
+            rows.sessions.update(session.session_id, proved_at=now)
+
+        await self.store.transact(note)
 
     async def sign_out(self, session: Session) -> None:
         """End the session."""
         await self.end_session(session.user.user_id, session.session_id)
-
-    async def events(
-        self, session: Session, before: int | None, limit: int
-    ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* audit-log events of the account and its keys, newest first.
-
-        before   only events with a smaller number; None: all
-        """
-        user_id = session.user.user_id
-        wanted = EventFilter(who=f"user:{user_id}", owner=user_id)
-        return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:
         """Return the active sessions, the last used first; their `csrf` is empty."""
@@ -153,7 +184,14 @@ class People(AccountService):
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
         """End a session of the user; return False if there is no such session."""
-        return await self.store.transact(lambda rows: person.end_session(rows, user_id, session_id))
+
+        def end(rows: AccountRows) -> bool:
+            session = rows.sessions.get(session_id)
+            if session is None or session.user.user_id != user_id:
+                return False
+            return rows.sessions.delete(session_id)
+
+        return await self.store.transact(end)
 
     async def end_other_sessions(self, session: Session) -> int:
         """End all of the user's sessions except this one; return their number."""
@@ -168,34 +206,52 @@ class People(AccountService):
         expect_password(password, email=session.user.email)
         hashed, now = await self.hasher.hash(password), self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
-        await self.store.transact(
-            lambda rows: person.change_password(rows, session, hashed, nonce, now)
-        )
+
+        def change(rows: AccountRows) -> None:
+            owner = expect_session(rows, session)
+            _set_password(rows, owner.user_id, hashed, now)
+            announce(rows, owner, EmailKind.PASSWORD_CHANGED, {}, nonce, session.created_at, now)
+            end_sessions(rows, owner.user_id, but=session)
+            rows.events.note_own(now, owner.user_id, "changed password")
+
+        await self.store.transact(change)
 
     async def rename(self, session: Session, username: str) -> None:
         """Rename the account.  Raises UnusableName, SessionEnded."""
-        name = factor_rows.expect_username(username)
+        factor_rows.expect_username(username)
         now = self.clock.now()
-        await self.store.transact(lambda rows: person.rename(rows, session, name, now))
+
+        def rename(rows: AccountRows) -> None:
+            owner = expect_session(rows, session)
+            if username == owner.username:
+                return
+            if rows.users.is_taken(username):
+                raise factor_rows.UnusableName("this name is taken")
+            rows.users.update(owner.user_id, username=username)
+            rows.events.note_own(now, owner.user_id, "renamed account")
+
+        await self.store.transact(rename)
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """E-mail a reset link to the person with *email*; do not reveal whether the person exists.
 
+        A proof is created for any address, so that the time taken does not show this either.
         Nothing is sent if the site of *browser* asks too often.  After 20 e-mails to an address in
         a day, another is sent only if no earlier link stays valid for 30 minutes or more.
         """
         now = self.clock.now()
         site = site_key(browser.address)
-        await self._write_one(
-            f"reset {email} {site}",
-            lambda rows, nonce: person.request_reset(rows, email, nonce, now),
-            site,
-        )
 
-    async def find_reset(self, link: str) -> EmailAddress | None:
-        """Return the address of the account of a reset link; None if the link is invalid."""
-        proof = await self.find_proof(link, Purpose.RESET_PASSWORD)
-        return None if proof is None else proof.email
+        def write(rows: AccountRows, nonce: bytes) -> None:
+            kept = find_person(rows.users, email)
+            subject = NO_USER if kept is None else kept.user.user_id
+            proof_id = rows.proofs.insert(
+                NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, now)
+            )
+            if kept is not None and rows.emails.may_write_reset(email, now):
+                rows.emails.insert(EmailKind.RESET_PASSWORD, email, {}, proof_id, now)
+
+        await self._write_one(f"reset {email} {site}", write, site)
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
         """Set the password, record the address as verified, and end all sessions.
@@ -212,47 +268,87 @@ class People(AccountService):
             return None
         expect_password(password, email=proof.email)
         hashed, now = await self.hasher.hash(password), self.clock.now()
-        since = UnixMs(now - RESET_BACK_MS) if is_taken else None
-        return await self.store.transact(
-            lambda rows: person.reset(rows, proof.proof_id, hashed, since, now)
-        )
+
+        def reset(rows: AccountRows) -> Ended | None:
+            user_id = UserId(proof.subject)
+            kept = rows.users.get(user_id)
+            if use_proof(rows.proofs, proof.proof_id, Purpose.RESET_PASSWORD, now) is None:
+                return None
+            if kept is None or kept.user.email != proof.email:
+                return None
+            revoked = 0
+            if kept.user.verified_at is None:  # a stranger may have created the keys
+                revoked = rows.api_keys.revoke_active(user_id, now)
+                drop_factors(rows, user_id)
+                unlink_telegram(rows, user_id, user_actor(user_id), now)
+                rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, now)
+            if is_taken:
+                ended = end_since(rows, user_id, UnixMs(now - RESET_BACK_MS), now)
+                ended = replace(ended, keys=ended.keys + revoked)
+                rows.proofs.use_up(Purpose.CHANGE_EMAIL, user_id, now)
+                rows.events.note_own(now, user_id, TOOK_BACK)
+            else:
+                ended = Ended(sessions=end_sessions(rows, user_id), keys=revoked)
+            rows.users.update(user_id, verified_at=now)
+            owner = replace(kept.user, verified_at=now)
+            _set_password(rows, user_id, hashed, now)
+            rows.emails.tell_owner(owner, EmailKind.PASSWORD_CHANGED, {}, now)
+            rows.events.note_own(now, user_id, "reset password", keys_revoked=str(ended.keys))
+            return ended
+
+        return await self.store.transact(reset)
 
     async def request_verification(self, session: Session) -> None:
         """E-mail a verification link, unless too many were sent lately.  Raises SessionEnded."""
         now = self.clock.now()
-        await self._write_one(
-            f"verify {session.user.user_id}",
-            lambda rows, nonce: person.request_verification(rows, session, nonce, now),
-        )
+
+        def write(rows: AccountRows, nonce: bytes) -> None:
+            owner = expect_session(rows, session)
+            if rows.emails.may_write(owner, EmailKind.VERIFY_EMAIL, now):
+                new = NewProof(Purpose.VERIFY_EMAIL, owner.user_id, owner.email, nonce, now)
+                proof_id = rows.proofs.insert(new)
+                rows.emails.insert(EmailKind.VERIFY_EMAIL, owner.email, {}, proof_id, now)
+
+        await self._write_one(f"verify {session.user.user_id}", write)
 
     async def verify(self, session: Session, link: str) -> bool:
-        """Record that the address is the person's, if the link was sent to this account.
+        """Record that the person's address is verified.
 
-        The link alone does not suffice: the address may belong to a stranger who opens the link.
+        Return False if the link is invalid, or was sent for another account.
         """
         proof, now = await self.find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
         if proof is None or proof.subject != session.user.user_id:
-            return False
-        return await self.store.transact(
-            lambda rows: person.verify(rows, session, proof.proof_id, now)
-        )
+            return False  # the address may belong to a stranger who opens the link
+
+        def verify(rows: AccountRows) -> bool:
+            owner = expect_session(rows, session)
+            if use_proof(rows.proofs, proof.proof_id, Purpose.VERIFY_EMAIL, now) is None:
+                return False
+            rows.proofs.use_up(Purpose.VERIFY_EMAIL, owner.user_id, now)
+            rows.users.update(owner.user_id, verified_at=now)
+            rows.events.note_own(now, owner.user_id, "verified mailbox")
+            return True
+
+        return await self.store.transact(verify)
 
     async def claimable(self, session: Session) -> Sequence[factor_rows.User]:
-        """Return the agents whose verified address equals the person's verified address."""
-        if session.user.verified_at is None:
-            return []
-        email = session.user.email
-        return await self.store.read(lambda rows: person.agents_of(rows, email))
+        """Return the agents that have verified the same address as the person, newest first."""
+        return await self.store.read(lambda rows: _claimable(rows, session.user))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
         """E-mail a claim link, if the limits allow; return False if *agent* is not claimable."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()
-        await self._write_one(
-            f"claim {agent}",
-            lambda rows, nonce: person.request_claim(rows, session, agent, nonce, now),
-        )
+
+        def write(rows: AccountRows, nonce: bytes) -> None:
+            for user in _claimable(rows, expect_session(rows, session), agent):
+                new = NewProof(Purpose.CLAIM_AGENT, agent, user.email, nonce, now)
+                proof_id = rows.proofs.insert(new)
+                facts = {"username": user.username}
+                rows.emails.insert(EmailKind.CLAIM_AGENT, user.email, facts, proof_id, now)
+
+        await self._write_one(f"claim {agent}", write)
         return True
 
     async def claim(self, session: Session, link: str) -> factor_rows.User | None:
@@ -263,26 +359,24 @@ class People(AccountService):
         proof, now = await self.find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
         if proof is None or proof.email != session.user.email:
             return None
-        return await self.store.transact(
-            lambda rows: person.claim(rows, session, proof.proof_id, now)
-        )
+
+        def claim(rows: AccountRows) -> factor_rows.User | None:
+            owner = expect_session(rows, session)
+            agent = next(iter(_claimable(rows, owner, UserId(proof.subject))), None)
+            if agent is None:
+                return None
+            if use_proof(rows.proofs, proof.proof_id, Purpose.CLAIM_AGENT, now) is None:
+                return None
+            rows.users.hand_over(agent.user_id, owner.user_id)
+            hand_over(rows, agent.user_id, owner.user_id, now)
+            rows.users.update(agent.user_id, removed_at=now)
+            rows.events.note_own(now, owner.user_id, "claimed agent", agent=f"user:{agent.user_id}")
+            return agent
+
+        return await self.store.transact(claim)
 
     async def _find(self, email: EmailAddress) -> factor_rows.KeptUser | None:
         return await self.store.read(lambda rows: find_person(rows.users, email))
-
-    async def _guess(
-        self, email: EmailAddress, place: str, password: str, stored: str | None
-    ) -> bool:
-        """Return whether the password is correct; count wrong guesses.  Raises TooManyAttempts."""
-        await self._login_limit.begin(email, place)
-        try:
-            is_right = await self.hasher.matches(password, stored)
-        except ServiceUnavailable:
-            await self._login_limit.forgive(email, place)
-            raise
-        if is_right:
-            await self._login_limit.forgive(email, place)
-        return is_right
 
     async def _write_one(
         self, what: str, write: Callable[[AccountRows, bytes], None], site: LimitKey | None = None
@@ -300,3 +394,40 @@ class People(AccountService):
         except ServiceUnavailable:
             await self._email_limit.give_back(what, site)
             raise
+
+
+def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
+    """Store the time of a use of the session, unless a later time is stored."""
+    session = rows.sessions.get(session_id)
+    if session is not None and session.seen_at < at:
+        rows.sessions.update(session_id, seen_at=at)
+
+
+def _claimable(
+    rows: AccountRows, owner: factor_rows.User, only: UserId | None = None
+) -> Sequence[factor_rows.User]:
+    """Return the agents with the address of *owner*, if both have verified it, newest first.
+
+    Anyone can sign up, or sign up an agent, with an address that is not theirs.
+
+    only   None: every such agent; otherwise at most the agent with this number
+    """
+    if owner.verified_at is None:
+        return []
+    agents = [kept.user for kept in rows.users.of_email(owner.email, factor_rows.UserKind.AGENT)]
+    verified = [agent for agent in agents if agent.verified_at is not None]
+    return [agent for agent in verified if only in {None, agent.user_id}]
+
+
+def _with_password(rows: AccountRows, kept: factor_rows.KeptUser) -> factor_rows.User | None:
+    """Return the user as stored now; None if removed, or if the password has changed."""
+    now_kept = rows.users.get(kept.user.user_id)
+    if now_kept is None or now_kept.password_hash != kept.password_hash:
+        return None
+    return now_kept.user
+
+
+def _set_password(rows: AccountRows, user_id: UserId, password_hash: str, at: UnixMs) -> None:
+    """Store the password hash, and make earlier reset links invalid."""
+    rows.users.update(user_id, password_hash=password_hash)
+    rows.proofs.use_up(Purpose.RESET_PASSWORD, user_id, at)

@@ -21,8 +21,9 @@ from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database
 from mintscope.payments.store.books import SqlHourRows
-from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
+from mintscope.watchlists.store import SqlWatchlistRows
 
 
 def asked_for(kind: str, body: object) -> bytes:
@@ -38,34 +39,32 @@ T = TypeVar("T")
 NO_HASH: Final = CredentialHash(bytes(32))  # compared if there is no application
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRows:
-    """All tables of accounts, inside one transaction."""
+    """All tables of accounts in *db*, inside one transaction."""
 
-    users: tables.SqlUserRows
-    applications: SqlApplicationRows
-    api_keys: SqlApiKeyRows
-    key_addresses: SqlKeyAddressRows
-    sessions: tables.SqlSessionRows
-    proofs: SqlProofRows
-    apps: tables.SqlAppRows
-    recovery_codes: tables.SqlRecoveryRows
-    passkeys: tables.SqlPasskeyRows
-    sign_ins: tables.SqlSignInRows
-    emails: SqlEmailRows
-    outbox: SqlEmailRows
-    events: tables.SqlEventRows
-    hours: SqlHourRows
-    credits: SqlCreditRows
-    moves: SqlMoveRows
-    wallets: SqlWalletRows
-    watchlists: SqlWatchlistRows
-    watched: SqlWatchedRows
-    made: tables.SqlIdempotencyRows
-    signals: alerts.SqlAlertRows
-    firings: alerts.SqlFiringRows
-    chats: alerts.SqlTelegramChatRows
-    lease: alerts.SqlLeaseRows
+    def __init__(self, db: Database) -> None:
+        self.users = tables.SqlUserRows(db)
+        self.applications = SqlApplicationRows(db)
+        self.api_keys = SqlApiKeyRows(db)
+        self.key_addresses = SqlKeyAddressRows(db)
+        self.sessions = tables.SqlSessionRows(db)
+        self.proofs = SqlProofRows(db)
+        self.apps = tables.SqlAppRows(db)
+        self.recovery_codes = tables.SqlRecoveryRows(db)
+        self.passkeys = tables.SqlPasskeyRows(db)
+        self.sign_ins = tables.SqlSignInRows(db)
+        self.emails = SqlEmailRows(db)
+        self.events = tables.SqlEventRows(db)
+        self.hours = SqlHourRows(db)
+        self.credits = SqlCreditRows(db)
+        self.moves = SqlMoveRows(db)
+        self.wallets = SqlWalletRows(db)
+        self.watchlists = SqlWatchlistRows(db)
+        self.made = tables.SqlIdempotencyRows(db)
+        self.signals = alerts.SqlAlertRows(db)
+        self.firings = alerts.SqlFiringRows(db)
+        self.chats = alerts.SqlTelegramChatRows(db)
+        self.lease = alerts.SqlLeaseRows(db)
 
 
 class AccountStore(Protocol):
@@ -126,6 +125,11 @@ class AccountService:
             return None
         return proof if self.secrets.is_link_of(proof.nonce, link) else None
 
+    async def find_address(self, text: str, purpose: Purpose) -> EmailAddress | None:
+        """Return the address in the proof that `find_proof` returns; None if there is none."""
+        proof = await self.find_proof(text, purpose)
+        return None if proof is None else proof.email
+
 
 def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | None:
     """Return the person with the address *email*; None if there is none."""
@@ -155,7 +159,8 @@ def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
 def named_by(rows: AccountRows, email: EmailAddress) -> str | None:
     """Return the audit-log name of the person with *email*.
 
-    If there is no such person, return the name of the application with *email*, if any.
+    If there is no such person, return the name of the application with *email*; None if there is
+    no such application either.
     """
     person = find_person(rows.users, email)
     if person is not None:

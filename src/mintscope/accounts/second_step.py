@@ -1,34 +1,24 @@
 """Sign-in by passkey alone, and the second step of a sign-in by password: a code or a passkey."""
 
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from enum import Enum, auto
 from typing import Final
 
-from mintscope.accounts.factor_rows import (
-    WAIT_MS,
-    HalfSignIn,
-    Passkey,
-    PasskeyProof,
-    PasskeyRefused,
-    WebAuthn,
-)
+from mintscope.accounts import factor_rows
 from mintscope.accounts.factors import CodeLimit, FactorState, WrongCode, accept_code, state_of
-from mintscope.accounts.mail.email import EmailKind, tell_owner
+from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService
-from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import (
     COOKIE_LENGTH,
     Browser,
-    NewSession,
     Session,
     draw_cookie,
     draw_text,
 )
-from mintscope.accounts.sessions import NOTICES_MAX, expect_session, taken_back_at
-from mintscope.accounts.user import LoginLimit, LoginLimits, keep_session
-from mintscope.kit.audit import UserId, user_actor
-from mintscope.kit.credentials import CredentialHash
-from mintscope.kit.errors import ServiceUnavailable
+from mintscope.accounts.sessions import NOTICES_MAX, TOOK_BACK, expect_session, keep_session
+from mintscope.accounts.user import LoginLimit, LoginLimits
+from mintscope.kit.audit import UserId
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
@@ -82,10 +72,6 @@ class _Outcome(Enum):
     DONE = auto()
     OVER = auto()
     COPIED = auto()
-    NOT_ALONE = auto()
-
-
-REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,7 +86,7 @@ class SecondStep(AccountService):
     Methods raise ServiceUnavailable.
     """
 
-    verifier: WebAuthn | None
+    verifier: factor_rows.WebAuthn | None
     limits: InitVar[Limits]
     guesses: InitVar[LoginLimits]
 
@@ -114,7 +100,7 @@ class SecondStep(AccountService):
         return known if is_visit else draw_text(self.entropy)
 
     def question(self, visit: str) -> PasskeyQuestion | None:
-        """Return a challenge that any passkey can sign, once and within ten minutes.
+        """Return a challenge that any passkey can sign in *visit*, once and within ten minutes.
 
         Return None if this site does not use passkeys.
         """
@@ -132,36 +118,36 @@ class SecondStep(AccountService):
         the passkey was removed meanwhile.
         Raises    PasskeyRefused, TooManyAttempts
         """
-        if self.verifier is None:
-            raise PasskeyRefused(NOT_USED_HERE)
+        verifier = self._expect_verifier()
         begun_at = self._expect_recent(begun)
         if begun_at is None or not visit:
             return None
-        await self._login_limit.begin_passkey(browser.address)
-        try:
+        async with self._login_limit.passkey(browser.address):
             passkey = await self._find_passkey(answer)
-            proof = self.verifier.authenticated(answer, self._asked(visit, begun_at), passkey)
+            proof = verifier.authenticated(answer, self._asked(visit, begun_at), passkey)
             if proof.handle != self.secrets.passkey_handle(passkey.user_id):
-                raise PasskeyRefused(NOT_KNOWN)
+                raise factor_rows.PasskeyRefused(NOT_KNOWN)
             if not proof.is_verified:
-                raise PasskeyRefused(NOT_VERIFIED)
+                raise factor_rows.PasskeyRefused(NOT_VERIFIED)
             cookie, session = draw_cookie(self.secrets, self.entropy, browser)
             now = self.clock.now()
-            outcome = await self.store.transact(
-                lambda rows: _alone(rows, passkey, proof, begun_at, session, now)
-            )
-        except ServiceUnavailable:
-            await self._login_limit.forgive_passkey(browser.address)
-            raise
-        if outcome in REFUSALS:
-            raise PasskeyRefused(REFUSALS[outcome])
-        await self._login_limit.forgive_passkey(browser.address)
-        return cookie if outcome is _Outcome.DONE else None
+
+            def enter(rows: AccountRows) -> _Outcome:
+                kept = rows.passkeys.find(passkey.credential_id)
+                if kept is None or rows.users.get(kept.user_id) is None:
+                    return _Outcome.OVER
+                outcome = _use_alone(rows, kept, proof, begun_at, now)
+                if outcome is _Outcome.DONE:
+                    keep_session(rows, kept.user_id, session, now, passkey_id=kept.passkey_id)
+                return outcome
+
+            return cookie if await self._transact(enter) else None
 
     async def proof_question(self, session: Session) -> PasskeyQuestion | None:
-        """Return a challenge for the passkeys of a signed-in person; None without passkeys.
+        """Return a challenge that the person's passkeys can sign in *session*.
 
-        It can be signed once, within ten minutes, in that session.
+        It can be signed once, within ten minutes.  Return None if the person has no passkeys, or if
+        this site does not use passkeys.
         """
         if self.verifier is None:
             return None
@@ -181,31 +167,30 @@ class SecondStep(AccountService):
         removed meanwhile.
         Raises    PasskeyRefused, TooManyAttempts, SessionEnded
         """
-        if self.verifier is None:
-            raise PasskeyRefused(NOT_USED_HERE)
+        verifier = self._expect_verifier()
         begun_at = self._expect_recent(begun)
         if begun_at is None:
             return False
-        await self._login_limit.begin_passkey(address)
-        try:
-            passkey = await self._find_passkey(answer)
-            if passkey.user_id != session.user.user_id:
-                raise PasskeyRefused(OF_ANOTHER)
+        async with self._login_limit.passkey(address):
+            passkey = await self._find_passkey(answer, session.user.user_id)
             challenge = self._asked_of(session, begun_at)
-            proof = self.verifier.authenticated(answer, challenge, passkey)
+            proof = verifier.authenticated(answer, challenge, passkey)
             if not proof.is_verified:
-                raise PasskeyRefused(NOT_VERIFIED)
+                raise factor_rows.PasskeyRefused(NOT_VERIFIED)
             now = self.clock.now()
-            outcome = await self.store.transact(
-                lambda rows: _prove(rows, session, passkey, proof, begun_at, now)
-            )
-        except ServiceUnavailable:
-            await self._login_limit.forgive_passkey(address)
-            raise
-        if outcome in REFUSALS:
-            raise PasskeyRefused(REFUSALS[outcome])
-        await self._login_limit.forgive_passkey(address)
-        return outcome is _Outcome.DONE
+
+            def note(rows: AccountRows) -> _Outcome:
+                owner = expect_session(rows, session)
+                kept = rows.passkeys.find(passkey.credential_id)
+                if kept is None or kept.user_id != owner.user_id:
+                    return _Outcome.OVER
+                outcome = _use_alone(rows, kept, proof, begun_at, now)
+                if outcome is _Outcome.DONE:
+                    rows.sessions.update(session.session_id, proved_at=now)
+                    rows.events.note_own(now, owner.user_id, PROVED, passkey=str(kept.passkey_id))
+                return outcome
+
+            return await self._transact(note)
 
     async def waiting(self, ticket: str) -> Waiting | None:
         """Return the sign-in of *ticket*; None if it has ended or never began."""
@@ -226,17 +211,22 @@ class SecondStep(AccountService):
         half = await self._find(ticket)
         if half is None:
             return None
-        await self._code_limit.begin(half.user_id)
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         now = self.clock.now()
-        try:
-            is_done = await self.store.transact(
-                lambda rows: _by_code(rows, half, code, session, self.secrets, now)
-            )
-        except ServiceUnavailable:
-            await self._code_limit.forgive(half.user_id)
-            raise
-        await self._code_limit.forgive(half.user_id)
+
+        def enter(rows: AccountRows) -> bool:
+            if not _use(rows, half):
+                return False
+            left = accept_code(rows, half.user_id, code, self.secrets, now)
+            if left is None:
+                raise WrongCode  # this also restores the ticket, so that the person can try again
+            if left >= 0:
+                _tell_of_recovery(rows, half.user_id, left, now)
+            keep_session(rows, half.user_id, session, now)
+            return True
+
+        async with self._code_limit.guess(half.user_id):
+            is_done = await self.store.transact(enter)
         return cookie if is_done else None
 
     async def by_passkey(self, ticket: str, answer: str, browser: Browser) -> str | None:
@@ -248,29 +238,56 @@ class SecondStep(AccountService):
         half = await self._find(ticket)
         if half is None:
             return None
-        if self.verifier is None:
-            raise PasskeyRefused(NOT_USED_HERE)
-        passkey = await self._find_passkey(answer)
-        if passkey.user_id != half.user_id:
-            raise PasskeyRefused(OF_ANOTHER)
-        proof = self.verifier.authenticated(answer, self._challenge(ticket), passkey)
+        verifier = self._expect_verifier()
+        passkey = await self._find_passkey(answer, half.user_id)
+        proof = verifier.authenticated(answer, self._challenge(ticket), passkey)
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         digest = self.secrets.hash(ticket)
         now = self.clock.now()
-        outcome = await self.store.transact(
-            lambda rows: _by_passkey(rows, digest, passkey, proof, session, now)
-        )
-        if outcome is _Outcome.COPIED:
-            raise PasskeyRefused(COPIED)
-        return cookie if outcome is _Outcome.DONE else None
 
-    async def _find_passkey(self, answer: str) -> Passkey:
-        """Return the passkey that *answer* claims to be from.  Raises PasskeyRefused."""
-        assert self.verifier is not None
-        credential_id = self.verifier.credential_of(answer)
+        def enter(rows: AccountRows) -> _Outcome:
+            kept = rows.passkeys.find(passkey.credential_id)
+            half = rows.sign_ins.find(digest)
+            if kept is None or half is None:
+                return _Outcome.OVER
+            if proof.is_of_copy(kept):
+                return _refuse_copy(rows, kept, now)
+            if not _use(rows, half):
+                return _Outcome.OVER
+            _note_use(rows, kept, proof, now)
+            keep_session(rows, kept.user_id, session, now, passkey_id=kept.passkey_id)
+            return _Outcome.DONE
+
+        return cookie if await self._transact(enter) else None
+
+    async def _transact(self, work: Callable[[AccountRows], _Outcome]) -> bool:
+        """Run *work* in a transaction; return whether its outcome is DONE.
+
+        Raises PasskeyRefused if the outcome is COPIED.
+        """
+        outcome = await self.store.transact(work)
+        if outcome is _Outcome.COPIED:
+            raise factor_rows.PasskeyRefused(COPIED)
+        return outcome is _Outcome.DONE
+
+    def _expect_verifier(self) -> factor_rows.WebAuthn:
+        if self.verifier is None:
+            raise factor_rows.PasskeyRefused(NOT_USED_HERE)
+        return self.verifier
+
+    async def _find_passkey(
+        self, answer: str, user_id: UserId | None = None
+    ) -> factor_rows.Passkey:
+        """Return the passkey that *answer* claims to be from.
+
+        Raises PasskeyRefused if the passkey is unknown, or is not of the user *user_id*, if given.
+        """
+        credential_id = self._expect_verifier().credential_of(answer)
         passkey = await self.store.read(lambda rows: rows.passkeys.find(credential_id))
         if passkey is None:
-            raise PasskeyRefused(NOT_KNOWN)
+            raise factor_rows.PasskeyRefused(NOT_KNOWN)
+        if user_id not in {None, passkey.user_id}:
+            raise factor_rows.PasskeyRefused(OF_ANOTHER)
         return passkey
 
     def _asked(self, visit: str, begun_at: UnixMs) -> bytes:
@@ -284,110 +301,29 @@ class SecondStep(AccountService):
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
-        return begun_at if self.clock.now() - begun_at < WAIT_MS else None
+        return begun_at if self.clock.now() - begun_at < factor_rows.WAIT_MS else None
 
     def _challenge(self, ticket: str) -> bytes:
         return self.secrets.challenge("sign-in", ticket)
 
-    async def _find(self, ticket: str) -> HalfSignIn | None:
+    async def _find(self, ticket: str) -> factor_rows.HalfSignIn | None:
         digest = self.secrets.hash(ticket)
         now = self.clock.now()
         half = await self.store.read(lambda rows: rows.sign_ins.find(digest))
         return half if half is not None and half.is_good(now) else None
 
 
-def _by_code(  # noqa: PLR0913, PLR0917 - one argument for each part
+def _use_alone(
     rows: AccountRows,
-    half: HalfSignIn,
-    code: str,
-    session: NewSession,
-    secrets: AccountSecrets,
-    at: UnixMs,
-) -> bool:
-    if not _use(rows, half):
-        return False
-    left = accept_code(rows, half.user_id, code, secrets, at)
-    if left is None:
-        raise WrongCode  # this also restores the ticket, so that the person can try again
-    if left >= 0:
-        _tell_of_recovery(rows, half.user_id, left, at)
-    keep_session(rows, half.user_id, session, at)
-    return True
-
-
-def _by_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    ticket_hash: CredentialHash,
-    passkey: Passkey,
-    proof: PasskeyProof,
-    session: NewSession,
-    at: UnixMs,
-) -> _Outcome:
-    """Open a session, unless the ticket was already used or the passkey seems to be copied."""
-    kept = rows.passkeys.find(passkey.credential_id)
-    half = rows.sign_ins.find(ticket_hash)
-    if kept is None or half is None:
-        return _Outcome.OVER
-    if proof.is_of_copy(kept):
-        return _refuse_copy(rows, kept, at)
-    if not _use(rows, half):
-        return _Outcome.OVER
-    _open(rows, kept, proof, session, at)
-    return _Outcome.DONE
-
-
-def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    passkey: Passkey,
-    proof: PasskeyProof,
-    begun_at: UnixMs,
-    session: NewSession,
-    at: UnixMs,
-) -> _Outcome:
-    """Open a session, unless `_object` returns a refusal or the account no longer exists."""
-    kept = rows.passkeys.find(passkey.credential_id)
-    if kept is None or rows.users.get(kept.user_id) is None:
-        return _Outcome.OVER
-    objection = _object(rows, kept, proof, begun_at, at)
-    if objection is not None:
-        return objection
-    # Record no time before the challenge, whose time may come from a process with a faster clock:
-    # `_object` then accepts no second answer to the challenge.
-    _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
-    return _Outcome.DONE
-
-
-def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    session: Session,
-    passkey: Passkey,
-    proof: PasskeyProof,
+    kept: factor_rows.Passkey,
+    proof: factor_rows.PasskeyProof,
     begun_at: UnixMs,
     at: UnixMs,
 ) -> _Outcome:
-    """Record the proof in the session, unless `_object` returns a refusal.  Raises SessionEnded."""
-    owner = expect_session(rows, session)
-    kept = rows.passkeys.find(passkey.credential_id)
-    if kept is None or kept.user_id != owner.user_id:
-        return _Outcome.OVER
-    objection = _object(rows, kept, proof, begun_at, at)
-    if objection is not None:
-        return objection
-    count = proof.sign_count
-    rows.passkeys.update(kept.passkey_id, sign_count=count, last_used_at=max(at, begun_at))
-    rows.sessions.update(session.session_id, proved_at=at)
-    number = str(kept.passkey_id)
-    subject = f"user:{owner.user_id}"
-    rows.events.note(at, user_actor(owner.user_id), PROVED, subject, passkey=number)
-    return _Outcome.DONE
+    """Note the use of the passkey *kept* for the challenge of *begun_at*, and return DONE.
 
-
-def _object(
-    rows: AccountRows, kept: Passkey, proof: PasskeyProof, begun_at: UnixMs, at: UnixMs
-) -> _Outcome | None:
-    """Return a refusal if the passkey *kept* alone does not suffice; None if it suffices.
-
-    If the passkey may be a copy, log this and write to its owner.
+    Return OVER if the challenge was answered before, and COPIED if the passkey may be a copy.
+    Raises PasskeyRefused if the passkey alone does not suffice.
     """
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER
@@ -395,42 +331,36 @@ def _object(
         return _refuse_copy(rows, kept, at)
     # A thief may have added this passkey before the session whose changes were undone.  The passkey
     # remains a second factor, which is useless to a thief who does not know the new password.
-    taken_back = taken_back_at(rows, kept.user_id)
-    is_older = taken_back is not None and kept.made_at <= taken_back
-    return _Outcome.NOT_ALONE if is_older else None
+    taken_back_at = rows.events.last_at(f"user:{kept.user_id}", TOOK_BACK)
+    if taken_back_at is not None and kept.made_at <= taken_back_at:
+        raise factor_rows.PasskeyRefused(NOT_ALONE)
+    # Record no time before the challenge, whose time may come from a process with a faster clock:
+    # no second answer to the challenge is then accepted.
+    _note_use(rows, kept, proof, max(at, begun_at))
+    return _Outcome.DONE
 
 
-def _open(  # noqa: PLR0913 - one argument for each part
-    rows: AccountRows,
-    passkey: Passkey,
-    proof: PasskeyProof,
-    session: NewSession,
-    at: UnixMs,
-    *,
-    used_at: UnixMs | None = None,
+def _note_use(
+    rows: AccountRows, kept: factor_rows.Passkey, proof: factor_rows.PasskeyProof, at: UnixMs
 ) -> None:
-    count = proof.sign_count
-    rows.passkeys.update(passkey.passkey_id, sign_count=count, last_used_at=used_at or at)
-    keep_session(rows, passkey.user_id, session, at, passkey_id=passkey.passkey_id)
+    rows.passkeys.update(kept.passkey_id, sign_count=proof.sign_count, last_used_at=at)
 
 
-def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
+def _refuse_copy(rows: AccountRows, passkey: factor_rows.Passkey, at: UnixMs) -> _Outcome:
     """Log that *passkey* may be a copy, and write to its owner."""
     user_id = passkey.user_id
     kept = rows.users.get(user_id)
     if kept is None:
         return _Outcome.OVER
-    actor = user_actor(user_id)
-    number = str(passkey.passkey_id)
-    rows.events.note(at, actor, "used copied passkey", f"user:{user_id}", passkey=number)
+    rows.events.note_own(at, user_id, "used copied passkey", passkey=str(passkey.passkey_id))
     since = UnixMs(at - DAY_MS)
     kind = EmailKind.SECOND_FACTOR
     if len(rows.emails.written_to(kept.user.email, kind, since)) < NOTICES_MAX:
-        tell_owner(rows.emails, kept.user, kind, {"what": COPY_REFUSED}, at)
+        rows.emails.tell_owner(kept.user, kind, {"what": COPY_REFUSED}, at)
     return _Outcome.COPIED
 
 
-def _use(rows: AccountRows, half: HalfSignIn) -> bool:
+def _use(rows: AccountRows, half: factor_rows.HalfSignIn) -> bool:
     """Use up the ticket; return False if it was used or ended, or if the user was removed."""
     return rows.users.get(half.user_id) is not None and rows.sign_ins.delete(half.sign_in_id)
 
@@ -438,7 +368,6 @@ def _use(rows: AccountRows, half: HalfSignIn) -> bool:
 def _tell_of_recovery(rows: AccountRows, user_id: UserId, left: int, at: UnixMs) -> None:
     kept = rows.users.get(user_id)
     assert kept is not None, "it was read just now"
-    actor = user_actor(user_id)
-    rows.events.note(at, actor, "used recovery code", f"user:{user_id}", left=str(left))
+    rows.events.note_own(at, user_id, "used recovery code", left=str(left))
     what = f"a recovery code was used to sign in; codes left: {left}"
-    tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
+    rows.emails.tell_owner(kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)

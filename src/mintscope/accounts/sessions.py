@@ -9,11 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mintscope.accounts.factor_rows import NewUser, User, UserKind
+from mintscope.accounts.factor_rows import PasskeyId, User, UserKind
 from mintscope.accounts.keys.key import KEYS_SHOWN_MAX, KeyLine
-from mintscope.accounts.mail.email import EmailKind, tell_owner
-from mintscope.accounts.rows import AccountRows, find_person
-from mintscope.accounts.session import EVER, NewProof, Purpose, Session, SessionEnded
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.session import (
+    EVER,
+    SESSIONS_PER_USER_MAX,
+    NewProof,
+    NewSession,
+    Purpose,
+    Session,
+    SessionEnded,
+)
 from mintscope.accounts.signups.application import SignupId, subject_of
 from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.primitives import UnixMs
@@ -25,13 +33,7 @@ Reviewer = Session | Actor
 LINKED: Final = "linked Telegram"  # the action in the audit log
 UNLINKED: Final = "unlinked Telegram"
 
-OF_USERS: Final = (
-    Purpose.VERIFY_EMAIL,
-    Purpose.RESET_PASSWORD,
-    Purpose.CLAIM_AGENT,
-    Purpose.CHANGE_EMAIL,
-    Purpose.UNDO_EMAIL,
-)
+OF_USERS: Final = [each for each in Purpose if each is not Purpose.CONFIRM_APPLICATION]
 
 
 def expect_session(rows: AccountRows, session: Session) -> User:
@@ -42,24 +44,44 @@ def expect_session(rows: AccountRows, session: Session) -> User:
     return found.user
 
 
+def keep_session(
+    rows: AccountRows,
+    user_id: UserId,
+    session: NewSession,
+    at: UnixMs,
+    *,
+    passkey_id: PasskeyId | None = None,
+) -> None:
+    """Add a session, and delete the user's oldest sessions beyond SESSIONS_PER_USER_MAX.
+
+    The sign-in is noted in the audit log.
+
+    passkey_id   the passkey of the sign-in, for the audit log; None: it used no passkey
+    """
+    rows.sessions.insert(user_id, session, at)
+    newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
+    for session_id in newest[:-SESSIONS_PER_USER_MAX]:
+        rows.sessions.delete(session_id)
+    if passkey_id is None:
+        rows.events.note_own(at, user_id, "signed in")
+    else:
+        rows.events.note_own(at, user_id, "signed in with passkey", passkey=str(passkey_id))
+
+
 def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
     """End the user's sessions except *but*, and waiting sign-ins; return the number of sessions."""
     kept = None if but is None else but.session_id
-    ended = [
-        session.session_id
-        for session in rows.sessions.of_user(user_id)
-        if session.session_id != kept
-    ]
-    rows.sessions.delete(ended)
+    ended = {session.session_id for session in rows.sessions.of_user(user_id)} - {kept}
+    for session_id in ended:
+        rows.sessions.delete(session_id)
     rows.sign_ins.end(user_id)
     return len(ended)
 
 
 def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) -> None:
     """Remove the user's second factors and recovery codes that were added at *since* or later."""
-    rows.apps.delete(user_id, since)
-    rows.passkeys.delete(user_id, since)
-    rows.recovery_codes.delete(user_id, since)
+    for factors in (rows.apps, rows.passkeys, rows.recovery_codes):
+        factors.end(user_id, since)
 
 
 def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
@@ -150,9 +172,10 @@ def expect_removable(rows: AccountRows, user: User) -> None:
 
 
 def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove an account, if it exists and `expect_removable` allows it.
+    """Remove an account.
 
-    Raises NotPossible, SessionEnded.
+    Raises    NotPossible if there is no such account, or if `expect_removable` raises it;
+              SessionEnded if the session of *reviewer* has ended or its person is no administrator
     """
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
@@ -160,54 +183,6 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
         raise NotPossible(f"there is no account with the number {user_id}")
     expect_removable(rows, kept.user)
     remove(rows, kept.user, actor, at)
-
-
-def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove a person's second factors, end the sessions, and write an e-mail to the person.
-
-    Raises    NotPossible if the person has no second factor; SessionEnded
-    """
-    actor = expect_administrator(rows, reviewer)
-    kept = rows.users.get(user_id)
-    if kept is None or not kept.user.has_second_factor:
-        raise NotPossible(f"user {user_id} has no two-factor sign-in")
-    drop_factors(rows, user_id)
-    end_sessions(rows, user_id)
-    rows.events.note(at, actor, "removed second factor", f"user:{user_id}")
-    what = "an administrator turned off your two-factor sign-in"
-    tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
-
-
-def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
-    """Make the person with *new*'s e-mail address an administrator.
-
-    Return the user, and whether an account had to be added.
-    """
-    at = new.created_at
-    person = find_person(rows.users, new.email)
-    if person is None:
-        user_id = rows.users.insert(new)
-        rows.events.note(at, actor, "created", f"user:{user_id}")
-    else:
-        user_id = person.user.user_id
-        if person.user.verified_at is None:
-            _take_over(rows, user_id, new, actor)
-    if person is None or not person.user.is_administrator:
-        rows.users.update(user_id, administrator=True)
-        rows.events.note(at, actor, "made administrator", f"user:{user_id}")
-    after = rows.users.get(user_id)
-    assert after is not None, "it was read or added just now"
-    return after.user, person is None
-
-
-def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -> None:
-    """Give the account to the owner of its address, because a stranger may have created it."""
-    assert new.password_hash is not None, "a person has a password"
-    at = new.created_at
-    rows.users.update(user_id, password_hash=new.password_hash)
-    unlink_telegram(rows, user_id, actor, at)
-    revoked = str(end_access(rows, user_id, at))
-    rows.events.note(at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
 
 
 CAPPED: Final = "capped"  # the action in the audit log: the cap of a key was changed
@@ -224,14 +199,9 @@ RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far back a reset ca
 class Ended:
     """The numbers of items that the recovery of an account has ended or undone, by kind.
 
-    sessions   ended sessions
-    keys       revoked API keys
     factors    removed authenticator apps and passkeys
-    wallets    unlinked wallets
-    alerts     deleted alerts
     webhooks   stopped webhooks whose address had been changed
     caps       restored caps of API keys
-    chats      unlinked Telegram chats
     spending   restored spend alerts
     """
 
@@ -247,10 +217,7 @@ class Ended:
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
-    """End every session, and undo the user's changes made at *since* or later.
-
-    Return the numbers of ended and undone items.
-    """
+    """End every session, and undo the user's changes made at *since* or later."""
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
     factors = int(app is not None and app.made_at >= since)
@@ -326,11 +293,6 @@ def _credits_before(
     return is_changed, None
 
 
-def taken_back_at(rows: AccountRows, user_id: UserId) -> UnixMs | None:
-    """Return the time when the owner last took the account back; None if this never happened."""
-    return rows.events.last_at(f"user:{user_id}", TOOK_BACK)
-
-
 def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]:
     """Yield the events of the audit log about *action* on *subject*, newest first."""
     wanted = EventFilter(who=subject, action=action)
@@ -370,13 +332,13 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     """Write an e-mail with an undo link to the owner, about a change in the account.
 
     E-mails to agents and to unverified addresses, which may be a stranger's, have no such link.
-    If the owner has already got the most e-mails of *kind* in a day, write nothing.
+    If the owner has already got the most e-mails of *kind* in a day, nothing is written.
 
     nonce   random bytes from which the undo link is derived
     since   the beginning of the session of the change: the undo link undoes changes after it
     """
     if owner.verified_at is None:
-        tell_owner(rows.emails, owner, kind, facts, at)
+        rows.emails.tell_owner(owner, kind, facts, at)
         return
     if len(rows.emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) >= NOTICES_MAX:
         return  # the owner already got enough e-mails of this kind

@@ -1,36 +1,19 @@
 """Users, sessions, second factors, audit log and idempotency records in SQL."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast, get_type_hints
 
 import msgspec
 from typing_extensions import Unpack
 
+from mintscope.accounts import factor_rows
 from mintscope.accounts.email_address import EmailAddress
-from mintscope.accounts.factor_rows import (
-    App,
-    AppChanges,
-    AppId,
-    CodeId,
-    HalfSignIn,
-    KeptUser,
-    NewPasskey,
-    NewUser,
-    Passkey,
-    PasskeyChanges,
-    PasskeyId,
-    RecoveryCode,
-    SignInId,
-    User,
-    UserChanges,
-    UserKind,
-)
 from mintscope.accounts.keys.scope import in_order
 from mintscope.accounts.secrets import IdempotencyRecord
-from mintscope.accounts.session import NewSession, Session, SessionChanges, SessionId
-from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, UserId
+from mintscope.accounts.session import EVER, NewSession, Session, SessionChanges, SessionId
+from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
@@ -111,6 +94,11 @@ class Table(Generic[IdT, RowT]):
         """Return one record; None if it does not exist."""
         return self._first(f'"{self.NAME}".id = ?', row_id)
 
+    def delete(self, row_id: IdT, /) -> bool:
+        """Delete one record; return whether it existed."""
+        self._db.execute(f'DELETE FROM "{self.NAME}" WHERE id = ?', (row_id,))  # noqa: S608
+        return self._db.changes() == 1
+
     def _update(self, row_id: IdT, changes: Mapping[str, object]) -> None:
         settings = ", ".join(f'"{name}" = ?' for name in changes)
         values = [_stored(value) for value in changes.values()]
@@ -148,111 +136,104 @@ def _stored(value: object) -> object:
 NEVER: Final = -1  # the `last_step` of apps without an accepted code
 
 
-class SqlAppRows(Table[AppId, App]):
-    """The authenticator apps, inside one transaction, at most one per user."""
+class FactorRows(Table[IdT, RowT]):
+    """Second factors or recovery codes of users, inside one transaction."""
 
-    NAME = "authenticator_app"
-    COLUMNS = Columns(App, NAME, app_id="authenticator_app.id", user_id='authenticator_app."user"')
-    SOURCE = "authenticator_app WHERE"
-
-    def update(self, app_id: AppId, /, **changes: Unpack[AppChanges]) -> None:
-        """Change columns of an app."""
-        self._update(app_id, changes)
-
-    def of_user(self, user_id: UserId) -> App | None:
-        """Return the app of a user, confirmed or not; None if there is none."""
-        return self._first('"user" = ?', user_id)
-
-    def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
-        """Replace the user's app, if any, with a new, unconfirmed app."""
-        self._db.execute('DELETE FROM authenticator_app WHERE "user" = ?', (user_id,))
-        return self._add({"user": user_id, "nonce": nonce, "made_at": at, "last_step": NEVER})
-
-    def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the app of a user if it was created at *since* or later."""
-        statement = 'DELETE FROM authenticator_app WHERE "user" = ? AND made_at >= ?'
+    def end(self, user_id: UserId, since: UnixMs) -> None:
+        """Delete the rows of a user that were created at *since* or later."""
+        statement = f'DELETE FROM {self.NAME} WHERE "user" = ? AND made_at >= ?'  # noqa: S608
         self._db.execute(statement, (user_id, since))
 
 
-class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
+class SqlAppRows(FactorRows[factor_rows.AppId, factor_rows.App]):
+    """The authenticator apps, inside one transaction, at most one per user."""
+
+    NAME = "authenticator_app"
+    COLUMNS = Columns(
+        factor_rows.App, NAME, app_id="authenticator_app.id", user_id='authenticator_app."user"'
+    )
+    SOURCE = "authenticator_app WHERE"
+
+    def update(
+        self, app_id: factor_rows.AppId, /, **changes: Unpack[factor_rows.AppChanges]
+    ) -> None:
+        """Change columns of an app."""
+        self._update(app_id, changes)
+
+    def of_user(self, user_id: UserId) -> factor_rows.App | None:
+        """Return the app of a user, confirmed or not; None if there is none."""
+        return self._first('"user" = ?', user_id)
+
+    def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> factor_rows.AppId:
+        """Replace the user's app, if any, with a new, unconfirmed app."""
+        self.end(user_id, EVER)
+        return self._add({"user": user_id, "nonce": nonce, "made_at": at, "last_step": NEVER})
+
+
+class SqlRecoveryRows(FactorRows[factor_rows.CodeId, factor_rows.RecoveryCode]):
     """The recovery codes, inside one transaction."""
 
     NAME = "recovery_code"
-    COLUMNS = Columns(RecoveryCode, NAME, code_id="recovery_code.id")
+    COLUMNS = Columns(factor_rows.RecoveryCode, NAME, code_id="recovery_code.id")
     SOURCE = "recovery_code WHERE"
 
-    def unused(self, user_id: UserId) -> Sequence[RecoveryCode]:
+    def unused(self, user_id: UserId) -> Sequence[factor_rows.RecoveryCode]:
         """Return the unused codes of a user."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
         """Replace the user's recovery codes with those of *hashes*."""
-        self._db.execute('DELETE FROM recovery_code WHERE "user" = ?', (user_id,))
+        self.end(user_id, EVER)
         for code_hash in hashes:
             self._add({"user": user_id, "code_hash": code_hash, "made_at": at})
 
-    def use(self, code_id: CodeId) -> None:
-        """Delete a recovery code that was used."""
-        self._db.execute("DELETE FROM recovery_code WHERE id = ?", (code_id,))
 
-    def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the codes of a user that were created at *since* or later."""
-        statement = 'DELETE FROM recovery_code WHERE "user" = ? AND made_at >= ?'
-        self._db.execute(statement, (user_id, since))
-
-
-class SqlPasskeyRows(Table[PasskeyId, Passkey]):
+class SqlPasskeyRows(FactorRows[factor_rows.PasskeyId, factor_rows.Passkey]):
     """The passkeys, inside one transaction."""
 
     NAME = "passkey"
-    COLUMNS = Columns(Passkey, NAME, passkey_id="passkey.id", user_id='passkey."user"')
+    COLUMNS = Columns(factor_rows.Passkey, NAME, passkey_id="passkey.id", user_id='passkey."user"')
     SOURCE = "passkey WHERE"
 
-    def update(self, passkey_id: PasskeyId, /, **changes: Unpack[PasskeyChanges]) -> None:
+    def update(
+        self, passkey_id: factor_rows.PasskeyId, /, **changes: Unpack[factor_rows.PasskeyChanges]
+    ) -> None:
         """Change columns of a passkey."""
         self._update(passkey_id, changes)
 
-    def of_user(self, user_id: UserId) -> Sequence[Passkey]:
+    def of_user(self, user_id: UserId) -> Sequence[factor_rows.Passkey]:
         """Return the passkeys of a user, oldest first."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
-    def find(self, credential_id: bytes) -> Passkey | None:
+    def find(self, credential_id: bytes) -> factor_rows.Passkey | None:
         """Return the passkey with the id *credential_id*; None if there is none."""
         return self._first("credential_id = ?", credential_id)
 
-    def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
+    def insert(
+        self, user_id: UserId, new: factor_rows.NewPasskey, at: UnixMs
+    ) -> factor_rows.PasskeyId:
         """Add a passkey; its credential must be new."""
         return self._add({"user": user_id, "made_at": at} | asdict(new))
 
-    def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the passkeys of a user that were created at *since* or later."""
-        statement = 'DELETE FROM passkey WHERE "user" = ? AND made_at >= ?'
-        self._db.execute(statement, (user_id, since))
 
-    def remove(self, passkey_id: PasskeyId) -> None:
-        """Delete one passkey."""
-        self._db.execute("DELETE FROM passkey WHERE id = ?", (passkey_id,))
-
-
-class SqlSignInRows(Table[SignInId, HalfSignIn]):
+class SqlSignInRows(Table[factor_rows.SignInId, factor_rows.HalfSignIn]):
     """The sign-ins that wait for a second factor, inside one transaction."""
 
     NAME = "half_sign_in"
-    COLUMNS = Columns(HalfSignIn, NAME, sign_in_id="half_sign_in.id", user_id='half_sign_in."user"')
+    COLUMNS = Columns(
+        factor_rows.HalfSignIn, NAME, sign_in_id="half_sign_in.id", user_id='half_sign_in."user"'
+    )
     SOURCE = "half_sign_in WHERE"
 
-    def find(self, ticket_hash: CredentialHash) -> HalfSignIn | None:
+    def find(self, ticket_hash: CredentialHash) -> factor_rows.HalfSignIn | None:
         """Return the sign-in of a ticket, expired or not; None if there is none."""
         return self._first("ticket_hash = ?", ticket_hash)
 
-    def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
+    def insert(
+        self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs
+    ) -> factor_rows.SignInId:
         """Add a sign-in that began at *at*."""
         return self._add({"user": user_id, "ticket_hash": ticket_hash, "begun_at": at})
-
-    def delete(self, sign_in_id: SignInId) -> bool:
-        """Delete a sign-in; return whether it existed."""
-        self._db.execute("DELETE FROM half_sign_in WHERE id = ?", (sign_in_id,))
-        return self._db.changes() == 1
 
     def end(self, user_id: UserId) -> None:
         """Delete every waiting sign-in of a user."""
@@ -268,7 +249,7 @@ HAS_SECOND_FACTOR: Final = """(
              WHERE authenticator_app."user" = "user".id AND confirmed_at IS NOT NULL)
     OR EXISTS (SELECT 1 FROM passkey WHERE passkey."user" = "user".id))"""
 USER: Final = Columns(
-    User,
+    factor_rows.User,
     "user",
     user_id='"user".id',
     is_administrator="administrator",
@@ -276,23 +257,25 @@ USER: Final = Columns(
 )
 
 
-class SqlUserRows(Table[UserId, KeptUser]):
+class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
     """The users, inside one transaction; a removed user is never returned."""
 
     NAME = "user"
-    COLUMNS = Columns(KeptUser, "user", user=USER)
+    COLUMNS = Columns(factor_rows.KeptUser, "user", user=USER)
     SOURCE = '"user" WHERE removed_at IS NULL AND'
 
-    def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
+    def update(self, user_id: UserId, /, **changes: Unpack[factor_rows.UserChanges]) -> None:
         """Change columns of a user."""
         self._update(user_id, changes)
 
-    def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
+    def of_email(
+        self, email: EmailAddress, kind: factor_rows.UserKind
+    ) -> Sequence[factor_rows.KeptUser]:
         """Return the users of *kind* with *email*, newest first; there is at most one person."""
         # The kind is a literal in the statement, so that the partial index of that kind is used.
         return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
 
-    def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
+    def newest(self, before: UserId | None, limit: int) -> Sequence[factor_rows.User]:
         """Return up to *limit* users with an id below *before*, newest first."""
         condition = f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
         return [kept.user for kept in self._all(condition, before, limit)]
@@ -306,7 +289,7 @@ class SqlUserRows(Table[UserId, KeptUser]):
         taken = 'SELECT count(*) FROM "user" WHERE username = ?'
         return bool(self._db.execute(taken, (username,)).get)
 
-    def insert(self, new: NewUser) -> UserId:
+    def insert(self, new: factor_rows.NewUser) -> UserId:
         """Add a user."""
         return self._add(asdict(new))
 
@@ -340,11 +323,6 @@ class SqlSessionRows(Table[SessionId, Session]):
         """Add a session that begins at *at*."""
         times = dict.fromkeys(("created_at", "seen_at", "proved_at"), at)
         return self._add({"user": user_id} | times | asdict(new))
-
-    def delete(self, session_ids: Collection[SessionId]) -> None:
-        """Delete sessions."""
-        statement = "DELETE FROM session WHERE id = ?"
-        self._db.executemany(statement, [(session_id,) for session_id in session_ids])
 
     def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
         """Delete old sessions.
@@ -397,7 +375,7 @@ class AccountConnections:
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
     async def read(self, work: Work[T]) -> T:
-        """Return the result of *work*, which reads from one consistent snapshot.
+        """Return the result of *work*, which reads one consistent snapshot.
 
         Raises ServiceUnavailable if the database fails.
         """
@@ -446,6 +424,10 @@ class SqlEventRows(Table[int, Event]):
     def note(self, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str) -> None:
         """Add an event; the arguments are fields of Event."""
         self.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
+
+    def note_own(self, at: UnixMs, user_id: UserId, action: str, **detail: str) -> None:
+        """Add an event of a user on the user's own account."""
+        self.note(at, user_actor(user_id), action, f"user:{user_id}", **detail)
 
     def newest(
         self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING

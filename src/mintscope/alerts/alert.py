@@ -51,18 +51,13 @@ class AlertRule:
     kind         the kind of condition
     level, margin, percent, window_s   as in Rule; 0 if *kind* does not use them
     webhook_url  the URL that webhooks are sent to; None: firings are not sent by webhook
-    by_email     whether firings are sent by e-mail
-    by_telegram  whether firings are sent to the Telegram chat of the account
-    is_active    whether the alert is evaluated
     is_closed    True: the alert is evaluated at the end of each minute, without the open candles;
                  False: at each report
     least_confidence   reports whose price has a lower confidence are skipped
-    fires        how often the alert fires
     compared     for crosses_field, the name of the value that *field* is compared with; None for
                  other kinds
     direction    for crosses_field, the direction of the crossing; None: both directions
     message      the user's text in every message about a firing; "": no text
-    expires_at   the time when the alert ends; None: it does not expire
     """
 
     name: str
@@ -126,7 +121,7 @@ class Alert:
     hour_since   the start of the hour in which the alert fired *hour_count* times; None: never
     ended_at     the time when the alert ended by firing once or by expiring; None: it has not ended
     emailed_at   the time when the last e-mail, except tests, was written; None: none was written
-    email_due_at the time when the e-mail about waiting firings is due; None: no firings wait
+    email_due_at      the time when the e-mail about waiting firings is due; None: no firings wait
     telegram_at  the time when the last Telegram message was sent; None: none was sent
     telegram_due_at   the time when the message about waiting firings is due; None: none wait
     """
@@ -180,7 +175,6 @@ class AlertChanges(TypedDict, total=False):
 class FiredHour(NamedTuple):
     """The last firing of an alert, and the number of its firings in an hour.
 
-    fired_at   the time of the last firing
     since      the start of the hour
     firings    the number of firings in this hour, up to *fired_at*; firings of an alert that fires
                only once are not counted
@@ -244,7 +238,6 @@ class FiringEmail:
 
     note         the reason why no e-mail was written; None: one was written, or the firing waits
     sent_at      the time when the mail server accepted the e-mail; None: not yet
-    given_up_at  the time when the e-mail was given up; None: it was not
     reason       the reason why the last attempt to send it failed; None: it did not fail
     """
 
@@ -315,6 +308,16 @@ class Gathered(NamedTuple):
     total: int
     first: FiringId
     newest: Sequence[Firing]
+
+
+class QueueLength(NamedTuple):
+    """The number of waiting webhooks.
+
+    oldest   the time of the oldest waiting firing; None: no webhook waits
+    """
+
+    waiting: int
+    oldest: UnixMs | None
 
 
 class Crowd(NamedTuple):

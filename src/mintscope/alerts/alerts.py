@@ -29,12 +29,11 @@ from mintscope.alerts.alert import (
 )
 from mintscope.alerts.conditions import Direction, Rule
 from mintscope.alerts.deliveries import secret_text
-from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, PackedOutcome, WebhookOutcome
-from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, PackedOutcome
+from mintscope.alerts.queue_store import SqlWebhookQueue, WebhookOutcome
 from mintscope.alerts.telegram_chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
-from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limit
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
@@ -56,10 +55,8 @@ async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
 class AlertBounds:
     """The limits of alerts.
 
-    per_user_max      the most alerts of one user
     of_all_max        the most evaluated alerts of all users together
     mints_max         the most different mints of these evaluated alerts
-    of_emails         the limits of e-mails about alerts
     firings_hour_max  the most firings of an alert that are sent in an hour
     allows_loopback   whether webhooks can use plain http to addresses of this machine
     telegram_bot      the user name of the operator's Telegram bot; "": there is no bot
@@ -80,7 +77,6 @@ class Alerts:
 
     entropy    returns the given number of cryptographically random bytes
     queue      the queue of webhooks; None: no webhooks are sent
-    symbols    returns the symbols of tokens, for e-mails that test an alert
     Every coroutine raises ServiceUnavailable if a database fails; nothing was then changed.
     """
 
@@ -129,9 +125,26 @@ class Alerts:
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         key_hash = self.secrets.request_hash(key, user_id)
-        return await self.store.transact(
-            lambda rows: self._make(rows, user_id, asked, nonce, key_hash, now)
-        )
+        wanted = asked_for("signal", asked)
+
+        def make(rows: AccountRows) -> Alert | AlertDenied:
+            made = None if key_hash is None else rows.made.find(key_hash)
+            if made is not None:
+                if made.asked != wanted:
+                    return AlertDenied.KEY_USED
+                return _find(rows, user_id, SignalId(made.thing_id)) or AlertDenied.NOT_FOUND
+            if has_passed(asked, None, now):
+                return AlertDenied.EXPIRED
+            denied = self._denied(rows, user_id, asked, None)
+            if denied is not None:
+                return denied
+            signal_id = rows.signals.insert(user_id, asked, nonce, now)
+            if key_hash is not None:
+                rows.made.insert(key_hash, IdempotencyRecord(wanted, signal_id), now)
+            rows.lease.touch()
+            return _kept(rows, signal_id)
+
+        return await self.store.transact(make)
 
     async def change(
         self, user_id: UserId, signal_id: SignalId, edit: Callable[[AlertRule], AlertRule]
@@ -144,16 +157,48 @@ class Alerts:
         Return the alert, or the reason why it was not changed.
         """
         now = self.clock.now()
-        changed = await self.store.transact(
-            lambda rows: self._change(rows, user_id, signal_id, edit, now)
-        )
+
+        def change(rows: AccountRows) -> Alert | AlertDenied:
+            signal = _find(rows, user_id, signal_id)
+            if signal is None:
+                return AlertDenied.NOT_FOUND
+            before = signal.rule
+            asked = edit(before)
+            if has_passed(asked, before, now):
+                return AlertDenied.EXPIRED
+            denied = self._denied(rows, user_id, asked, before)
+            if denied is not None:
+                return denied
+            rows.signals.change(signal_id, asked)
+            is_resumed = asked.is_active > before.is_active
+            has_other_url = asked.webhook_url != before.webhook_url
+            if is_resumed or _evaluated(asked) != _evaluated(before):
+                rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
+            if is_resumed:
+                rows.signals.update(signal_id, ended_at=None)
+            if has_other_url:
+                rows.signals.update(signal_id, webhook_at=now)
+            if is_resumed or has_other_url:
+                rows.signals.update(signal_id, webhook_failed_at=None)
+            rows.lease.touch()
+            return _kept(rows, signal_id)
+
+        changed = await self.store.transact(change)
         if isinstance(changed, Alert) and changed.webhook_at == now:
             await self._try_now(signal_id, now)
         return changed
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
         """Delete an alert and its firings; return the user's other alerts, None if not found."""
-        return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
+
+        def delete(rows: AccountRows) -> Sequence[Alert] | None:
+            if _find(rows, user_id, signal_id) is None:
+                return None
+            rows.signals.delete(signal_id)
+            rows.lease.touch()
+            return rows.signals.of_user(user_id)
+
+        return await self.store.transact(delete)
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
         """Renew the webhook secret of an alert; return None if there is no such alert.
@@ -162,7 +207,16 @@ class Alerts:
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
-        return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
+        until = UnixMs(now + OLD_SECRET_MS)
+
+        def renew(rows: AccountRows) -> Alert | None:
+            old = _find(rows, user_id, signal_id)
+            if old is None:
+                return None
+            rows.signals.update(signal_id, nonce=nonce, old_nonce=old.nonce, old_nonce_until=until)
+            return _kept(rows, signal_id)
+
+        return await self.store.transact(renew)
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
         """Send a test of an alert to its owner; return the firing, None if there is no alert."""
@@ -171,10 +225,37 @@ class Alerts:
             return None
         symbols = await self.symbols({signal.rule.mint}) if signal.rule.by_email else {}
         now = self.clock.now()
-        bounds = self.bounds.of_emails
-        tested = await self.store.transact(
-            lambda rows: _test(rows, user_id, signal_id, now, bounds, symbols)
-        )
+
+        def test(rows: AccountRows) -> Firing | None:
+            found = _find(rows, user_id, signal_id)
+            if found is None:
+                return None
+            asked = found.rule
+            firing = NewFiring(
+                signal_id=signal_id,
+                kind=FiringKind.TEST,
+                seq=0,
+                slot=Slot(0),
+                time=UnixS(now // 1000),
+                value=asked.level,
+                direction=Direction.UP,
+                reference=asked.level,
+                fired_at=now,
+            )
+            firing_id = rows.firings.insert(
+                firing,
+                due_at=None if asked.webhook_url is None else now,
+                email=EmailState.WAITING if asked.by_email else None,
+                telegram=TelegramState.WAITING if asked.by_telegram else None,
+            )
+            if asked.by_email:
+                gathered = Gathered(1, firing_id, rows.firings.of_signal(signal_id, None, 1))
+                emails.write_email(rows, found, gathered, now, self.bounds.of_emails, symbols)
+            if asked.by_telegram and found.telegram_due_at is None:
+                rows.signals.update(signal_id, telegram_due_at=now)
+            return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
+
+        tested = await self.store.transact(test)
         if tested is not None and tested.due_at is not None:
             await self._try_now(signal_id, now)
         return tested
@@ -240,63 +321,6 @@ class Alerts:
             with suppress(ServiceUnavailable):  # the webhooks are then sent after the pause
                 await self.queue.transact(lambda rows: rows.schedule(signal_id, 0, now))
 
-    def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
-        self,
-        rows: AccountRows,
-        user_id: UserId,
-        asked: AlertRule,
-        nonce: bytes,
-        key_hash: CredentialHash | None,
-        at: UnixMs,
-    ) -> Alert | AlertDenied:
-        wanted = asked_for("signal", asked)
-        made = None if key_hash is None else rows.made.find(key_hash)
-        if made is not None:
-            if made.asked != wanted:
-                return AlertDenied.KEY_USED
-            return _find(rows, user_id, SignalId(made.thing_id)) or AlertDenied.NOT_FOUND
-        if has_passed(asked, None, at):
-            return AlertDenied.EXPIRED
-        denied = self._denied(rows, user_id, asked, None)
-        if denied is not None:
-            return denied
-        signal_id = rows.signals.insert(user_id, asked, nonce, at)
-        if key_hash is not None:
-            rows.made.insert(key_hash, IdempotencyRecord(wanted, signal_id), at)
-        rows.lease.touch()
-        return _kept(rows, signal_id)
-
-    def _change(
-        self,
-        rows: AccountRows,
-        user_id: UserId,
-        signal_id: SignalId,
-        edit: Callable[[AlertRule], AlertRule],
-        at: UnixMs,
-    ) -> Alert | AlertDenied:
-        signal = _find(rows, user_id, signal_id)
-        if signal is None:
-            return AlertDenied.NOT_FOUND
-        asked = edit(signal.rule)
-        before = signal.rule
-        if has_passed(asked, before, at):
-            return AlertDenied.EXPIRED
-        denied = self._denied(rows, user_id, asked, before)
-        if denied is not None:
-            return denied
-        rows.signals.change(signal_id, asked)
-        is_other = _evaluated(asked) != _evaluated(before)
-        if is_other or asked.is_active > before.is_active:
-            rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
-        if asked.is_active > before.is_active:
-            rows.signals.update(signal_id, ended_at=None)
-        if asked.webhook_url != before.webhook_url:
-            rows.signals.update(signal_id, webhook_at=at)
-        if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
-            rows.signals.update(signal_id, webhook_failed_at=None)
-        rows.lease.touch()
-        return _kept(rows, signal_id)
-
     def _denied(
         self, rows: AccountRows, user_id: UserId, asked: AlertRule, before: AlertRule | None
     ) -> AlertDenied | None:
@@ -356,60 +380,6 @@ def _kept(rows: AccountRows, signal_id: SignalId) -> Alert:
     return signal
 
 
-def _delete(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
-    if _find(rows, user_id, signal_id) is None:
-        return None
-    rows.signals.delete(signal_id)
-    rows.lease.touch()
-    return rows.signals.of_user(user_id)
-
-
-def _renew(
-    rows: AccountRows, user_id: UserId, signal_id: SignalId, nonce: bytes, at: UnixMs
-) -> Alert | None:
-    signal = _find(rows, user_id, signal_id)
-    if signal is None:
-        return None
-    until = UnixMs(at + OLD_SECRET_MS)
-    rows.signals.update(signal_id, nonce=nonce, old_nonce=signal.nonce, old_nonce_until=until)
-    return _kept(rows, signal_id)
-
-
-def _test(  # noqa: PLR0913, PLR0917 - one argument for each fact
-    rows: AccountRows,
-    user_id: UserId,
-    signal_id: SignalId,
-    at: UnixMs,
-    bounds: emails.EmailBounds,
-    symbols: emails.Symbols,
-) -> Firing | None:
-    signal = _find(rows, user_id, signal_id)
-    if signal is None:
-        return None
-    asked = signal.rule
-    firing = NewFiring(
-        signal_id=signal_id,
-        kind=FiringKind.TEST,
-        seq=0,
-        slot=Slot(0),
-        time=UnixS(at // 1000),
-        value=asked.level,
-        direction=Direction.UP,
-        reference=asked.level,
-        fired_at=at,
-    )
-    email = EmailState.WAITING if asked.by_email else None
-    telegram = TelegramState.WAITING if asked.by_telegram else None
-    due_at = None if asked.webhook_url is None else at
-    firing_id = rows.firings.insert(firing, due_at, email, telegram)
-    tested = rows.firings.of_signal(signal_id, None, 1)
-    if asked.by_email:
-        emails.write_email(rows, signal, Gathered(1, firing_id, tested), at, bounds, symbols)
-    if asked.by_telegram and signal.telegram_due_at is None:
-        rows.signals.update(signal_id, telegram_due_at=at)
-    return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
-
-
 LEASE_MS: Final = 10 * SECOND_MS
 LEASE_MS_MAX: Final = 5 * MINUTE_MS
 COMPARED_AT_ONCE: Final = 1_000  # revisions of alerts that are read at once, in 1 ms
@@ -426,8 +396,6 @@ class AlertWriter:
     only keeps other processes from doing the same work.
 
     holder     the name of this process
-    bounds     the limits of e-mails about alerts
-    symbols    returns the known symbols of tokens
     lease_ms   the duration of the lease in milliseconds, unless it is renewed
     Every method raises ServiceUnavailable if the database fails.
     """
@@ -448,11 +416,24 @@ class AlertWriter:
             return standing
         if not is_ours and _is_held(standing, now):
             return None
-        return await self.store.transact(lambda rows: self._hold(rows, now))
+
+        def hold(rows: AccountRows) -> AlertStanding | None:
+            standing = rows.lease.standing()
+            if standing.holder != self.holder and _is_held(standing, now):
+                return None
+            rows.lease.hold(self.holder, UnixMs(now + self.lease_ms))
+            return rows.lease.standing()
+
+        return await self.store.transact(hold)
 
     async def leave(self) -> None:
         """Give up the lease if this process has it; another process can take over at once."""
-        await self.store.transact(self._leave)
+
+        def leave(rows: AccountRows) -> None:
+            if rows.lease.standing().holder == self.holder:
+                rows.lease.hold(self.holder, UnixMs(0))
+
+        await self.store.transact(leave)
 
     async def standing(self) -> AlertStanding:
         """Return the progress of the evaluation, whichever process runs it."""
@@ -509,17 +490,6 @@ class AlertWriter:
         if expired:
             rows.lease.touch()
 
-    def _hold(self, rows: AccountRows, now: UnixMs) -> AlertStanding | None:
-        standing = rows.lease.standing()
-        if standing.holder != self.holder and _is_held(standing, now):
-            return None
-        rows.lease.hold(self.holder, UnixMs(now + self.lease_ms))
-        return rows.lease.standing()
-
-    def _leave(self, rows: AccountRows) -> None:
-        if rows.lease.standing().holder == self.holder:
-            rows.lease.hold(self.holder, UnixMs(0))
-
     def _write(
         self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: emails.Symbols
     ) -> bool:
@@ -574,7 +544,7 @@ class AlertWriter:
                 wait_for_telegram(rows, signal, now)
         for number in {signal.signal_id for signal, _, is_held in listed if is_held}:
             until = UnixMs(outcome.hours[number].since + HOUR_MS)
-            reached = emails.Reached(emails.OF_HOUR, outcome.hour_max, until)
+            reached = emails.Reached(outcome.hour_max, until)
             emails.tell_hour_limit(rows, unchanged[number], reached, now, self.bounds)
 
 

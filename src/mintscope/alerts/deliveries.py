@@ -7,7 +7,7 @@ Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/
 
 import hmac
 from base64 import b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, NamedTuple
@@ -15,13 +15,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mintscope.accounts.mail.email import EmailKind, tell_owner
+from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.accounts.secrets import AccountSecrets
-from mintscope.alerts.alert import Alert, Firing, FiringId, FiringKind, SignalId
+from mintscope.alerts.alert import Alert, Firing, FiringId, FiringKind, QueueLength, SignalId
 from mintscope.alerts.conditions import SignalKind
-from mintscope.alerts.evaluation import DueAlert, DueWanted, NewWebhook, QueueLength, WebhookOutcome
-from mintscope.alerts.queue_store import SqlQueueRows, SqlWebhookQueue
+from mintscope.alerts.queue_store import (
+    DueAlert,
+    DueWanted,
+    NewWebhook,
+    SqlQueueRows,
+    SqlWebhookQueue,
+    WebhookOutcome,
+)
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import UnixMs
@@ -61,11 +67,6 @@ class WebhookBody(msgspec.Struct, frozen=True):
     data: FiredData
 
 
-def message_id(firing_id: FiringId) -> str:
-    """Return the `webhook-id` of a firing, which is the same at every attempt."""
-    return f"msg_{firing_id}"
-
-
 def message_of(signal: Alert, firing: Firing) -> bytes:
     """Return the body of the webhook about *firing*."""
     asked = signal.rule
@@ -97,7 +98,7 @@ def signed(
     firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
 ) -> dict[str, str]:
     """Return the headers of a webhook: its id, the time *at*, and its signature by each secret."""
-    name = message_id(firing_id)
+    name = f"msg_{firing_id}"  # the same at every attempt
     at_s = at // 1000
     text = f"{name}.{at_s}.".encode() + body
     signatures = [b64encode(hmac.digest(secret, text, "sha256")).decode() for secret in secrets]
@@ -178,10 +179,7 @@ class DueWebhook(NamedTuple):
 
 
 class DeliveryBatch(NamedTuple):
-    """A batch of webhooks of one alert.
-
-    failures   as in DueAlert
-    """
+    """A batch of webhooks of one alert; *failures*: as in DueAlert."""
 
     signal_id: SignalId
     user_id: UserId
@@ -282,8 +280,14 @@ class Deliveries:
             lambda rows: [self._batch(rows, each, signed_at, over) for each in due]
         )
         lost = [each for each, batch in zip(due, batches, strict=True) if batch is None]
+
+        def let_go(rows: SqlQueueRows) -> None:
+            rows.note(over)
+            for each in lost:
+                rows.give_up(each.signal_id, now, NO_WEBHOOK)
+
         if lost or over:
-            await self.queue.transact(lambda rows: _let_go(rows, lost, over, now))
+            await self.queue.transact(let_go)
         return [batch for batch in batches if batch is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
@@ -312,10 +316,16 @@ class Deliveries:
 
     async def _take_in(self, until: FiringId, fired: Sequence[Firing]) -> int:
         now = self.clock.now()
-        new = [self._new(each, now) for each in fired if _waits(each)]
-        return await self.queue.transact(
-            lambda rows: _take_in(rows, until, new, now, self.waiting_max)
-        )
+        waiting = [each for each in fired if each.due_at is not None and not _is_done(each)]
+        new = [self._new(each, now) for each in waiting]
+        numbers = {each.signal_id for each in new}
+        reason = f"{self.waiting_max:,} others waited"
+
+        def take_in(rows: SqlQueueRows) -> int:
+            rows.take_in(until, new, now)
+            return rows.drop_oldest(numbers, self.waiting_max, now, reason)
+
+        return await self.queue.transact(take_in)
 
     def _new(self, firing: Firing, now: UnixMs) -> NewWebhook:
         fired = firing.fired
@@ -355,12 +365,9 @@ class Deliveries:
                 )
                 continue
             if _is_done(firing):
+                attempts = max(waiting.attempts, firing.attempts)
                 over[waiting.firing_id] = WebhookOutcome(
-                    due_at=None,
-                    attempts=max(waiting.attempts, firing.attempts),
-                    delivered_at=firing.delivered_at,
-                    given_up_at=firing.given_up_at,
-                    reason=firing.reason,
+                    None, attempts, firing.delivered_at, firing.given_up_at, firing.reason
                 )
                 continue
             sent = firing.after(waiting.attempts)
@@ -370,8 +377,7 @@ class Deliveries:
 
     def _message(self, signal: Alert, firing: Firing, now: UnixMs) -> tuple[dict[str, str], bytes]:
         nonces = [signal.nonce]
-        until = signal.old_nonce_until
-        if signal.old_nonce is not None and until is not None and until > now:
+        if signal.old_nonce is not None and (signal.old_nonce_until or 0) > now:
             nonces.append(signal.old_nonce)
         body = message_of(signal, firing)
         keys = [self.secrets.webhook_secret(nonce) for nonce in nonces]
@@ -427,10 +433,6 @@ class Deliveries:
         return UnixMs(firing.fired.fired_at + self.retry_ms_max)
 
 
-def _waits(firing: Firing) -> bool:
-    return firing.due_at is not None and not _is_done(firing)
-
-
 def _is_done(firing: Firing) -> bool:
     """Return whether the row of *firing* in the database of accounts has an outcome."""
     return firing.delivered_at is not None or firing.given_up_at is not None
@@ -438,25 +440,6 @@ def _is_done(firing: Firing) -> bool:
 
 def _count(batches: Collection[DeliveryBatch]) -> int:
     return sum(len(batch.webhooks) for batch in batches)
-
-
-def _take_in(
-    rows: SqlQueueRows, until: FiringId, new: Sequence[NewWebhook], now: UnixMs, waiting_max: int
-) -> int:
-    rows.take_in(until, new, now)
-    reason = f"{waiting_max:,} others waited"
-    return rows.drop_oldest({each.signal_id for each in new}, waiting_max, now, reason)
-
-
-def _let_go(
-    rows: SqlQueueRows,
-    lost: Sequence[DueAlert],
-    over: Mapping[FiringId, WebhookOutcome],
-    now: UnixMs,
-) -> None:
-    rows.note(over)
-    for each in lost:
-        rows.give_up(each.signal_id, now, NO_WEBHOOK)
 
 
 def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
@@ -469,4 +452,4 @@ def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
         kept = rows.users.get(signal.user_id)
         if kept is not None:
             facts = {"signal": str(signal.signal_id)}
-            tell_owner(rows.emails, kept.user, EmailKind.WEBHOOK_DISABLED, facts, now)
+            rows.emails.tell_owner(kept.user, EmailKind.WEBHOOK_DISABLED, facts, now)

@@ -36,16 +36,7 @@ SPANS: Final = {
     "h4": "4 hours",
     "d1": "1 day",
 }
-SHORT_SPANS: Final = {
-    "s15": "15s",
-    "m1": "1m",
-    "m5": "5m",
-    "m15": "15m",
-    "m30": "30m",
-    "h1": "1h",
-    "h4": "4h",
-    "d1": "24h",
-}
+SHORT_SPANS: Final = {name: f"{name[1:]}{name[0]}" for name in SPANS} | {"d1": "24h"}
 NAMES: Final = {
     "usd": "Price in USD",
     "sol": "Price in SOL",
@@ -95,7 +86,7 @@ def bounds_of(field: Field) -> tuple[float, float]:
 def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
     """Return the name of *field* as people read it, such as RSI, 1 hour.
 
-    spans   the names of timeframes
+    spans   the texts for the timeframes, by name
     """
     *parts, last = field.split(".")
     if parts == ["price"]:
@@ -177,9 +168,6 @@ LINES_MAX: Final = 10  # a message lists at most this many firings, the newest
 NOT_VERIFIED: Final = "the e-mail address is not verified"
 PAUSED: Final = "the alert was paused"
 TURNED_OFF: Final = "its e-mails were turned off"
-OF_ALERT: Final = "alert"
-OF_ACCOUNT: Final = "account"
-OF_HOUR: Final = "hour"
 Symbols = Mapping[Mint, str]
 
 
@@ -201,21 +189,11 @@ USUAL_BOUNDS: Final = EmailBounds()
 
 
 class Reached(NamedTuple):
-    """A limit of notifications that was reached.
+    """The limit of e-mails of an alert, or of its account, in 24 hours, which was reached."""
 
-    scope   what the limit counts: e-mails of an alert or account, or firings in an hour
-    limit   the most that the limit allows
-    until   the time when notifications are sent again
-    """
-
-    scope: str
     limit: int
-    until: UnixMs
-
-    @property
-    def note(self) -> str:
-        """The note that is shown with firings that the limit kept back."""
-        return hour_note(self.limit) if self.scope == OF_HOUR else f"limit of {self.limit} reached"
+    until: UnixMs  # the time from which another e-mail is allowed
+    is_of_alert: bool = True
 
 
 def hour_note(most: int) -> str:
@@ -266,7 +244,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
         return False
     reached = _reached(rows, signal, kept.user.email, at, bounds)
     if reached is not None:
-        mark(EmailState.NOT_SENT, note=reached.note)
+        mark(EmailState.NOT_SENT, note=f"limit of {reached.limit} reached")
         _tell_limit(rows, signal, kept.user.email, reached, at)
         return False
     facts = message_facts(signal, firings, symbols)
@@ -290,12 +268,12 @@ def _reached(
     own = [each for each in written if _is_of(each, signal)]
     if len(own) >= bounds.of_alert_max:
         until = own[len(own) - bounds.of_alert_max].written_at + DAY_MS
-        return Reached(OF_ALERT, bounds.of_alert_max, UnixMs(until))
+        return Reached(bounds.of_alert_max, UnixMs(until))
     kept_free = _silent(rows, signal, written) if own else 0
     if len(written) + kept_free < bounds.day_max:
         return None
     until = (written[0].written_at if written else at) + DAY_MS
-    return Reached(OF_ACCOUNT, bounds.day_max, UnixMs(until))
+    return Reached(bounds.day_max, UnixMs(until), is_of_alert=False)
 
 
 def _is_of(draft: Draft, signal: Alert) -> bool:
@@ -320,7 +298,7 @@ def _tell_limit(
     rows: AccountRows, signal: Alert, email: EmailAddress, reached: Reached, at: UnixMs
 ) -> None:
     """Write an e-mail about *reached*, unless one about the same limit is less than a day old."""
-    of = str(signal.signal_id) if reached.scope == OF_ALERT else ""
+    of = str(signal.signal_id) if reached.is_of_alert else ""
     before = rows.emails.written_to(email, EmailKind.SIGNAL_LIMIT, UnixMs(at - DAY_MS))
     if any(each.facts.get("of") == of for each in before):
         return

@@ -1,16 +1,13 @@
-"""Evaluation of alerts in the order of the swap log, and the types of the webhook queue.
+"""Evaluation of alerts in the order of the swap log.
 
 A method that takes long is a generator: it yields after each LOOKS_AT_ONCE rules and while it loads
 mints, so that its caller can let other tasks run.  Call no other method before it has ended.
-
-Webhooks are retried by alert, not by firing: after a failure all webhooks of the alert wait until
-the end of a pause, and then one of them is sent.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -18,7 +15,6 @@ from mintscope.alerts.alert import (
     Alert,
     FiredHour,
     Fires,
-    FiringId,
     FiringKind,
     MintBase,
     NewFiring,
@@ -503,74 +499,3 @@ def _value(report: TokenReport, field: Field, values: dict[Field, float | None])
 
 def _state_of(signal: Alert) -> RuleState | None:
     return None if signal.state is None else msgspec.json.decode(signal.state, type=RuleState)
-
-
-T = TypeVar("T")
-
-
-class QueueLength(NamedTuple):
-    """The number of waiting webhooks.
-
-    oldest   the time of the oldest waiting firing; None: no webhook waits
-    """
-
-    waiting: int
-    oldest: UnixMs | None
-
-
-class NewWebhook(NamedTuple):
-    """A firing to send by webhook; *given_up_at* and *reason* are set if it is too old."""
-
-    firing_id: FiringId
-    signal_id: SignalId
-    fired_at: UnixMs
-    attempts: int = 0
-    given_up_at: UnixMs | None = None
-    reason: str | None = None
-
-
-class Waiting(NamedTuple):
-    """A waiting webhook, and the number of attempts to send it so far."""
-
-    firing_id: FiringId
-    attempts: int
-
-
-class DueAlert(NamedTuple):
-    """An alert with due webhooks.
-
-    failures   the number of batches of the alert that failed in a row, without batches that were
-               not sent; its owner resets it to 0 by a test or another URL
-    """
-
-    signal_id: SignalId
-    failures: int
-    webhooks: Sequence[Waiting]
-
-
-class DueWanted(NamedTuple):
-    """The webhooks that a process can send now.
-
-    webhooks     the most webhooks in total
-    of_each      the most webhooks of one alert
-    without      the alerts whose webhooks are already being sent
-    is_failing   True: only alerts whose last webhook failed; False: only other alerts
-    """
-
-    webhooks: int
-    of_each: int
-    without: Collection[SignalId] = ()
-    is_failing: bool = False
-
-
-class WebhookOutcome(NamedTuple):
-    """The delivery of a firing by webhook; the fields are described at Firing.
-
-    due_at   the time of the next attempt; None: there is none
-    """
-
-    due_at: UnixMs | None
-    attempts: int
-    delivered_at: UnixMs | None
-    given_up_at: UnixMs | None
-    reason: str | None

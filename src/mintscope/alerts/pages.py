@@ -1,7 +1,7 @@
 """The pages of alerts, and their form."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, Final
@@ -208,25 +208,18 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class AlertPages:
     """Pages of a person's alerts.
 
     tests    the limit of tests of alerts by each user; the API counts in the same limit
-    search   the search for tokens
     reports  reads current reports of tokens; None: the pages show no market data
     """
 
-    def __init__(
-        self,
-        signals: Alerts,
-        tests: Limiter,
-        search: TokenSearch,
-        reports: Reports | None = None,
-    ) -> None:
-        self._signals = signals
-        self._reports = reports
-        self._tests = tests
-        self._search = search
+    signals: Alerts
+    tests: Limiter
+    search: TokenSearch
+    reports: Reports | None = None
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of these pages."""
@@ -244,20 +237,20 @@ class AlertPages:
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)
         yield get(PAUSED, self.ask_pause)
-        yield PageRoute(method="POST", path=PAUSED, handler=self.pause, is_from_anywhere=True)
+        yield post(PAUSED, self.pause, is_from_anywhere=True)
 
     async def list(self, request: PageRequest) -> PageResponse:
         """Show all alerts of the person."""
-        own = await self._signals.of_user(_user_id(request))
-        named = await self._search.named([each.rule.mint for each in own])
-        most = self._signals.bounds.per_user_max
-        refused = await self._signals.refused(_user_id(request))
+        own = await self.signals.of_user(request.user_id)
+        named = await self.search.named([each.rule.mint for each in own])
+        most = self.signals.bounds.per_user_max
+        refused = await self.signals.refused(request.user_id)
         facts = {"alerts": own, "most": most, "words": messages, "named": named}
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
         """Ask for the settings of a new alert; the form starts with the values of the query."""
-        given = refilled(request.query_params, _user_id(request))
+        given = refilled(request.query_params, request.user_id)
         values = {**filled(request.form), **FIRST, **given, "once": _once()}
         if request.signed_in.user.verified_at is None:
             values["email"] = ""
@@ -274,15 +267,8 @@ class AlertPages:
         if chosen := request.form.line("choose"):
             return await self._ask({**values, "mint": chosen})
         if request.form.text("find"):
-            return await self._ask(values, found=await self._search.find(values["mint"]))
-        try:
-            asked = self._sound(values)
-        except InvalidForm as invalid:
-            return await self._ask_again(values, invalid.errors)
-        remarks = await self._unread(request, asked)
-        if remarks:
-            return await self._ask(values, remarks=remarks)
-        return await self._make(request, asked, values)
+            return await self._ask(values, found=await self.search.find(values["mint"]))
+        return await self._make(request, values)
 
     async def make_of_rule(self, request: PageRequest) -> PageResponse:
         """Create an e-mail alert from a tested condition, or show why that is not possible.
@@ -302,17 +288,17 @@ class AlertPages:
             "compared": watched.compared or "",
             "direction": "" if watched.direction is None else watched.direction.value,
         }
+        return await self._make(request, values)
+
+    async def _make(self, request: PageRequest, values: Mapping[str, str]) -> PageResponse:
         try:
             asked = self._sound(values)
         except InvalidForm as invalid:
             return await self._ask_again(values, invalid.errors)
-        return await self._make(request, asked, values)
-
-    async def _make(
-        self, request: PageRequest, asked: AlertRule, values: Mapping[str, str]
-    ) -> PageResponse:
+        if remarks := await self._unread(request, asked):
+            return await self._ask(values, remarks=remarks)
         once = values["once"][:ONCE_LENGTH_MAX] or None
-        made = await self._signals.make(_user_id(request), asked, once)
+        made = await self.signals.make(request.user_id, asked, once)
         if isinstance(made, AlertDenied):
             return await self._ask({**values, "once": _once()}, {"": REFUSALS[made]})
         if asked.webhook_url is not None:
@@ -322,20 +308,20 @@ class AlertPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show an alert and its firings, newest first.  Raises NotFound."""
         alert = await self._own(request)
-        bounds = self._signals.bounds
+        bounds = self.signals.bounds
         place = parse_place(request.query_params.text("before"))
         before = None if place is None else FiringId(place)
         numbers = alert.user_id, alert.signal_id
-        events = await self._signals.firings(*numbers, before, EVENTS_SHOWN + 1) or []
+        events = await self.signals.firings(*numbers, before, EVENTS_SHOWN + 1) or []
         shown = events[:EVENTS_SHOWN]
-        named = await self._search.named([alert.rule.mint])
+        named = await self.search.named([alert.rule.mint])
         facts = {
             "alert": alert,
             "events": shown,
             "older": shown[-1].firing_id if len(events) > len(shown) else None,
             "is_newest": before is None,
-            "refused": await self._signals.refused(alert.user_id),
-            "limit": messages.hour_limit(alert, bounds.firings_hour_max, self._signals.clock.now()),
+            "refused": await self.signals.refused(alert.user_id),
+            "limit": messages.hour_limit(alert, bounds.firings_hour_max, self.signals.clock.now()),
             "words": messages,
             "named": named,
             "has_telegram": bool(bounds.telegram_bot),
@@ -344,7 +330,7 @@ class AlertPages:
 
     async def ask_pause(self, request: PageRequest) -> PageResponse:
         """Show the button that pauses the alert of a link in a message.  Raises NotFound."""
-        alert = await self._signals.of_link(request.path_params["link"])
+        alert = await self.signals.of_link(request.path_params["link"])
         if alert is None:
             raise NotFound
         return Page("alerts/pause.html", {"alert": alert, "is_done": False})
@@ -352,9 +338,9 @@ class AlertPages:
     async def pause(self, request: PageRequest) -> PageResponse:
         """Pause the alert, on a click on the button or in a mail program (RFC 8058).
 
-        Raises NotFound.
+        Raises NotFound if the link is invalid or the alert was deleted.
         """
-        alert = await self._signals.pause(request.path_params["link"])
+        alert = await self.signals.pause(request.path_params["link"])
         if alert is None:
             raise NotFound
         return Page("alerts/pause.html", {"alert": alert, "is_done": True})
@@ -362,9 +348,9 @@ class AlertPages:
     async def test(self, request: PageRequest) -> PageResponse:
         """Send a test of the alert, a limited number of times per hour.  Raises NotFound."""
         alert = await self._own(request)
-        if isinstance(await self._tests.take(alert.user_id), Denied):
+        if isinstance(await self.tests.take(alert.user_id), Denied):
             return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tests-used")
-        if await self._signals.test(alert.user_id, alert.signal_id) is None:
+        if await self.signals.test(alert.user_id, alert.signal_id) is None:
             raise NotFound
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
 
@@ -378,7 +364,7 @@ class AlertPages:
     async def renew_secret(self, request: PageRequest) -> PageResponse:
         """Renew the alert's webhook secret, and show it once.  Raises NotFound."""
         alert = await self._own(request)
-        renewed = await self._signals.renew_secret(alert.user_id, alert.signal_id)
+        renewed = await self.signals.renew_secret(alert.user_id, alert.signal_id)
         if renewed is None:
             raise NotFound
         return self._secret(renewed)
@@ -386,7 +372,7 @@ class AlertPages:
     async def ask_change(self, request: PageRequest) -> PageResponse:
         """Ask for the new settings of an alert.  Raises NotFound."""
         alert = await self._own(request)
-        given = refilled(request.query_params, _user_id(request))
+        given = refilled(request.query_params, request.user_id)
         kept = values_of(alert.rule)
         values = kept | given | {name: kept[name] for name in STAYS}
         page = await self._ask(values, alert=alert)
@@ -413,12 +399,12 @@ class AlertPages:
     async def delete(self, request: PageRequest) -> PageResponse:
         """Delete the alert.  Raises NotFound."""
         alert = await self._own(request)
-        await self._signals.delete(alert.user_id, alert.signal_id)
+        await self.signals.delete(alert.user_id, alert.signal_id)
         return Redirect(PATH, notice="alert-deleted")
 
     async def _own(self, request: PageRequest) -> Alert:
         signal_id = SignalId(parse_id(request.path_params["alert"]))
-        found = await self._signals.find(_user_id(request), signal_id)
+        found = await self.signals.find(request.user_id, signal_id)
         if found is None:
             raise NotFound
         return found
@@ -426,7 +412,7 @@ class AlertPages:
     async def _change(
         self, alert: Alert, asked: AlertRule, values: Mapping[str, str] | None = None
     ) -> PageResponse:
-        changed = await self._signals.change(alert.user_id, alert.signal_id, lambda _: asked)
+        changed = await self.signals.change(alert.user_id, alert.signal_id, lambda _: asked)
         if changed is AlertDenied.NOT_FOUND:
             raise NotFound
         if isinstance(changed, AlertDenied):
@@ -445,14 +431,13 @@ class AlertPages:
     ) -> Page:
         """Return the form of an alert.
 
-        values    the values of the form's fields
         errors    the error messages by field; "": of the whole form
         alert     the alert to change; None: a new alert
         found     the tokens to choose from; None: no token was searched
         remarks   the remarks that the person must confirm before the alert is created or changed
         """
         mint = mint_of(values["mint"])
-        named = {} if mint is None else await self._search.named([mint])
+        named = {} if mint is None else await self.search.named([mint])
         facts = {
             "alert": alert,
             "words": messages,
@@ -462,14 +447,14 @@ class AlertPages:
             "now_values": await self._now_words(mint, (values["field"], values["compared"])),
             "remarks": remarks,
             "is_back": False,
-            "has_telegram": bool(self._signals.bounds.telegram_bot),
+            "has_telegram": bool(self.signals.bounds.telegram_bot),
         }
         status = 422 if remarks else None
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
 
     async def _now_words(self, mint: Mint | None, looked_at: Iterable[str]) -> Mapping[Field, str]:
         """Return the current numbers of a token as text, by field; empty if they are unknown."""
-        present = await read_present(self._reports, mint, looked_at)
+        present = await read_present(self.reports, mint, looked_at)
         if present is None:
             return {}
         return {field: value_words(field, value) for field, value in present.values.items()}
@@ -483,9 +468,7 @@ class AlertPages:
         if not said:
             return []
         looked_at = (asked.field, asked.compared or "")
-        present = await read_present(
-            self._reports, asked.mint, looked_at, is_closed=asked.is_closed
-        )
+        present = await read_present(self.reports, asked.mint, looked_at, is_closed=asked.is_closed)
         remarks = remarks_on(asked, present)
         has_read = set(said[0].split())
         return remarks if any(each.name not in has_read for each in remarks) else []
@@ -494,7 +477,7 @@ class AlertPages:
         """Return the form of a new alert with *errors*; search for an invalid mint as a name."""
         if "mint" not in errors:
             return await self._ask(values, errors)
-        error, found = await self._search.flaw(values["mint"], errors["mint"])
+        error, found = await self.search.flaw(values["mint"], errors["mint"])
         return await self._ask(values, {**errors, "mint": error}, found=found)
 
     def _sound(self, values: Mapping[str, str]) -> AlertRule:
@@ -506,7 +489,7 @@ class AlertPages:
             raise InvalidForm({**errors, **invalid.errors}) from None
         if cannot := impossible(asked):
             errors["margin" if is_level_possible(asked) else "level"] = cannot
-        flaw = self._signals.flaw(asked)
+        flaw = self.signals.flaw(asked)
         if flaw is not None:
             place, text = _placed(flaw)
             errors.setdefault(place, text)
@@ -524,11 +507,11 @@ class AlertPages:
             replace(sound, message=values["message"]),
             replace(sound, webhook_url=values["webhook"] or None),
         )
-        flaws = (self._signals.flaw(asked) for asked in each_alone)
+        flaws = (self.signals.flaw(asked) for asked in each_alone)
         return dict(_placed(flaw) for flaw in flaws if flaw is not None)
 
     def _secret(self, alert: Alert) -> Page:
-        return Page("alerts/secret.html", {"alert": alert, "secret": self._signals.secret(alert)})
+        return Page("alerts/secret.html", {"alert": alert, "secret": self.signals.secret(alert)})
 
 
 def _back(page: Page) -> Page:
@@ -552,10 +535,6 @@ def _once() -> str:
     return token_hex(ONCE_BYTES)
 
 
-def _user_id(request: PageRequest) -> UserId:
-    return request.signed_in.user.user_id
-
-
 # The page Settings > Telegram: the chat that receives alerts.
 
 TELEGRAM: Final = "/settings/telegram"
@@ -574,9 +553,8 @@ class TelegramPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the linked chat, and the link that links another chat."""
-        user_id = request.signed_in.user.user_id
         facts = {
-            "chat": await self._chats.find(user_id),
+            "chat": await self._chats.find(request.user_id),
             "address": await self._chats.address(request.signed_in),
             "bot": self._chats.bot,
         }
@@ -584,5 +562,5 @@ class TelegramPages:
 
     async def unlink(self, request: PageRequest) -> PageResponse:
         """Unlink the chat."""
-        await self._chats.unlink(request.signed_in.user.user_id)
+        await self._chats.unlink(request.user_id)
         return Redirect(TELEGRAM, notice="telegram-unlinked")

@@ -1,19 +1,15 @@
-"""The queue of webhooks, in a separate database or in separate tables."""
+"""The queue of webhooks, in a separate database or in separate tables.
+
+Webhooks are retried by alert, not by firing: after a failure all webhooks of the alert wait until
+the end of a pause, and then one of them is sent.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from mintscope.accounts.store import AccountConnections
-from mintscope.alerts.alert import FiringId, SignalId
-from mintscope.alerts.evaluation import (
-    DueAlert,
-    DueWanted,
-    NewWebhook,
-    QueueLength,
-    Waiting,
-    WebhookOutcome,
-)
+from mintscope.alerts.alert import FiringId, QueueLength, SignalId
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, ahead_ms, marks
 
@@ -77,6 +73,64 @@ DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM webhook WHERE webhook.signal = webhook_signal.signal
 )
 """
+
+
+class NewWebhook(NamedTuple):
+    """A firing to send by webhook; *given_up_at* and *reason* are set if it is too old."""
+
+    firing_id: FiringId
+    signal_id: SignalId
+    fired_at: UnixMs
+    attempts: int = 0
+    given_up_at: UnixMs | None = None
+    reason: str | None = None
+
+
+class Waiting(NamedTuple):
+    """A waiting webhook, and the number of attempts to send it so far."""
+
+    firing_id: FiringId
+    attempts: int
+
+
+class DueAlert(NamedTuple):
+    """An alert with due webhooks.
+
+    failures   the number of batches of the alert that failed in a row, without batches that were
+               not sent; its owner resets it to 0 by a test or another URL
+    """
+
+    signal_id: SignalId
+    failures: int
+    webhooks: Sequence[Waiting]
+
+
+class DueWanted(NamedTuple):
+    """The webhooks that a process can send now.
+
+    webhooks     the maximum number of webhooks in total
+    of_each      the maximum number of webhooks of one alert
+    without      the alerts whose webhooks are already being sent
+    is_failing   True: only alerts whose last webhook failed; False: only other alerts
+    """
+
+    webhooks: int
+    of_each: int
+    without: Collection[SignalId] = ()
+    is_failing: bool = False
+
+
+class WebhookOutcome(NamedTuple):
+    """The delivery of a firing by webhook; the fields are described at Firing.
+
+    due_at   the time of the next attempt; None: there is none
+    """
+
+    due_at: UnixMs | None
+    attempts: int
+    delivered_at: UnixMs | None
+    given_up_at: UnixMs | None
+    reason: str | None
 
 
 class SqlWebhookQueue:

@@ -5,7 +5,7 @@ from dataclasses import asdict, astuple
 from itertools import islice
 from typing import Final
 
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
 from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.accounts.store import NO_END, Columns, Table
@@ -180,7 +180,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def for_email(self, signal_id: SignalId, limit: int) -> Gathered | None:
         """Return the firings of an alert that wait for an e-mail; None if there are none.
 
-        limit   the most firings to read; the newest firings are read
+        limit   the maximum number of firings to read; the newest are read, and all are counted
         """
         count, first = self._db.execute(GATHERED, (signal_id,)).get
         if not count:
@@ -229,7 +229,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
     ) -> Sequence[Firing]:
         """Return up to *limit* firings of an alert, newest first.
 
-        before   only firings with a smaller number; None: all
+        before   only firings with a smaller number; None: all firings
         """
         condition = (
             f"signal = ? AND signal_firing.id < coalesce(?, {NO_END})"
@@ -288,7 +288,6 @@ UPDATE signal SET fired_at = ?, hour_since = ?, hour_count = ? WHERE id = ?
 """
 KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
-DELETE: Final = "DELETE FROM signal WHERE id = ?"
 FIXED: Final = frozenset({"mint", "field", "kind", "compared", "direction"})
 HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
 
@@ -322,10 +321,11 @@ class SqlAlertRows(Table[SignalId, Alert]):
         """Add an alert with revision 1 and without a state; return its number."""
         return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
 
-    def delete(self, signal_id: SignalId) -> None:
-        """Delete an alert and its firings."""
+    @override
+    def delete(self, signal_id: SignalId, /) -> bool:
+        """Delete an alert and its firings; return whether the alert existed."""
         self._db.execute(CLEAR, (signal_id,))
-        self._db.execute(DELETE, (signal_id,))
+        return super().delete(signal_id)
 
     def crowd(self, mint: Mint) -> Crowd:
         """Return the size of the evaluation; `has_mint` is about *mint*."""

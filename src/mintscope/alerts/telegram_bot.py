@@ -173,9 +173,7 @@ class TelegramBot:
         """Answer chats until cancelled, while this process has the lease of the evaluation."""
         while True:
             try:
-                standing = await self.writer.standing()
-                is_ours = standing.holder == self.writer.holder
-                if is_ours:
+                if (await self.writer.standing()).holder == self.writer.holder:
                     await self.answer()
                     continue
             except Exception as trouble:  # after any error the bot tries again

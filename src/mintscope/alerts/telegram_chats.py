@@ -8,6 +8,7 @@ Between two messages of an alert there is a pause; firings in the pause are sent
 crash can cause a message to be sent twice, but never to be lost.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -58,10 +59,10 @@ class DueMessage(NamedTuple):
 class Sent(NamedTuple):
     """The outcome of a message.
 
-    reason         the reason why Telegram did not accept the message; None: accepted
-    is_blocked     whether the chat accepts no further messages of the bot
-    retry_after_s  the pause that Telegram requests, in seconds; None: it requests none
-    new_chat_id    the new number of the chat; None: it did not change
+    reason          the reason why Telegram did not accept the message; None: accepted
+    is_blocked      whether the chat accepts no further messages of the bot
+    retry_after_s   the pause that Telegram requests, in seconds; None: it requests none
+    new_chat_id     the new number of the chat; None: it did not change
     """
 
     message: DueMessage
@@ -183,7 +184,12 @@ class TelegramMessages:
     async def note(self, sent: Sequence[Sent]) -> None:
         """Store the outcomes of messages."""
         now = self.clock.now()
-        await self.store.transact(lambda rows: _note_all(rows, sent, now))
+
+        def note(rows: AccountRows) -> None:
+            for each in sent:
+                _note(rows, each, now)
+
+        await self.store.transact(note)
 
     def _lease(
         self, rows: AccountRows, limit: int, symbols: Symbols, now: UnixMs
@@ -219,32 +225,30 @@ class TelegramMessages:
         return "\n\n".join(part for part in parts if part)[:TEXT_LENGTH_MAX]
 
 
-def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
-    for each in sent:
-        message = each.message
-        number = message.signal.signal_id
-        signal = rows.signals.get(number)
-        if each.is_blocked:
-            rows.chats.block(message.chat.user_id, message.chat.chat_id, now)
-        if each.new_chat_id is not None:
-            rows.chats.move(message.chat.chat_id, each.new_chat_id)
-        state = TelegramState.WAITING
-        if each.reason is None:
-            state = TelegramState.SENT
-        elif each.is_blocked:
-            state = TelegramState.NOT_SENT
-        sent_at = now if each.reason is None else None
-        rows.firings.mark_telegram(message.firings, state, sent_at=sent_at, note=each.reason)
-        if signal is None:
-            continue
-        if each.reason is None:
-            rows.signals.update(number, telegram_at=now)
-        pause_ms = PAUSE_MS if each.reason is None else RETRY_MS
-        if each.retry_after_s is not None:
-            pause_ms = each.retry_after_s * SECOND_MS
-        is_left = bool(rows.firings.for_telegram(number, 1))
-        due_at = UnixMs(now + pause_ms) if is_left else None
-        rows.signals.update(number, telegram_due_at=due_at)
+def _note(rows: AccountRows, sent: Sent, now: UnixMs) -> None:
+    chat = sent.message.chat
+    number = sent.message.signal.signal_id
+    if sent.is_blocked:
+        rows.chats.block(chat.user_id, chat.chat_id, now)
+    if sent.new_chat_id is not None:
+        rows.chats.move(chat.chat_id, sent.new_chat_id)
+    is_accepted = sent.reason is None
+    state = TelegramState.NOT_SENT if sent.is_blocked else TelegramState.WAITING
+    rows.firings.mark_telegram(
+        sent.message.firings,
+        TelegramState.SENT if is_accepted else state,
+        sent_at=now if is_accepted else None,
+        note=sent.reason,
+    )
+    if rows.signals.get(number) is None:
+        return
+    if is_accepted:
+        rows.signals.update(number, telegram_at=now)
+    pause_ms = PAUSE_MS if is_accepted else RETRY_MS
+    if sent.retry_after_s is not None:
+        pause_ms = sent.retry_after_s * SECOND_MS
+    is_left = bool(rows.firings.for_telegram(number, 1))
+    rows.signals.update(number, telegram_due_at=UnixMs(now + pause_ms) if is_left else None)
 
 
 def _sendable(
@@ -252,13 +256,14 @@ def _sendable(
 ) -> Sequence[Firing]:
     """Return the waiting firings of *signal* that can be sent; mark the others as not sent."""
     firings = rows.firings.for_telegram(signal.signal_id, GATHERED_MAX)
-    why_not = [_why_not(signal, chat, each, now) for each in firings]
-    for reason in {each for each in why_not if each is not None}:
-        numbers = [
-            each.firing_id for each, why in zip(firings, why_not, strict=True) if why == reason
-        ]
+    by_reason: defaultdict[str | None, list[Firing]] = defaultdict(list)
+    for each in firings:
+        by_reason[_why_not(signal, chat, each, now)].append(each)
+    sendable = by_reason.pop(None, [])
+    for reason, unsent in by_reason.items():
+        numbers = [each.firing_id for each in unsent]
         rows.firings.mark_telegram(numbers, TelegramState.NOT_SENT, note=reason)
-    return [each for each, why in zip(firings, why_not, strict=True) if why is None]
+    return sendable
 
 
 def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: UnixMs) -> str | None:

@@ -38,7 +38,7 @@ from mintscope.alerts.deliveries import Attempt, Deliveries, DeliveryBatch, DueW
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.kit.limits import Denied, Limit, Limits, take_all
+from mintscope.kit.limits import Denied, Limit, Limiter, Limits, take_all
 from mintscope.kit.metrics import WEBHOOKS, WEBHOOKS_OLDEST_S, WEBHOOKS_WAITING
 from mintscope.kit.time import HOUR_S, MINUTE_S
 
@@ -79,9 +79,8 @@ def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
 def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Address]:
     """Return the addresses *texts*, parsed.
 
-    Raises NotPublic if there is none, or if one of them is not allowed.
-
-    allows_loopback   whether addresses of this machine are allowed
+    allows_loopback   whether addresses of this machine are allowed, besides public addresses
+    Raises            NotPublic if there is no address, or if one is malformed or not allowed
     """
     if not texts:
         raise NotPublic("expected an address; the name has none")
@@ -160,8 +159,6 @@ class WebhookPost:
     """Sends webhooks; each takes *timeout_s* at most, from the name lookup to the status.
 
     allows_loopback   whether addresses of this machine are allowed, also by plain http
-    resolve           returns the addresses of a host name
-    tls               the trusted certificates
     admit             is called with an address before a connection; returns the seconds to wait, or
                       None if the connection is allowed now
     """
@@ -194,7 +191,8 @@ class WebhookPost:
         port = url.port or PORTS[url.scheme]
         texts = await self.resolve(url.host, port)
         addresses = expect_allowed(texts, allows_loopback=self.allows_loopback)
-        self._expect_protected(url, addresses)
+        if url.scheme != "https" and not all(address.is_loopback for address in addresses):
+            raise NotPublic("expected https; plain http stays on this machine")
         head = {
             **headers,
             "host": url.netloc.decode(),
@@ -237,11 +235,6 @@ class WebhookPost:
         ):
             return response.status_code  # the body is not read
 
-    def _expect_protected(self, url: httpx.URL, addresses: Sequence[Address]) -> None:
-        """Raise NotPublic if plain http would leave this machine."""
-        if url.scheme != "https" and not all(address.is_loopback for address in addresses):
-            raise NotPublic("expected https; plain http stays on this machine")
-
 
 PER_MINUTE: Final = 60
 SILENT_MAX: Final = 3
@@ -263,16 +256,12 @@ class Receivers:
     """
 
     def __init__(self, limits: Limits, clock: Clock, *, per_minute: int = PER_MINUTE) -> None:
-        of_account = max(1, per_minute // 2)
-        self._hosts = limits.limiter(
-            Limit(name="webhooks to a host", count=per_minute, window_s=MINUTE_S)
-        )
-        self._addresses = limits.limiter(
-            Limit(name="webhooks to an address", count=per_minute, window_s=MINUTE_S)
-        )
-        self._accounts = limits.limiter(
-            Limit(name="webhooks of an account", count=of_account, window_s=MINUTE_S)
-        )
+        def limiter(name: str, count: int) -> Limiter:
+            return limits.limiter(Limit(name=name, count=count, window_s=MINUTE_S))
+
+        self._hosts = limiter("webhooks to a host", per_minute)
+        self._addresses = limiter("webhooks to an address", per_minute)
+        self._accounts = limiter("webhooks of an account", max(1, per_minute // 2))
         self._clock = clock
         self._silent: OrderedDict[str, _Silence] = OrderedDict()
 

@@ -114,6 +114,17 @@ class Freshness:
             DEGRADED if not is_live else IDLE if is_idle else LIVE,
         )
 
+    def response(self, request: Request, report: ReadReport, clock: Clock) -> Response:
+        """Return the response with the body of *report* in the envelope.
+
+        Add the headers for the freshness and caching of *report* to `request.response_headers`.
+        """
+        request.response_headers += self.headers(
+            slot=report.slot, age_ms=report.age_ms, is_idle=self.is_idle(report)
+        )
+        body = success_with_body(report.body, at=clock.now(), request_id=request.request_id)
+        return Response(200, body)
+
 
 @lru_cache(maxsize=10_000)  # a few mints are requested again and again
 def order_of(mint: Mint) -> Order:
@@ -383,14 +394,9 @@ class BatchRoute:
         delivered = await self.v1.resource_server.sell_report(
             request, caller, ORDER, partial(self._read_all, request, mints, kind_of(asked))
         )
-        if delivered.slot == NO_SLOT:
-            request.response_headers.append(PRIVATE)
-        else:
-            request.response_headers += self.v1.freshness.headers(
-                slot=delivered.slot,
-                age_ms=delivered.age_ms,
-                is_idle=self.v1.freshness.is_idle(delivered),
-            )
+        if delivered.slot != NO_SLOT:
+            return self.v1.freshness.response(request, delivered, self.v1.clock)
+        request.response_headers.append(PRIVATE)
         body = success_with_body(
             delivered.body, at=self.v1.clock.now(), request_id=request.request_id
         )
@@ -515,8 +521,4 @@ class TrialRoute:
         if denied is not None:
             text = SPENT.format(per_day=self._bounds.reports_per_day)
             raise errors.RateLimited(denied.retry_after_s, text)
-        request.response_headers += self._v1.freshness.headers(
-            slot=report.slot, age_ms=report.age_ms, is_idle=self._v1.freshness.is_idle(report)
-        )
-        at = self._v1.clock.now()
-        return Response(200, success_with_body(report.body, at=at, request_id=request.request_id))
+        return self._v1.freshness.response(request, report, self._v1.clock)

@@ -1,8 +1,14 @@
 """Builds the account services of one process, and does their regular work.
 
 always         delivers the e-mails of the outbox
-every 30 s     stores the times at which API keys were last used, and adds up spends
-every hour     deletes expired and old rows
+every 30 s     stores the times at which API keys were last used; adds up spends by account and day;
+               notifies accounts whose spending of the day has reached their spend alert
+every hour     deletes expired sessions, expired proofs of people without an account, applications
+               not confirmed within three days, sign-ins whose second step did not come in time,
+               firings of an alert beyond `firings_kept_max`, and usage by key and endpoint older
+               than `usage_kept_days`; after 30 days, e-mails that were sent or given up, proofs
+               that were used or have expired, firings, and records of requests with an
+               Idempotency-Key
 """
 
 import asyncio
@@ -18,7 +24,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
 import structlog
@@ -28,14 +34,7 @@ from mintscope.accounts.changes import AccountDeletion, AddressChanges
 from mintscope.accounts.factor_rows import WAIT_MS, passkeys_at
 from mintscope.accounts.factors import Factors
 from mintscope.accounts.keys.keys import ApiKeys
-from mintscope.accounts.mail.delivery import (
-    Delivery,
-    MailServer,
-    PageTransport,
-    SmtpTransport,
-    Transport,
-    connected,
-)
+from mintscope.accounts.mail import delivery
 from mintscope.accounts.mail.email import Draft, Email
 from mintscope.accounts.mail.outbox import Outbox
 from mintscope.accounts.mail.templates import EmailWithoutLink, compose
@@ -52,11 +51,10 @@ from mintscope.accounts.wallets.credits import AccountCredits, Wallets, notify_o
 from mintscope.alerts.alert import SignalId
 from mintscope.alerts.alerts import TESTS, ReadSymbols, no_symbols
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.app.config.config import AccountsConfig, MailConfig, WebConfig
+from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.values import is_loopback
 from mintscope.app.following import make_signals
-from mintscope.app.web_api import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
 from mintscope.app.web_site import WebParts
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -66,17 +64,6 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS
 from mintscope.site.routes import SentEmail
 from mintscope.watchlists.watchlists import Watchlists
-
-# The jobs of `AccountMaintenance`, which run independently of requests:
-#
-# every 30 s   store the times at which API keys were last used; add up spends by account and day;
-#              notify accounts whose spending of the day has reached their spend alert
-# every hour   delete expired sessions, expired proofs of people without an account, applications
-#              not confirmed within three days, sign-ins whose second step did not come in time,
-#              firings of an alert beyond `firings_kept_max`, and usage by key and endpoint older
-#              than `usage_kept_days`; delete after a month e-mails that were sent or given up,
-#              proofs that were used or have expired, firings, and records of requests with an
-#              Idempotency-Key
 
 FLUSH_S: Final = 30.0
 START_S: Final = 10.0  # so that other work at the start is done first
@@ -227,7 +214,7 @@ class Accounts(WebParts):
     """The account services of this process; if *mailbox* is None, no page shows e-mails."""
 
     exchange: Exchanges
-    delivery: Delivery
+    delivery: delivery.Delivery
     maintenance: AccountMaintenance
     writes: WriteBudget
 
@@ -240,6 +227,15 @@ class Accounts(WebParts):
             tasks.create_task(self.maintenance.run())
 
 
+class _Common(TypedDict):
+    """The arguments that most services of accounts have."""
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+
 @asynccontextmanager
 async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can be replaced
     config: Config,
@@ -249,57 +245,51 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     origin: str,
     limits: Limits,
     clock: Clock,
-    hasher: Hasher | None = None,
-    queue: SqlWebhookQueue | None = None,
-    symbols: ReadSymbols = no_symbols,
+    hasher: Hasher | None = None,  # None: one is opened, and closed at the end of the block
+    queue: SqlWebhookQueue | None = None,  # None: no webhooks are sent
+    symbols: ReadSymbols = no_symbols,  # for e-mails that test an alert
 ) -> AsyncIterator[Accounts]:
-    """Yield the account services; e-mails link to *origin*.  Without *queue*, no webhooks are sent.
-
-    hasher    hashes passwords; None: one from `open_hasher`, closed at the end of the block
-    symbols   returns the symbols of tokens, for e-mails that test an alert
-    """
+    """Yield the account services; *origin* is the address of the pages, used in e-mails."""
     secrets = AccountSecrets.derive(pepper)
-    lifetimes = _lifetimes(config.web)
+    common = _Common(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
+    web = config.web
+    changes = config.accounts
+    lifetimes = Lifetimes(
+        idle_ms=web.session_idle_minutes * MINUTE_MS, absolute_ms=web.session_hours_max * HOUR_MS
+    )
+    guesses = LoginLimits(
+        one=web.guesses_max, all=web.client_guesses_max, signups=web.sign_ups_per_hour_max
+    )
     outbox = Outbox(store)
     write = partial(compose, origin=origin, secrets=secrets, name=NAME)
     verifier = passkeys_at(_origins(origin), NAME)
-    signup = Signups(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
-    keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
+    signup, keys = Signups(**common), ApiKeys(**common)
     with open_hasher() if hasher is None else nullcontext(hasher) as hashing:
         yield Accounts(
             signup=signup,
-            exchange=Exchanges(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
+            exchange=Exchanges(**common),
             review=Reviews(store, clock=clock, entropy=os.urandom),
-            people=_people(config.web, store, secrets, hashing, limits, clock),
-            factors=Factors(
-                store=store,
-                secrets=secrets,
-                verifier=verifier,
-                limits=limits,
-                clock=clock,
-                entropy=os.urandom,
+            people=People(
+                hasher=hashing, limits=limits, lifetimes=lifetimes, guesses=guesses, **common
             ),
-            second_step=SecondStep(
-                store=store,
-                secrets=secrets,
-                verifier=verifier,
-                limits=limits,
-                clock=clock,
-                entropy=os.urandom,
-                guesses=_guesses(config.web),
-            ),
-            addresses=AddressChanges(
-                store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
-            ),
+            factors=Factors(verifier=verifier, limits=limits, **common),
+            second_step=SecondStep(verifier=verifier, limits=limits, guesses=guesses, **common),
+            addresses=AddressChanges(limits=limits, **common),
             deletion=AccountDeletion(store=store, clock=clock),
             keys=keys,
-            credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
-            wallets=_wallets(store, secrets, origin, clock),
+            credits=AccountCredits(**common),
+            wallets=Wallets(origin=origin, **common),
             watchlists=Watchlists(store=store, secrets=secrets, clock=clock),
             signals=make_signals(config.signals, store, queue, secrets, clock, symbols),
             signal_tests=limits.limiter(TESTS),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
-            delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
+            delivery=delivery.Delivery(
+                outbox=outbox,
+                transport=_transport(config.mail, clock),
+                compose=write,
+                clock=clock,
+                per_hour_max=config.mail.per_hour_max,
+            ),
             maintenance=AccountMaintenance(
                 keys=keys,
                 signups=signup,
@@ -309,21 +299,13 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 firings_kept_max=config.signals.firings_kept_max,
                 usage_kept_days=config.accounts.usage_kept_days,
             ),
-            writes=_write_budget(config.accounts, limits),
+            # Pages and requests with API keys share this budget.
+            writes=WriteBudget(
+                limits,
+                of_account=replace(WRITES, count=changes.writes_per_day_max),
+                of_all=replace(WRITES_OF_ALL, count=changes.writes_per_minute_max),
+            ),
         )
-
-
-def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: Clock) -> Wallets:
-    return Wallets(store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin)
-
-
-def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return the budget for changes to accounts; pages and requests with API keys share it."""
-    return WriteBudget(
-        limits,
-        of_account=replace(WRITES, count=config.writes_per_day_max),
-        of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
-    )
 
 
 def _origins(origin: str) -> list[str]:
@@ -335,82 +317,19 @@ def _origins(origin: str) -> list[str]:
     return [origin, f"{parts.scheme}://localhost{port}"]
 
 
-def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
-    web: WebConfig,
-    store: AccountStore,
-    secrets: AccountSecrets,
-    hasher: Hasher,
-    limits: Limits,
-    clock: Clock,
-) -> People:
-    return People(
-        store=store,
-        hasher=hasher,
-        limits=limits,
-        lifetimes=_lifetimes(web),
-        guesses=_guesses(web),
-        secrets=secrets,
-        clock=clock,
-        entropy=os.urandom,
-    )
-
-
 def open_hasher() -> AbstractContextManager[Hasher]:
     """Return a context manager of the password hasher; its threads end with the block."""
     return closing(Argon2Hasher())
 
 
-def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
-    """Return the account services for the API, with the limits of *config*."""
-    return AccountParts(
-        signup=accounts.signup,
-        exchange=accounts.exchange,
-        keys=accounts.keys,
-        credits=accounts.credits,
-        wallets=accounts.wallets,
-        watchlists=accounts.watchlists,
-        signals=accounts.signals,
-        signup_limit=replace(
-            SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
-        ),
-        exchange_limit=replace(
-            EXCHANGE, count=config.exchange_limit_requests, window_s=config.exchange_limit_window_s
-        ),
-        limit=replace(ACCOUNTS, count=config.limit_requests, window_s=config.limit_window_s),
-        key_limit=replace(KEY, count=config.key_limit_requests, window_s=config.key_limit_window_s),
-        writes=accounts.writes,
-    )
+def _transport(mail: MailConfig, clock: Clock) -> delivery.Transport | None:
+    """Return the transport of e-mails; None if e-mails are neither sent nor shown.
 
-
-def _guesses(web: WebConfig) -> LoginLimits:
-    return LoginLimits(
-        one=web.guesses_max, all=web.client_guesses_max, signups=web.sign_ups_per_hour_max
-    )
-
-
-def _lifetimes(web: WebConfig) -> Lifetimes:
-    return Lifetimes(
-        idle_ms=web.session_idle_minutes * MINUTE_MS, absolute_ms=web.session_hours_max * HOUR_MS
-    )
-
-
-def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
-    """Return the delivery of *outbox*; with delivery "none", it sends nothing.
-
-    E-mails that are not sent are given up after three days.
+    Without a transport, e-mails stay in the outbox, and are given up after three days.
     """
-    transport: Transport | None = None
     if mail.delivery == "smtp":
-        transport = SmtpTransport(mail_server_of(mail), clock)
-    elif mail.delivery == "page":
-        transport = PageTransport()
-    return Delivery(
-        outbox=outbox,
-        transport=transport,
-        compose=write,
-        clock=clock,
-        per_hour_max=mail.per_hour_max,
-    )
+        return delivery.SmtpTransport(mail_server_of(mail), clock)
+    return delivery.PageTransport() if mail.delivery == "page" else None
 
 
 async def mail_server_trouble(mail: MailConfig) -> str | None:
@@ -419,16 +338,16 @@ async def mail_server_trouble(mail: MailConfig) -> str | None:
     Connects, starts TLS if configured and signs in, but sends no e-mail.
     """
     try:
-        async with connected(mail_server_of(mail)) as client:
+        async with delivery.connected(mail_server_of(mail)) as client:
             await client.noop()
     except (SMTPException, OSError, ValueError) as error:
         return " ".join(str(error).split()) or "no answer in time"
     return None
 
 
-def mail_server_of(mail: MailConfig) -> MailServer:
+def mail_server_of(mail: MailConfig) -> delivery.MailServer:
     """Return the mail server in the settings *mail*."""
-    return MailServer(
+    return delivery.MailServer(
         host=mail.host,
         port=mail.port,
         security=mail.security,

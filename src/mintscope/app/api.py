@@ -1,6 +1,6 @@
 """`mintscope api`: the process that answers clients."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -10,13 +10,7 @@ from typing import Final, TypeAlias
 from starlette.types import ASGIApp
 
 from mintscope.alerts.alerts import ReadSymbols
-from mintscope.api.discovery.guide import MCP
-from mintscope.api.discovery.openapi import Identity
-from mintscope.api.events import Streams
-from mintscope.api.health import ReadCoverage, no_coverage
-from mintscope.api.routes import ListParts
-from mintscope.api.v1 import Freshness, TrialBounds
-from mintscope.app.accounts import Accounts, account_parts, open_accounts
+from mintscope.app.accounts import Accounts, open_accounts
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.following import (
@@ -38,7 +32,7 @@ from mintscope.app.maintenance import (
     serving_metrics,
     watching,
 )
-from mintscope.app.mcp import McpService
+from mintscope.app.mcp import with_mcp
 from mintscope.app.payments import Measured, Sales, open_sales
 from mintscope.app.running.logging import set_level
 from mintscope.app.running.operating import operating
@@ -54,27 +48,22 @@ from mintscope.app.stores.stores import (
     open_market,
     open_money,
 )
-from mintscope.app.web_api import DEFAULT_ORIGIN, HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
+from mintscope.app.web_api import create_api, limits_of, other_limit
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.kit.http.application import Draining, HttpApplication, Server, make_server
+from mintscope.kit.http.application import Draining, Server, make_server
 from mintscope.kit.http.connections import FastPath
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
-from mintscope.kit.limits import Limit, Limits, MemoryLimits
+from mintscope.kit.limits import Limits, MemoryLimits
 from mintscope.kit.machine import limit_arenas
 from mintscope.kit.time import DAY_S
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.log import LogReader
-from mintscope.market.report import Reports
-from mintscope.market.series.holder_reads import HolderReader
-from mintscope.market.series.pools import SeriesReader
 from mintscope.market.store.log_reader import SqlLogReader
-from mintscope.payments.merchant import Merchant
-from mintscope.site.sales.selling import CreditSales
 from mintscope.solana.pace import Pace
 
 Ready: TypeAlias = Callable[[str, int], None]
@@ -93,18 +82,20 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     siblings: Siblings,
     listener_fd: int | None,
     *,
-    is_new: bool = False,
-    reread: Reread | None = None,
+    is_new: bool,
+    reread: Reread,
 ) -> int | None:
     """Serve clients until a signal arrives, and return its number.
+
+    Return None if the server ends without a signal.
 
     ready         called with host and port when clients can connect
     siblings      the states of the other processes of the service
     listener_fd   file descriptor of a listening socket; None: create a socket
     is_new        whether to accept an emptied store, or a store of another installation
-    reread        reads the configuration again on SIGHUP; None: SIGHUP is ignored
-    Raises        FolderInUse, UnusableStore, the errors of `open_sales` and `Sales.expect_ready`,
-                  and OSError if an address is in use
+    reread        reads the configuration again on SIGHUP
+    Raises        FolderInUse, FolderOpen, UnusableStore, the errors of `open_sales` and
+                  `Sales.expect_ready`, and OSError if it cannot listen on an address
     """
     limit_arenas()
     with held(config, "api"), serving_metrics(config.metrics, "api"):
@@ -123,7 +114,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     ready: Ready,
     siblings: Siblings,
     stack: AsyncExitStack,
-    reread: Reread | None,
+    reread: Reread,
 ) -> int | None:
     clock = SystemClock()
     host, port = listener.getsockname()[:2]
@@ -168,7 +159,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     )
     by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other = other_limit(config.api)
-    sold = _sold_on_pages(sales, merchant, ledger)
+    sold = None if sales is None else credit_sales(merchant, ledger, sales.expect_open)
     shown = market_parts(
         config, follower, market.series, lists.lists, streams, ledger, limits, holders
     )
@@ -178,8 +169,8 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     web = replace(accounts, ledger=ledger, market=shown, sales=sold, status=status, operations=run)
     pages = Pages(config.web, web, by_address, other, clock)
     await enter(pages.serving_administrators(_bounds(config.api)))
-    mcp = McpService(config.mcp, by_address, other, clock)
-    app = await enter(mcp.beside(pages.beside(api, origins), api))
+    shown_beside = pages.beside(api, origins)
+    app = await enter(with_mcp(config.mcp, shown_beside, api, by_address, other, clock))
     stack.enter_context(reloading(config, reread, _applied(limits), ours=_is_ours))
     await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())
@@ -187,14 +178,6 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     server = create_server(config.api, app, clock, api.fast_path, api.websocket_paths, draining)
     await server.serve(sockets=[listener])
     return server.stopped_by
-
-
-def _sold_on_pages(
-    sales: Sales | None, merchant: Merchant | None, ledger: CreditLedger
-) -> CreditSales | None:
-    if sales is None or merchant is None:
-        return None
-    return credit_sales(merchant, ledger, sales.expect_open)
 
 
 @asynccontextmanager
@@ -230,113 +213,21 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     symbols: ReadSymbols,
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
     """Serve accounts, maintain them and evaluate their alerts during the block."""
-    store = money.accounts
-    queue = money.webhooks
-    pepper = money.pepper
     async with (
         open_accounts(
             config,
-            store=store,
-            pepper=pepper,
+            store=money.accounts,
+            pepper=money.pepper,
             origin=origin,
             limits=limits,
             clock=clock,
-            queue=queue,
+            queue=money.webhooks,
             symbols=symbols,
         ) as accounts,
         running(accounts.run, "accounts"),
-        signalling(
-            config.signals,
-            reader=reader,
-            store=store,
-            queue=queue,
-            pepper=pepper,
-            limits=limits,
-            clock=clock,
-            origin=origin,
-            symbols=symbols,
-        ) as checks,
+        signalling(config.signals, money, reader, limits, clock, origin, symbols) as checks,
     ):
         yield accounts, checks
-
-
-def create_api(  # noqa: PLR0913 - one argument for each part
-    config: Config,
-    *,
-    reports: Reports,
-    ledger: CreditLedger,
-    checks: Sequence[Check],
-    merchant: Merchant | None,
-    accounts: Accounts | None,
-    limits: Limits,
-    clock: Clock,
-    series: SeriesReader | None = None,
-    holders: HolderReader | None = None,
-    lists: ListParts | None = None,
-    streams: Streams | None = None,
-    coverage: ReadCoverage = no_coverage,
-) -> HttpApplication:
-    """Return the API built from these parts, with the limits of *config*.
-
-    merchant                                    None: nothing is for sale
-    accounts, series, holders, lists, streams   None: the API does not have this part
-    """
-    api = config.api
-    public, health, other, rotation = limits_of(api)
-    return create_app(
-        reports=reports,
-        ledger=ledger,
-        checks=checks,
-        limits=AddressLimits(limits, ClientAddresses(api.trusted_proxies)),
-        clock=clock,
-        public_limit=public,
-        health_limit=health,
-        other_limit=other,
-        rotation_limit=rotation,
-        trial=_trial(config),
-        freshness=Freshness(
-            degraded_after_s=api.degraded_after_s,
-            stale_after_s=api.stale_after_s,
-            idle_after_s=api.idle_after_s,
-        ),
-        merchant=merchant,
-        accounts=None if accounts is None else account_parts(config.accounts, accounts),
-        series=series,
-        holders=holders,
-        lists=lists,
-        streams=streams,
-        has_fast_path=api.express,
-        identity=_identity(config, merchant),
-        other_paths=(MCP,) if config.mcp.enabled else (),
-        coverage=coverage,
-    )
-
-
-def _trial(config: Config) -> TrialBounds | None:
-    """Return the limits of free reports; None if free reports are disabled."""
-    per_day = config.api.trial_reports_per_day
-    return TrialBounds(per_day, config.web.free_views_per_day) if per_day else None
-
-
-def _identity(config: Config, merchant: Merchant | None) -> Identity:
-    """Return the identity of the service; with sales, its origin is that of the merchant."""
-    origin = config.api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin
-    return Identity(
-        origin=origin,
-        name=config.api.name,
-        contact=config.api.contact,
-        has_pages=config.web.enabled,
-    )
-
-
-def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return the rate limits of /v1, of health checks, of other routes, and of token rotations."""
-    return (
-        _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
-        _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
-        other_limit(api),
-        _limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
-    )
 
 
 def _is_ours(key: str) -> bool:
@@ -345,9 +236,9 @@ def _is_ours(key: str) -> bool:
 
 
 def _applied(limits: Limits) -> Mapping[str, Apply]:
-    """Return, by key of the setting, functions that apply a new value while the process runs.
+    """Return functions that apply a changed setting while the process runs, by key of the setting.
 
-    The limits that api processes share must be equal in all of them; only a restart changes them.
+    Limits that api processes share must be equal in all of them; only a restart changes them.
     """
     applied: dict[str, Apply] = {"log.level": lambda config: set_level(config.log.level)}
     if isinstance(limits, MemoryLimits):
@@ -358,15 +249,6 @@ def _applied(limits: Limits) -> Mapping[str, Apply]:
 
         applied |= dict.fromkeys(LIMIT_SETTINGS, change)
     return applied
-
-
-def other_limit(api: ApiConfig) -> Limit:
-    """Return the limit for routes without a limit of their own, such as pages and unknown paths."""
-    return _limit(OTHER, api.other_limit_requests, api.other_limit_window_s)
-
-
-def _limit(usual: Limit, count: int, window_s: int) -> Limit:
-    return replace(usual, count=count, window_s=window_s)
 
 
 def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part

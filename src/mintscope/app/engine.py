@@ -1,11 +1,32 @@
 """Chooses the engine of an installation."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mintscope.app.config.groups import Config
+from mintscope.kit.errors import UnusableStore
 
 if TYPE_CHECKING:
-    from mintscope.app.stores.engines import Engine
+    from mintscope.app.stores.postgres import PostgresEngine
+    from mintscope.app.stores.sqlite import SqliteEngine
+
+
+@contextmanager
+def extra(name: str, package: str, setting: str) -> Iterator[None]:
+    """If the block imports a module that is missing, raise UnusableStore, which names *package*.
+
+    name      name of the extra, and of the file in requirements, that installs the package
+    setting   the setting that needs the package
+    """
+    try:
+        yield
+    except ModuleNotFoundError as cause:
+        raise UnusableStore(
+            f"expected the Python package {package}, for the setting {setting}; it is not"
+            f" installed: pip install --require-hashes -r requirements/{name}.txt, a file of"
+            " mintscope's sources"
+        ) from cause
 
 
 def is_shared(config: Config) -> bool:
@@ -18,12 +39,13 @@ def address_of(config: Config) -> str | None:
     return None if config.store is None else config.store.get_secret_value()
 
 
-def engine_of(config: Config) -> "Engine":
-    """Return the engine of *config*.  Raises UnusableStore if a package is missing."""
+def engine_of(config: Config) -> "SqliteEngine | PostgresEngine":
+    """Return the engine of *config*.  Raises UnusableStore if a package is missing.
+
+    Each method of an engine may raise UnusableStore and StoreUnavailable.
+    """
     address = address_of(config)
     if address is not None:
-        from mintscope.app.stores.places import extra  # noqa: PLC0415 - only if chosen
-
         with extra("postgres", "psycopg", "store"):
             from mintscope.app.stores.postgres import PostgresEngine  # noqa: PLC0415 - an extra
         return PostgresEngine(address)

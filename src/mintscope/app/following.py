@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from mintscope.accounts.rows import AccountStore
 from mintscope.accounts.secrets import AccountSecrets
-from mintscope.alerts.alerts import AlertBounds, Alerts, AlertWriter, ReadSymbols, no_symbols
+from mintscope.alerts.alerts import AlertBounds, Alerts, AlertWriter, ReadSymbols
 from mintscope.alerts.conditions import Tracks
 from mintscope.alerts.deliveries import Deliveries
 from mintscope.alerts.emails import EmailBounds
@@ -31,7 +31,7 @@ from mintscope.app.mcp import has_mcp
 from mintscope.app.payments import Sales
 from mintscope.app.running.kernels import load_api_kernels, telling_what_is_compiled
 from mintscope.app.stores.market import Market
-from mintscope.app.stores.stores import open_market, waiting
+from mintscope.app.stores.stores import Money, open_market, waiting
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.checks import Check, result_of
 from mintscope.kit.clock import Clock
@@ -41,14 +41,8 @@ from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow import list_cache
 from mintscope.market.follow.broadcaster import Broadcaster
-from mintscope.market.follow.list_cache import (
-    ListCache,
-    ListKeeper,
-    NextFold,
-    NotStored,
-    store_list,
-)
 from mintscope.market.follow.list_files import ListFiles
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
 from mintscope.market.log import LogReader
@@ -80,7 +74,7 @@ def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
     queue: SqlWebhookQueue | None,
     secrets: AccountSecrets,
     clock: Clock,
-    symbols: ReadSymbols = no_symbols,
+    symbols: ReadSymbols,
 ) -> Alerts:
     """Return the service for alerts; *queue* is None if this process sends no webhooks."""
     bounds = AlertBounds(
@@ -104,33 +98,30 @@ def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 @asynccontextmanager
-async def signalling(  # noqa: PLR0913 - one argument for each part
+async def signalling(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: SignalsConfig,
-    *,
+    money: Money,
     reader: LogReader,
-    store: AccountStore,
-    queue: SqlWebhookQueue,
-    pepper: bytes,
     limits: Limits,
     clock: Clock,
     origin: str,
-    symbols: ReadSymbols = no_symbols,
+    symbols: ReadSymbols,
 ) -> AsyncIterator[list[Check]]:
     """Evaluate alerts and send their messages during the block; yield the check of alerts.
 
-    Yields [] if alerts are disabled.
-
-    origin   the origin of links in messages to Telegram
+    Yields [] if alerts are disabled.  Links in messages to Telegram begin with *origin*.
     """
     if not config.enabled:
         yield []
         return
+    store = money.accounts
+    secrets = AccountSecrets.derive(money.pepper)
     watcher = make_watcher(config, reader, store, clock, symbols)
     receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
     deliveries = Deliveries(
         store=store,
-        queue=queue,
-        secrets=AccountSecrets.derive(pepper),
+        queue=money.webhooks,
+        secrets=secrets,
         clock=clock,
         retry_ms_max=config.webhook_retry_s * SECOND_MS,
         lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
@@ -143,13 +134,20 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
         admit=receivers.admit_address,
     )
     sender = WebhookSender(deliveries=deliveries, post=post, receivers=receivers, clock=clock)
-    bot = make_bot(config, watcher.writer, store, pepper, origin, clock, symbols)
+    works = {"signals": watcher.run, "webhooks": sender.run}
+    if config.telegram_bot and config.telegram_token is not None:
+        token = config.telegram_token.get_secret_value()
+        bot = TelegramBot(
+            api=BotApi(url=config.telegram_url.rstrip("/"), token=token),
+            chats=TelegramChats(store=store, secrets=secrets, clock=clock, bot=config.telegram_bot),
+            messages=TelegramMessages(store=store, secrets=secrets, clock=clock, origin=origin),
+            writer=watcher.writer,
+            symbols=symbols,
+        )
+        works |= {"telegram": bot.send, "telegram chats": bot.listen}
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(watcher.run, "signals"))
-        await stack.enter_async_context(running(sender.run, "webhooks"))
-        if bot is not None:
-            await stack.enter_async_context(running(bot.send, "telegram"))
-            await stack.enter_async_context(running(bot.listen, "telegram chats"))
+        for name, work in works.items():
+            await stack.enter_async_context(running(work, name))
         yield [Check("signals", watcher.expect_looking, is_vital=False)]
 
 
@@ -158,7 +156,7 @@ def make_watcher(
     reader: LogReader,
     store: AccountStore,
     clock: Clock,
-    symbols: ReadSymbols = no_symbols,
+    symbols: ReadSymbols,
 ) -> AlertEvaluator:
     """Return the evaluator of alerts; *symbols* looks up the symbols of tokens."""
     return AlertEvaluator(
@@ -179,31 +177,6 @@ def make_watcher(
     )
 
 
-def make_bot(  # noqa: PLR0913, PLR0917 - one argument for each part
-    config: SignalsConfig,
-    writer: AlertWriter,
-    store: AccountStore,
-    pepper: bytes,
-    origin: str,
-    clock: Clock,
-    symbols: ReadSymbols,
-) -> TelegramBot | None:
-    """Return the operator's Telegram bot; None if none is configured."""
-    if not config.telegram_bot or config.telegram_token is None:
-        return None
-    secrets = AccountSecrets.derive(pepper)
-    return TelegramBot(
-        api=BotApi(
-            url=config.telegram_url.rstrip("/"),
-            token=config.telegram_token.get_secret_value(),
-        ),
-        chats=TelegramChats(store=store, secrets=secrets, clock=clock, bot=config.telegram_bot),
-        messages=TelegramMessages(store=store, secrets=secrets, clock=clock, origin=origin),
-        writer=writer,
-        symbols=symbols,
-    )
-
-
 GAPS_SHOWN: Final = 5
 READ_S: Final = 2.0
 
@@ -212,12 +185,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StatusReader:
-    """Reads the status of the service; a part that cannot be read in time is None.
+    """Reads the status of the service.
 
-    sales        the sales of this process; None if nothing is sold
+    If the store of the market or of the books fails or does not answer within READ_S, this part of
+    the status is None.
+
+    sales        None: nothing is sold, and the status has no books
     started_at   the time at which this process started
-    rules        the ages from which data counts as old
-    coverage     returns the recent coverage
     """
 
     checks: Sequence[Check]
@@ -287,18 +261,17 @@ async def listing(
 ) -> AsyncIterator[tuple[ListParts, list[Check]]]:
     """Keep the list current during the block; yield its parts for the API, and two checks.
 
-    The first check fails until the list is loaded, so that the process gets no requests until then.
-    The second fails if the list is no longer updated.
-
-    origin   the address at which clients reach this service
+    The first check fails until the first attempt to load the list has ended, so that the process
+    gets no requests until then.  The second check fails if the list is no longer updated; it is not
+    vital.  Clients reach this service at *origin*.
     """
     with telling_what_is_compiled():
         load_api_kernels()
     lists = config.lists
-    wait = NextFold(follower.folded, follower.finality, clock, refresh_s=lists.refresh_s)
-    keeper = ListKeeper(market.list_snapshots, clock)
+    wait = list_cache.NextFold(follower.folded, follower.finality, clock, refresh_s=lists.refresh_s)
+    keeper = list_cache.ListKeeper(market.list_snapshots, clock)
     keep = ListFiles(config.data_dir)
-    lister = ListCache(market.lists, clock, wait=wait, keeper=keeper, keep=keep)
+    lister = list_cache.ListCache(market.lists, clock, wait=wait, keeper=keeper, keep=keep)
     limit = Limit(name=LISTS.name, count=lists.limit_requests, window_s=lists.limit_window_s)
     async with running(lister.run, "lists"):
         checks = [
@@ -308,14 +281,14 @@ async def listing(
         yield ListParts(lister, limit, origin, follower.follows_files), checks
 
 
-async def kept_list(config: Config, clock: Clock) -> int | NotStored:
-    """Store a snapshot of the list, from which the first api after an upgrade starts.
+async def kept_list(config: Config, clock: Clock) -> int | list_cache.NotStored:
+    """Store a snapshot of the list for the next start of an api; return its number of mints.
 
-    Returns the number of mints in the snapshot, or the reason why it was not stored. Raises
-    UnusableStore, StoreUnavailable, ServiceUnavailable.
+    If no snapshot was stored, return the reason.
+    Raises UnusableStore, StoreUnavailable, ServiceUnavailable.
     """
     async with open_market(config) as market:
-        return await store_list(market.lists, market.list_snapshots, clock)
+        return await list_cache.store_list(market.lists, market.list_snapshots, clock)
 
 
 def symbols_of(lists: ListParts) -> ReadSymbols:
@@ -376,7 +349,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: Config,
     reports: Reports,
     series: SeriesReader,
-    lists: ListCache,
+    lists: list_cache.ListCache,
     streams: Streams,
     ledger: CreditLedger,
     limits: Limits,

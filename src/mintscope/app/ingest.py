@@ -4,29 +4,22 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final
 
 import structlog
 
-from mintscope.app.config.config import ChainConfig
+from mintscope.app import maintenance
 from mintscope.app.config.groups import Config, MarketConfig
-from mintscope.app.engine import address_of
-from mintscope.app.maintenance import (
-    machine_checks,
-    run_until_signalled,
-    running,
-    serving_metrics,
-    watching,
-)
+from mintscope.app.engine import address_of, engine_of
 from mintscope.app.running.decode_worker import decoder, decoding_ahead, programs_read
 from mintscope.app.running.kernels import load_ingest_kernels, telling_what_is_compiled
 from mintscope.app.running.list_worker import Order, store_apart
 from mintscope.app.running.logging import logs_json, set_level
 from mintscope.app.running.processes import Apply, Backoff, Reread, held, reloading
-from mintscope.app.sources import backfills_beside, following, mending_gaps, reading_backfills
-from mintscope.app.stores.stores import Market, expect_own_stores, open_market, write_lock
+from mintscope.app.sources import backfill_queue, backfills_beside, following, gap_mending
+from mintscope.app.stores.stores import Market, expect_own_stores, open_market
 from mintscope.ingest.coverage import VenueWatch, show_programs
 from mintscope.ingest.pipeline import Ingest, Writing, WrongChain, newest_stored
 from mintscope.kit.checks import Check
@@ -56,30 +49,25 @@ APPLIED: Final[Mapping[str, Apply]] = {"log.level": lambda config: set_level(con
 
 
 async def run_ingest(
-    config: Config,
-    progress: Progress,
-    *,
-    is_new: bool = False,
-    reread: Reread | None = None,
+    config: Config, progress: Progress, *, is_new: bool, reread: Reread
 ) -> int | None:
-    """Read the chain and store its market until the source ends or a signal arrives.
+    """Store the market of the chain until its source ends or a signal arrives.
 
-    Returns the signal, or None.
+    Return the number of the signal; None if the source has ended.
 
     progress  called with (done, total), in slots or bytes of files
     is_new    whether to accept an emptied store, or a store of another installation
-    reread    reads the configuration again on SIGHUP; None: SIGHUP is ignored
-    Raises    FolderInUse, UnusableStore, errors of the source that need an operator, and OSError if
-              the port of the metrics is in use
+    reread    reads the configuration again on SIGHUP
+    Raises    FolderInUse, FolderOpen, UnusableStore, errors of the source that need an operator,
+              and OSError if it cannot listen on the port of the metrics
     """
     clock = SystemClock()
-    metrics = config.metrics
-    with held(config, "ingest"), serving_metrics(metrics, "ingest"):
+    with held(config, "ingest"), maintenance.serving_metrics(config.metrics, "ingest"):
         with telling_what_is_compiled():
             load_ingest_kernels()
         work = _run(config, progress, clock, is_new=is_new)
         with reloading(config, reread, APPLIED, ours=_is_ours):
-            return await run_until_signalled(work)
+            return await maintenance.run_until_signalled(work)
 
 
 def _is_ours(key: str) -> bool:
@@ -90,33 +78,24 @@ def _is_ours(key: str) -> bool:
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
     """Ingest; if the store cannot be written, wait, and resume after the newest stored block."""
-    writing = Writing()
-    checks = [*machine_checks(config), Check("market", writing.expect_stored)]
-    async with watching(checks, clock, has_readiness=False):
-        await _run_on(config, progress, clock, writing, is_new=is_new)
-
-
-async def _run_on(
-    config: Config, progress: Progress, clock: Clock, writing: Writing, *, is_new: bool
-) -> None:
-    backoff = Backoff()
-    while True:
-        start_s = clock.monotonic_s()
-        try:
-            expect_own_stores(config, is_new=is_new, writes=True)
-            await _run_once(config, progress, clock)
-        except StoreUnavailable as trouble:
-            wait_s = backoff.after(clock.monotonic_s() - start_s)
-            writing.note(trouble)
-            log.warning("market cannot be written", reason=str(trouble), wait_s=wait_s)
-            await asyncio.sleep(wait_s)
-        else:
-            return
+    writing, backoff = Writing(), Backoff()
+    checks = [*maintenance.machine_checks(config), Check("market", writing.expect_stored)]
+    async with maintenance.watching(checks, clock, has_readiness=False):
+        while True:
+            start_s = clock.monotonic_s()
+            try:
+                expect_own_stores(config, is_new=is_new, writes=True)
+                return await _run_once(config, progress, clock)
+            except StoreUnavailable as trouble:
+                wait_s = backoff.after(clock.monotonic_s() - start_s)
+                writing.note(trouble)
+                log.warning("market cannot be written", reason=str(trouble), wait_s=wait_s)
+                await asyncio.sleep(wait_s)
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
     """Wait for the write lock, and run ingest while this process holds the lock."""
-    own = write_lock(config)
+    own = engine_of(config).write_lock()
     async with own.held():
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
         keeping = asyncio.create_task(own.keep())
@@ -134,17 +113,14 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
     meter = FinalityMeter()
     async with (
         open_market(config, epoch=epoch) as market,
-        _keeping_facts(config.chain, market, clock),
-        _keeping_list(config, market),
-        reading_backfills(config, market, clock),
-        mending_gaps(config, market, clock),
+        nullcontext() if config.chain.source == "files" else _beside(config, market, clock),
         _source(config, clock, progress, meter) as (source, checks),
         AsyncExitStack() as stack,
     ):
         venues = VenueWatch()
         checks.append(Check("venues", venues.expect_none_silent))
         kept = market.ingest_checks
-        watch = watching(
+        watch = maintenance.watching(
             checks,
             clock,
             has_readiness=False,
@@ -189,31 +165,23 @@ def _first_mints(config: Config) -> list[Mint]:
 
 
 @asynccontextmanager
-async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read the facts of tracked mints during the block, over separate connections.
+async def _beside(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
+    """During the block, read facts, backfills and gaps from the node, over separate connections.
 
-    With block files, nothing is read.
+    Also store the list while no api does, so that a starting api finds a list.
     """
-    if chain.source == "files":
-        yield
-        return
-    async with (
-        Rpc(backfills_beside(chain), clock=clock) as rpc,
-        running(partial(keep_facts, rpc, market.facts, clock), "mint facts"),
-    ):
-        yield
-
-
-@asynccontextmanager
-async def _keeping_list(config: Config, market: Market) -> AsyncIterator[None]:
-    """During the block, store the list while no api does, so that a starting api finds a list."""
-    if config.chain.source == "files":
-        yield
-        return
     is_json = logs_json(config.log)
     order = Order(str(config.data_dir), address_of(config), config.log.level, is_json)
     keep = partial(keep_snapshot, market.list_snapshots, partial(store_apart, order))
-    async with running(keep, "list"):
+    async with (
+        Rpc(backfills_beside(config.chain), clock=clock) as rpc,
+        maintenance.running(partial(keep_facts, rpc, market.facts, clock), "mint facts"),
+        maintenance.running(keep, "list"),
+        backfill_queue(config, market, clock) as backfills,
+        maintenance.running(backfills.run, "backfills"),
+        gap_mending(config, market, clock) as mending,
+        maintenance.running(mending.run, "gaps"),
+    ):
         yield
 
 

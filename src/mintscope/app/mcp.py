@@ -4,15 +4,14 @@ import gc
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.api.failures import ENVELOPE, ErrorWriter
 from mintscope.app.config.groups import McpConfig
+from mintscope.app.engine import extra
 from mintscope.app.maintenance import running
-from mintscope.app.stores.places import extra
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.http.rate_limit import AddressLimits
@@ -21,47 +20,32 @@ from mintscope.mcp.budget import HEADER, UnreadableBudget, read_budget
 from mintscope.mcp.calls import PATH, create_endpoint, create_mcp
 
 
-class WithMcp:
-    """An ASGI application that passes requests for MCP's path to *mcp*, and others to *app*."""
-
-    def __init__(self, app: ASGIApp, mcp: ASGIApp) -> None:
-        self._app = app
-        self._mcp = mcp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request to MCP or to the other application."""
-        app = self._mcp if scope["path"] == PATH else self._app
-        await app(scope, receive, send)
-
-
 def has_mcp(config: McpConfig) -> bool:
     """Return whether MCP clients are served: whether MCP is enabled and the extra is installed."""
     return config.enabled and find_spec("mcp") is not None
 
 
-@dataclass(frozen=True, slots=True)
-class McpService:
-    """The server for MCP clients on the listener of the API, if MCP is enabled.
+@asynccontextmanager
+async def with_mcp(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: McpConfig, app: ASGIApp, api: ASGIApp, limits: AddressLimits, limit: Limit, clock: Clock
+) -> AsyncIterator[ASGIApp]:
+    """Yield *app* with MCP, whose tools call *api*; if MCP is not served, yield *app* alone.
 
     limit   the limit of MCP messages from one address; the API also counts the requests of tools
     """
+    if not has_mcp(config):
+        yield app
+        return
+    endpoint = create_endpoint(api, limits, on_loaded=gc.freeze)
+    errors = ErrorWriter(lambda _path: ENVELOPE, clock)
+    mcp = create_mcp(endpoint, limit=limits.of(limit), write_error=errors)
 
-    config: McpConfig
-    limits: AddressLimits
-    limit: Limit
-    clock: Clock
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = mcp if scope["path"] == PATH else app
+        await chosen(scope, receive, send)
 
-    @asynccontextmanager
-    async def beside(self, app: ASGIApp, api: ASGIApp) -> AsyncIterator[ASGIApp]:
-        """Yield *app* with MCP, whose tools call *api*; without MCP, yield *app* alone."""
-        if not has_mcp(self.config):
-            yield app
-            return
-        endpoint = create_endpoint(api, self.limits, on_loaded=gc.freeze)
-        errors = ErrorWriter(lambda _path: ENVELOPE, self.clock)
-        mcp = create_mcp(endpoint, limit=self.limits.of(self.limit), write_error=errors)
-        async with running(endpoint.run, "mcp"):
-            yield WithMcp(app, mcp)
+    async with running(endpoint.run, "mcp"):
+        yield choose
 
 
 class CannotBridge(Exception):

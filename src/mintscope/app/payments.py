@@ -71,10 +71,10 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 
 
 def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]:
-    """Return the terms of the payment token, and of USDC, even if USDC is not accepted.
+    """Return the terms of the payment token, then those of USDC, even if USDC is not accepted.
 
-    Payments in USDC are settled and recognised even after USDC is no longer accepted. Raises
-    CannotSell.
+    If the payment token is USDC, return its terms only once.  Payments in USDC are settled even
+    after USDC is no longer accepted.  Raises CannotSell.
     """
     terms = terms_of(payments, fee_payer)
     if payments.usdc_mint == payments.asset:
@@ -124,10 +124,9 @@ USDC_SYMBOL: Final = "USDC"
 USDC_USD: Final = Decimal(1)  # by definition; if USDC is worth less, the seller bears the loss
 
 
-def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
+def payment_tokens_of(  # noqa: PLR0913, PLR0917 - one argument for each part
     payments: PaymentsConfig,
     price: PriceSource,
-    *,
     accepted: Sequence[Terms],
     chain: PaymentChain,
     reader: LogReader,
@@ -237,7 +236,7 @@ def adopter_of(
 ) -> Adopter:
     """Return the adopter, which recognises payments for bundles, and for reports of tracked mints.
 
-    known    the terms of all tokens with which a customer may have paid
+    known   the terms of all tokens with which a customer may have paid
     """
     secrets = Secrets.derive(money.pepper, money.roots)
 
@@ -271,10 +270,6 @@ log = structlog.get_logger()
 
 PAYMENT_LAMPORTS: Final = 10_001
 Measured: TypeAlias = Callable[[], Pace | None]
-
-
-def unmeasured() -> None:
-    """Return None as the pace, because the payment node measures the pace itself."""
 
 
 CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
@@ -377,78 +372,56 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
     money: Money,
     reader: LogReader,
     clock: Clock,
-    pace: Measured = unmeasured,
+    pace: Measured = lambda: None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
     """Yield the services of sales.
 
-    pace      returns the pace of the chain, as the log tailer measures it
+    Raises CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper.
+
+    pace      returns the pace of the chain that another source has measured; if it returns None,
+              the pace of the payment node is measured
     limits    creates the limits of failed payments; None: failed payments are not limited
-    Raises    CannotSell, UnusableKeypair, OpenSecret
     """
     payments = config.payments
-    endpoint = payment_endpoint(config.chain)
-    known = known_terms(payments, fee_payer_of(payments))
+    fee_payer = fee_payer_of(payments)
+    known = known_terms(payments, fee_payer)
     accepted = accepted_terms(payments, known)
+    trials = None
+    if limits is not None:
+        most = payments.failed_trials_per_minute_max
+        trials = Trials(limits, most, buyers=money.payments, on_refused=TRIALS_REFUSED.inc)
     async with AsyncExitStack() as stack:
         chain = await stack.enter_async_context(
             open_settlement(config.chain, known, clock, pace, reader)
         )
-        price = money.shared(price_source(config, endpoint, reader, stack))
-        tokens = payment_tokens_of(
-            payments, price, accepted=accepted, chain=chain, reader=reader, clock=clock
-        )
-        facilitator = replace(
-            _facilitator(payments, accepted, money=money, chain=chain, limits=limits, clock=clock),
+        price = price_source(config, payment_endpoint(config.chain), reader, stack)
+        tokens = payment_tokens_of(payments, money.shared(price), accepted, chain, reader, clock)
+        adopter = adopter_of(chain, known, money, reader, clock)
+        facilitator = Facilitator(
+            trials=trials,
+            terms=accepted[0],
+            also=accepted[1:],
+            secrets=adopter.secrets,
+            fee_payer=fee_payer,
+            store=money.payments,
+            adoptions=money.payments,
+            chain=chain,
+            clock=clock,
+            entropy=os.urandom,
+            budget=budget_of(payments),
+            slot_s=chain.slot_s,
             worth=worth_by_prices_of(tokens),
         )
-        adopter = adopter_of(chain, known, money, reader, clock)
         yield Sales(
             facilitator=facilitator,
             payment_tokens=tokens,
             chain=chain,
             rotations=money.payments,
             adopter=adopter,
-            maintenance=_maintenance(
-                payments,
-                money=money,
-                facilitator=facilitator,
-                chain=chain,
-                payment_tokens=tokens,
-                recognise=adopter.recognise,
-                spends_kept_months=config.credits.spends_kept_months or None,
-            ),
+            maintenance=_maintenance(config, money, facilitator, chain, tokens, adopter.recognise),
             reader=reader,
         )
-
-
-def _facilitator(  # noqa: PLR0913 - one argument for each part
-    payments: PaymentsConfig,
-    accepted: Sequence[Terms],
-    *,
-    money: Money,
-    chain: RpcSettlement,
-    limits: Limits | None,
-    clock: Clock,
-) -> Facilitator:
-    trials = None
-    if limits is not None:
-        most = payments.failed_trials_per_minute_max
-        trials = Trials(limits, most, buyers=money.payments, on_refused=TRIALS_REFUSED.inc)
-    return Facilitator(
-        trials=trials,
-        terms=accepted[0],
-        also=accepted[1:],
-        secrets=Secrets.derive(money.pepper, money.roots),
-        fee_payer=fee_payer_of(payments),
-        store=money.payments,
-        adoptions=money.payments,
-        chain=chain,
-        clock=clock,
-        entropy=os.urandom,
-        budget=budget_of(payments),
-        slot_s=chain.slot_s,
-    )
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
@@ -473,15 +446,13 @@ async def open_adopter(
         yield adopter_of(chain, known, money, reader, clock)
 
 
-def _maintenance(  # noqa: PLR0913 - one argument for each part
-    payments: PaymentsConfig,
-    *,
+def _maintenance(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: Config,
     money: Money,
     facilitator: Facilitator,
     chain: RpcSettlement,
     payment_tokens: Sequence[AcceptedToken],
     recognise: Recognise,
-    spends_kept_months: int | None,
 ) -> PaymentMaintenance:
     clock = facilitator.clock
     slot_s = chain.slot_s
@@ -500,7 +471,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         reconciler=reconciler,
         clock=clock,
         assets=[None, *(each.terms.asset for each in payment_tokens[1:])],
-        spends_kept_months=spends_kept_months,
+        spends_kept_months=config.credits.spends_kept_months or None,
     )
     return PaymentMaintenance(
         chain=chain,
@@ -513,7 +484,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         clock=clock,
         slot_s=slot_s,
         fee_payer=facilitator.terms.fee_payer,
-        lamports_min=payments.fee_payer_lamports_min,
+        lamports_min=config.payments.fee_payer_lamports_min,
         budget=facilitator.budget,
     )
 
@@ -522,13 +493,13 @@ def open_settlement(
     chain: ChainConfig,
     known: Sequence[Terms],
     clock: Clock,
-    pace: Measured = unmeasured,
+    pace: Measured = lambda: None,
     reader: LogReader | None = None,
 ) -> RpcSettlement:
-    """Return the client that settles payments; it is also a context manager.
+    """Return the client that settles payments; it is also an asynchronous context manager.
 
-    known     the terms of all tokens in which payments are settled
-    pace      returns the pace of the chain
+    known     the terms of all tokens in which payments are settled, the payment token's first
+    pace      returns the pace of the chain, as for `open_sales`
     reader    reads the log, whose newest slot is compared with the node's; None: no comparison
     """
 
@@ -560,10 +531,10 @@ def payment_endpoint(chain: ChainConfig) -> Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAnswers:
-    """The answers of the chain about signatures.
+    """The state of signatures on chain.
 
-    seen       the state on chain, by signature
-    why_not    the reason if the node gave no answer, else ""
+    seen       the state by signature; empty if it is unknown
+    why_not    the reason why the state is unknown, else ""
     """
 
     seen: Mapping[Signature, Seen] = field(default_factory=dict)

@@ -162,9 +162,15 @@ class Pages:
 
 
 def credit_sales(
-    merchant: Merchant, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
-) -> CreditSales:
-    """Return the sales of credits for the pages, with the same resource names as the API."""
+    merchant: Merchant | None, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
+) -> CreditSales | None:
+    """Return the sales of credits for the pages; None if *merchant* is None.
+
+    The names of resources are the same as in the API.  *expect_open* raises ServiceUnavailable if
+    sales are closed.
+    """
+    if merchant is None:
+        return None
     return CreditSales(
         checkout=open_checkout(ledger, merchant),
         merchant=merchant,
@@ -176,7 +182,7 @@ def credit_sales(
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
     """Return a function that makes the OpenAPI document of *api*, which clients reach at *origin*.
 
-    Returns None if *api* is an application without a list of routes.
+    Return None if *api* is an application without a list of routes.
     """
     if not isinstance(api, HttpApplication):
         return None
@@ -185,9 +191,10 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return the origins of the pages: the configured one, or else those of *host*.
+    """Return the origins of the pages: the configured one, or else those of *host* and *port*.
 
-    Links in e-mails start with the first origin.
+    If *host* stands for every address, 127.0.0.1 takes its place.  If the host is loopback, an
+    origin with localhost follows.  Links in e-mails start with the first origin.
     """
     if configured is not None:
         return [configured]

@@ -1,14 +1,16 @@
-"""Opens the nodes of the chain: for blocks, backfills, gaps, facts and holders."""
+"""Opens the nodes of the chain for blocks, backfills, gaps, facts and holders; measures a node."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
+from typing_extensions import override
 
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
@@ -30,19 +32,20 @@ from mintscope.history.source import (
 from mintscope.history.worker import BackfillQueue, fold_backfill
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.kit.time import MINUTE_S, SECOND_MS, utc
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS, utc
 from mintscope.market.engine.fold import read_state
 from mintscope.market.mint_accounts import MINTS_A_CALL, Read, read_facts
 from mintscope.market.quotes import oriented
 from mintscope.market.series.holder_reads import HolderReader, NodeHolders, NoHolders
 from mintscope.solana.blocks import WSOL, Endpoint, Gap
 from mintscope.solana.files import FileSource
-from mintscope.solana.finality import finality_now, watch_migration
-from mintscope.solana.finality_meter import Finality
+from mintscope.solana.finality import EVERY_S, FAST_EVERY_S, finality_now, watch_migration
+from mintscope.solana.finality_meter import Behind, Finality
 from mintscope.solana.node import Node, PreferredNodes
 from mintscope.solana.pace import Pace
-from mintscope.solana.rpc import Commitment, Missing, Rpc
+from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
+from mintscope.solana.wire import JsonTransactions
 
 __all__ = ["Commitment", "Progress", "is_read", "settled"]
 
@@ -59,10 +62,10 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 
 
 def backfills_beside(chain: ChainConfig) -> Endpoint:
-    """Return the endpoint of the node for blocks, with one request at a time and without retries.
+    """Return the endpoint for requests other than those for blocks.
 
-    Requests other than those for blocks use this endpoint and a separate client, so that the node's
-    limits on these requests delay no blocks.
+    A client of this endpoint sends one request at a time, without retries.  It must not be the
+    client for blocks: otherwise the node's limits on these requests would delay blocks.
     """
     return replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
 
@@ -92,31 +95,57 @@ BEFORE_THE_FIRST_S: Final = 3_600  # a repeated backfill begins this long before
 
 @asynccontextmanager
 async def open_backfill(
-    config: Config, market: Market, calls_per_s: float, *, allow: Allow | None = None
+    config: Config,
+    market: Market,
+    calls_per_s: float,
+    *,
+    allow: Allow | None = None,
+    rate_pools: Collection[str] = (),
 ) -> AsyncIterator["BackfillReading"]:
     """Yield a reader of backfills, connected to the node.
 
-    allow   awaited before each request, to limit requests; None: nothing is awaited
+    calls_per_s   the maximum number of requests to the node in a second
+    allow         awaited before each request, to limit requests; None: nothing is awaited
+    rate_pools    the pools of SOL to read; empty: the busiest pool in the log
     """
     endpoint = node_endpoint(config.chain)
     clock = SystemClock()
     async with PacedNode(endpoint, clock=clock, calls_per_s=calls_per_s, allow=allow) as node:
-        yield BackfillReading(config, market, node, calls_per_s)
+        yield BackfillReading(config, market, node, calls_per_s, rate_pools)
 
 
 class BackfillReading:
-    """Reads backfills.  Every method may raise SourceError and ServiceUnavailable."""
+    """Reads backfills; implements GapSource.
 
-    def __init__(self, config: Config, market: Market, node: PacedNode, calls_per_s: float) -> None:
+    Each method may raise SourceError and ServiceUnavailable.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        market: Market,
+        node: PacedNode,
+        calls_per_s: float,
+        rate_pools: Collection[str] = (),
+    ) -> None:
         self._block = decoder(config.dex)
         self._market = market
         self._node = node
         self._calls_per_s = calls_per_s
+        self._rate_pools = rate_pools
 
     @property
     def calls(self) -> int:
         """The number of requests to the node so far."""
         return self._node.calls
+
+    async def begin(self, mint: Mint, since: UnixS) -> UnixS:
+        """Return the start of a backfill of *mint* from *since* on that replaces its candles.
+
+        The start may be earlier than *since*: see `begin_of` with *again*.
+        Raises ValueError if *mint* cannot be backfilled.
+        """
+        return await begin_of(self._market, mint, since, again=True)
 
     async def survey(
         self,
@@ -133,7 +162,7 @@ class BackfillReading:
                             candles would be lost
         """
         first = await _first_candle(self._market, mint)
-        addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
+        addresses = await self._addresses(mint, pools, rate_pools or self._rate_pools)
         oldest = await self._node.reaches_back_to()
         if oldest is not None:
             from_time = max(from_time, oldest)
@@ -147,7 +176,7 @@ class BackfillReading:
         return Survey(from_time, addresses, cost)
 
     async def _addresses(
-        self, mint: Mint, *, pools: Collection[str], rate_pools: Collection[str]
+        self, mint: Mint, pools: Collection[str], rate_pools: Collection[str]
     ) -> Mapping[str, Kind]:
         jobs = self._market.history
         if not pools:
@@ -172,7 +201,12 @@ class BackfillReading:
         return found
 
     async def read(
-        self, mint: Mint, from_time: UnixS, progress: Progress, *, incomplete: bool = False
+        self,
+        mint: Mint,
+        from_time: UnixS,
+        progress: Progress = lambda _what, _count: None,
+        *,
+        incomplete: bool = False,
     ) -> int:
         """Read and fold all final transactions of *mint*; after this, ingest joins them.
 
@@ -253,77 +287,39 @@ def of_the_second_node(config: Config) -> Config:
 
 
 @asynccontextmanager
-async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Mend gaps during the block, over separate connections; not with block files."""
-    if config.chain.source == "files":
-        yield
-        return
-    async with (
-        gap_mending(config, market, clock) as mending,
-        running(mending.run, "gaps"),
-    ):
-        yield
-
-
-@asynccontextmanager
 async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIterator[GapMending]:
     """Yield the `GapMending`; it uses the second node if configured, else the first."""
     chain = config.chain
     calls = DailyCalls(market.gap_mends, clock, chain.gap_calls_per_day)
     pace = chain.history_calls_per_s
     node = of_the_second_node(config)
-    async with open_backfill(node, market, pace, allow=calls.take) as reading:
+    rates = chain.gap_rate_pools
+    async with open_backfill(node, market, pace, allow=calls.take, rate_pools=rates) as reading:
         yield GapMending(
             mends=market.gap_mends,
             reader=market.reader,
             tracking=market.tracking,
-            reading=market.history,
             jobs=market.history,
-            source=_Source(market, reading, chain.gap_rate_pools),
+            source=reading,
             lock=partial(backfill_lock, config),
             plan=MendPlan(chain.gap_mend_after_s, chain.gap_attempts_max, chain.gap_calls_per_day),
             clock=clock,
         )
 
 
-@dataclass(eq=False, repr=False)
-class _Source:
-    """Implements GapSource."""
-
-    market: Market
-    reading: BackfillReading
-    rate_pools: Collection[str]
-
-    async def traded(self, gap: Gap) -> Collection[Mint]:
-        return await self.reading.traded(gap)
-
-    async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        return await begin_of(self.market, mint, since, again=True)
-
-    async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        return await self.reading.survey(mint, from_time, rate_pools=self.rate_pools)
-
-    async def read(self, mint: Mint, from_time: UnixS) -> int:
-        return await self.reading.read(mint, from_time, lambda _what, _count: None)
-
-
 @asynccontextmanager
-async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Run requested backfills during the block, over separate connections; not with block files."""
-    if config.chain.source == "files":
-        yield
-        return
+async def backfill_queue(
+    config: Config, market: Market, clock: Clock
+) -> AsyncIterator[BackfillQueue]:
+    """Yield the queue of requested backfills."""
     async with open_backfill(config, market, config.chain.history_calls_per_s) as reading:
-        asked = BackfillQueue(
+        yield BackfillQueue(
             queue=market.backfill_jobs,
-            reading=market.history,
             jobs=market.history,
             source=_BackfillSource(market, reading),
             lock=partial(backfill_lock, config),
             clock=clock,
         )
-        async with running(asked.run, "backfills"):
-            yield
 
 
 class _BackfillSource:
@@ -349,12 +345,11 @@ TIMEOUT_S_MAX: Final = 10.0
 ATTEMPTS_MAX: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockProbe:
+class BlockProbe(NamedTuple):
     """The response of a node to a request for one block.
 
-    absence        why the node does not have the block; None if it has the block
-    transactions   number of transactions in the block
+    absence        the reason why the node does not have the block; None if it has the block
+    transactions   number of transactions in the block; 0 if the node does not have it
     took_s         seconds until the response was complete
     """
 
@@ -374,8 +369,8 @@ async def probe_block(rpc: Rpc, slot: Slot, clock: Clock) -> BlockProbe:
     block = await rpc.block(slot, Commitment.CONFIRMED)
     took_s = clock.monotonic_s() - start_s
     if isinstance(block, Missing):
-        return BlockProbe(absence=block.absence, transactions=0, took_s=took_s)
-    return BlockProbe(absence=None, transactions=len(block.transactions), took_s=took_s)
+        return BlockProbe(block.absence, 0, took_s)
+    return BlockProbe(None, len(block.transactions), took_s)
 
 
 def probed_node(chain: ChainConfig, clock: Clock) -> Rpc:
@@ -386,10 +381,7 @@ def probed_node(chain: ChainConfig, clock: Clock) -> Rpc:
 
 
 async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
-    """Return the facts of each of *mints*, or the reason why it is not a mint.
-
-    Raises SourceError.
-    """
+    """Return the facts of each of *mints*, or NotAMint with the reason.  Raises SourceError."""
     clock = SystemClock()
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=1)
@@ -402,9 +394,9 @@ async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
 
 @asynccontextmanager
 async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderReader]:
-    """Yield a reader of holders, which sends the node for blocks one request at a time.
+    """Yield a reader of holders, which sends the node one request at a time.
 
-    With block files, or if `chain.holder_calls_per_day` is 0, the reader sends no request.
+    If `chain.source` is files, or `chain.holder_calls_per_day` is 0, it sends no request.
     """
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(backfills_beside(chain), timeout_s=timeout_s)
@@ -419,3 +411,154 @@ async def holds_blocks(path: Path) -> bool:
         async for _ in updates:
             return True
     return False
+
+
+# Requests of ingest that come too early for a block, as a share of its requests for blocks.  The
+# watch sends no such requests.
+EARLY_SHARE: Final = 0.15
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeWatch:
+    """The measurements of a node.
+
+    genesis_hash      hash of the genesis block of the node's chain
+    software          version of its software; "" if unknown
+    seconds           duration of the watch, in seconds
+    version           newest transaction version that requests had to accept
+    first_available   oldest slot whose block the node has
+    pace              pace of the chain according to the node; None if unknown
+    final             delay of the newest final slot; None if the pace is unknown
+    start, head       newest slot when the watch began and ended
+    took_s            duration of each request that returned a block, in seconds
+    raw_bytes         bytes of all received transactions, uncompressed
+    wire_bytes        bytes of all responses as received
+    calls             number of all requests
+    polls             number of requests of the watch for the newest slot; ingest rarely makes them
+    behind            number of slots that were not yet read when the watch ended
+    failures          a message for each request that failed
+    """
+
+    genesis_hash: str
+    version: int
+    first_available: Slot
+    start: Slot
+    head: Slot
+    software: str = ""
+    pace: Pace | None = None
+    final: Behind | None = None
+    seconds: float = 0.0
+    took_s: list[float] = field(default_factory=list)
+    raw_bytes: int = 0
+    wire_bytes: int = 0
+    calls: int = 0
+    polls: int = 0
+    behind: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def calls_a_day(self) -> int:
+        """The approximate number of requests that ingest sends this node in a day."""
+        blocks_a_day = (self.calls - self.polls) / max(self.seconds, 1e-9) * DAY_S
+        is_slow = self.final is not None and not self.final.is_fast
+        finality_a_day = DAY_S / (EVERY_S if is_slow else FAST_EVERY_S)
+        return round(blocks_a_day * (1 + EARLY_SHARE) + finality_a_day)
+
+
+class _Counted(httpx.AsyncByteStream):
+    """Counts the bytes of a response as they are read, so that the reader can stop at a limit."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, counting: "_Counting") -> None:
+        self._stream = stream
+        self._counting = counting
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._counting.wire_bytes += len(chunk)
+            yield chunk
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Counting(httpx.AsyncHTTPTransport):
+    """A transport that counts its requests, and the bytes of their responses as received."""
+
+    calls = 0
+    wire_bytes = 0
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Counted(response.stream, self)
+        return response
+
+
+async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWatch:
+    """Follow the node of *chain* for *seconds*, and return the measurements.
+
+    Raises SourceError if the first requests fail.
+    """
+    counting = _Counting()
+    async with Rpc(node_endpoint(chain), clock=clock, transport=counting) as rpc:
+        head = await rpc.slot(Commitment.CONFIRMED)
+        watch = NodeWatch(
+            genesis_hash=await rpc.genesis_hash(),
+            version=rpc.version.newest,
+            first_available=await rpc.first_available(),
+            start=head,
+            head=head,
+            pace=await rpc.pace(),
+        )
+        with suppress(RpcFailure):  # some providers omit the version, and nothing depends on it
+            watch.software = await rpc.software()
+        watch.final = await finality_now(rpc, watch.pace)
+        await _follow_node(rpc, chain, clock, seconds, watch)
+        watch.version = rpc.version.newest
+    watch.calls = counting.calls
+    watch.wire_bytes = counting.wire_bytes
+    return watch
+
+
+async def _follow_node(
+    rpc: Rpc, chain: ChainConfig, clock: Clock, seconds: float, watch: NodeWatch
+) -> None:
+    begin_s = clock.monotonic_s()
+    waiting = deque([watch.head])
+    running: set[asyncio.Task[None]] = set()
+    while (watch_s := clock.monotonic_s() - begin_s) < seconds:
+        watch.polls += 1
+        try:
+            head = await rpc.slot(Commitment.CONFIRMED)
+        except RpcFailure as failure:
+            watch.failures.append(str(failure))
+            head = watch.head
+        waiting.extend(Slot(slot) for slot in range(watch.head + 1, head + 1))
+        watch.head = max(watch.head, head)
+        running = {task for task in running if not task.done()}
+        while waiting and len(running) < chain.requests_in_flight:
+            running.add(asyncio.create_task(_take(rpc, waiting.popleft(), clock, watch)))
+        await asyncio.sleep(chain.poll_interval_ms / 1000)
+    watch.seconds = watch_s
+    watch.behind = len(waiting) + sum(not task.done() for task in running)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _take(rpc: Rpc, slot: Slot, clock: Clock, watch: NodeWatch) -> None:
+    start_s = clock.monotonic_s()
+    try:
+        block = await rpc.block(slot, Commitment.CONFIRMED)
+    except RpcFailure as failure:
+        watch.failures.append(str(failure))
+        return
+    if isinstance(block, Missing):
+        return
+    watch.took_s.append(clock.monotonic_s() - start_s)
+    if isinstance(block.transactions, JsonTransactions):
+        watch.raw_bytes += sum(map(len, block.transactions.entries))

@@ -1,21 +1,20 @@
 """Every route of the API, in one file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from mintscope.accounts.keys.api import OwnKeyRoutes
 from mintscope.accounts.keys.key_gate import KeyGate
-from mintscope.accounts.keys.keys import ApiKeys, OwnKeys
+from mintscope.accounts.keys.keys import OwnKeys
 from mintscope.accounts.signups.api import AccountRoutes, ExchangeLimit
-from mintscope.accounts.signups.signups import Exchanges, Signups
 from mintscope.accounts.wallets.api import AccountCreditRoutes, WalletRoutes
-from mintscope.accounts.wallets.credits import AccountCredits, Wallets
-from mintscope.alerts.alerts import TESTS, Alerts
+from mintscope.alerts.alerts import TESTS
 from mintscope.alerts.api import AlertRoutes
 from mintscope.api.credits import CreditRoutes, RotateRoutes
 from mintscope.api.discovery.bazaar import Adverts
+from mintscope.api.discovery.guide import MCP
 from mintscope.api.discovery.openapi import Identity
 from mintscope.api.discovery.operation import Operation, operations_of
 from mintscope.api.discovery.surfaces import PATHS as DESCRIPTIONS
@@ -39,11 +38,15 @@ from mintscope.api.v1 import (
     TrialRoute,
 )
 from mintscope.api.x402 import ResourceServer
+from mintscope.app.accounts import Accounts
+from mintscope.app.config.config import AccountsConfig, ApiConfig
+from mintscope.app.config.groups import Config
 from mintscope.credits.ledger import CreditLedger, InstantLedger
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
-from mintscope.kit.http.rate_limit import AddressLimits, WriteBudget
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.limits import Limit, Limits, MovingWindow
 from mintscope.kit.time import HOUR_S
@@ -52,7 +55,6 @@ from mintscope.market.series.holder_reads import HolderReader
 from mintscope.market.series.pools import SeriesReader
 from mintscope.payments.merchant import Merchant
 from mintscope.watchlists.api import GroupRoutes
-from mintscope.watchlists.watchlists import Watchlists
 
 DEPOSITS_PER_ROTATION: Final = 6
 SIGNUP: Final = Limit(name="signup", count=5, window_s=HOUR_S)
@@ -61,59 +63,51 @@ ACCOUNTS: Final = Limit(name="accounts", count=60, window_s=60)
 KEY: Final = Limit(name="key", count=60, window_s=60)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountParts:
-    """The services for accounts, and the rate limits of their routes."""
-
-    signup: Signups
-    exchange: Exchanges
-    keys: ApiKeys
-    credits: AccountCredits
-    wallets: Wallets
-    watchlists: Watchlists
-    signals: Alerts
-    signup_limit: Limit
-    exchange_limit: Limit
-    limit: Limit
-    key_limit: Limit
-    writes: WriteBudget
+def limits_of_accounts(config: AccountsConfig) -> Sequence[Limit]:
+    """Return the rate limits of sign-ups, of exchanges, of all routes of accounts, and of keys."""
+    return (
+        _limit(SIGNUP, config.signup_limit_requests, config.signup_limit_window_s),
+        _limit(EXCHANGE, config.exchange_limit_requests, config.exchange_limit_window_s),
+        _limit(ACCOUNTS, config.limit_requests, config.limit_window_s),
+        _limit(KEY, config.key_limit_requests, config.key_limit_window_s),
+    )
 
 
 def account_operations(
-    parts: AccountParts,
+    config: Config,
+    parts: Accounts,
     ledger: CreditLedger,
     *,
     limits: AddressLimits,
     clock: Clock,
-    rotation_limit: Limit,
 ) -> Sequence[Operation]:
     """Return the operations under /api, and the operations under /v1 that need an account.
 
     A withdrawal creates a credit token and has the limit of rotations.  For deposits, each of which
     adds three rows, the limit is DEPOSITS_PER_ROTATION times as high.
     """
-    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits, writes=parts.writes)
+    signups, exchanges, everything, of_keys = limits_of_accounts(config.accounts)
+    rotations = limits_of(config.api)[-1]
+    gate = KeyGate(keys=parts.keys, limit=of_keys, limits=limits, writes=parts.writes)
     own = OwnKeys(parts.keys)
     accounts = AccountRoutes(
         signup=parts.signup,
         exchange=parts.exchange,
         own_keys=own,
         gate=gate,
-        everything=limits.of(parts.limit),
-        signups=limits.of(parts.signup_limit),
-        exchanges=ExchangeLimit(parts.exchange_limit, limits.limits),
+        everything=limits.of(everything),
+        signups=limits.of(signups),
+        exchanges=ExchangeLimit(exchanges, limits.limits),
         addresses=limits.addresses,
         clock=clock,
     )
     of_key = OwnKeyRoutes(gate=gate, own=own, clock=clock)
-    deposits = replace(
-        rotation_limit, name="deposits", count=DEPOSITS_PER_ROTATION * rotation_limit.count
-    )
+    deposits = replace(rotations, name="deposits", count=DEPOSITS_PER_ROTATION * rotations.count)
     held = AccountCreditRoutes(
         gate=gate,
         ledger=ledger,
         credits=parts.credits,
-        withdrawals=limits.by_account(replace(rotation_limit, name="withdrawals")),
+        withdrawals=limits.by_account(replace(rotations, name="withdrawals")),
         deposits=limits.by_account(deposits),
         clock=clock,
     )
@@ -149,99 +143,151 @@ CORS: Final = Cors(
 )  # fmt: skip
 
 
-def create_app(  # noqa: PLR0913 - one argument for each thing that can be replaced
+def limits_of(api: ApiConfig) -> Sequence[Limit]:
+    """Return the rate limits of /v1, of health checks, of other routes, and of token rotations."""
+    return (
+        _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
+        _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
+        other_limit(api),
+        _limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
+    )
+
+
+def other_limit(api: ApiConfig) -> Limit:
+    """Return the limit for routes without a limit of their own, such as pages and unknown paths."""
+    return _limit(OTHER, api.other_limit_requests, api.other_limit_window_s)
+
+
+def _limit(usual: Limit, count: int, window_s: int) -> Limit:
+    return replace(usual, count=count, window_s=window_s)
+
+
+def create_api(  # noqa: PLR0913 - one argument for each part
+    config: Config,
     *,
     reports: Reports,
     ledger: CreditLedger,
     checks: Sequence[Check],
-    limits: AddressLimits,
+    limits: Limits,
     clock: Clock,
-    public_limit: Limit = PUBLIC,
-    trial: TrialBounds | None = None,
-    health_limit: Limit = HEALTH,
-    other_limit: Limit = OTHER,
-    rotation_limit: Limit = ROTATIONS,
-    freshness: Freshness | None = None,
     merchant: Merchant | None = None,
-    accounts: AccountParts | None = None,
+    accounts: Accounts | None = None,
     series: SeriesReader | None = None,
     holders: HolderReader | None = None,
     lists: ListParts | None = None,
     streams: Streams | None = None,
-    has_fast_path: bool = True,
-    identity: Identity | None = None,
-    other_paths: Sequence[str] = (),
     coverage: ReadCoverage = no_coverage,
 ) -> HttpApplication:
-    """Return the API.
+    """Return the API built from these parts, with the limits of *config*.
 
-    checks, trial   checks of /v1/health and /readyz; limits of the free trial, None: no trial
-    limits          creates the limits of client addresses; other_limit: for all other routes
-    merchant        takes payments; None: nothing is for sale
+    merchant                                    None: nothing is for sale
     accounts, series, holders, lists, streams   None: the API does not have this part
-    has_fast_path   whether plain requests for reports are answered on the fast path
-    identity        the identity of the service, for descriptions
-    other_paths     further paths to name in descriptions
-    coverage        returns the recent coverage
     """
-    gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
-    adverts, kept = Adverts(), KeptAnswers(clock)
-    resource_server = ResourceServer(ledger, merchant, gate, adverts, kept)
+    public, health, _, rotations = limits_of(config.api)
+    by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
+    key_ring = None if accounts is None else KeyRing(accounts.keys, accounts.credits)
+    gate = Gate(ledger=ledger, limit=public, limits=by_address, key_ring=key_ring)
+    adverts = Adverts()
+    x402 = ResourceServer(ledger, merchant, gate, adverts, KeptAnswers(clock))
     v1 = V1(
         reports=reports,
         gate=gate,
         clock=clock,
-        freshness=freshness or Freshness(),
-        resource_server=resource_server,
+        freshness=_freshness(config.api),
+        resource_server=x402,
         series=series,
     )
-    sales = CreditRoutes(
-        gate=gate, ledger=ledger, merchant=merchant, resource_server=resource_server, clock=clock
+    every = (
+        BatchRoute(v1),
+        CreditRoutes(
+            gate=gate, ledger=ledger, merchant=merchant, resource_server=x402, clock=clock
+        ),
+        RotateRoutes(
+            gate=gate,
+            ledger=ledger,
+            merchant=merchant,
+            clock=clock,
+            rate_limit=by_address.by_account(rotations),
+        ),
+        HealthRoutes(
+            checks=checks,
+            limit=by_address.of(health),
+            probe_limit=by_address.of(PROBES),
+            clock=clock,
+            coverage=coverage,
+        ),
     )
-    rotate = RotateRoutes(
-        gate=gate,
-        ledger=ledger,
-        merchant=merchant,
-        clock=clock,
-        rate_limit=limits.by_account(rotation_limit),
-    )
-    health = _health(checks, health_limit, limits, clock, coverage)
-    operations = [*operations_of(v1), *_trial_operations(v1, trial, public_limit, limits)]
-    for handlers in (BatchRoute(v1), sales, rotate, health):
-        operations += operations_of(handlers)
-    operations += _of_series(series, holders, v1, lists, limits)
+    operations = [*operations_of(v1), *_trial_operations(config, v1, public, by_address)]
+    operations += [operation for handlers in every for operation in operations_of(handlers)]
+    if series is not None:
+        keeper, limit = (None, LISTS) if lists is None else (lists.lists, lists.limit)
+        operations += series_operations(series, v1, keeper, by_address.of(limit), holders)
     if streams is not None:
         operations += operations_of(StreamRoute(streams, v1))
     if accounts is not None:
-        operations += account_operations(
-            accounts, ledger, limits=limits, clock=clock, rotation_limit=rotation_limit
-        )
-    operations += _of_lists(lists, v1, limits, clock)
-    identity = identity or Identity(origin=DEFAULT_ORIGIN)
-    _advertise(adverts, operations, identity, trial)
-    surfaces = Surfaces(
-        operations, identity=identity, adverts=adverts, merchant=merchant, clock=clock,
-        other=other_paths,
-    )  # fmt: skip
-    router: Router[Route] = Router([*operations, *surfaces.routes()])
-    fast_path = _fast_path(v1, ledger, limits.limits, public_limit) if has_fast_path else None
-    other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
-    return HttpApplication(router, limit=other, write_error=errors, cors=CORS, fast_path=fast_path)
+        operations += account_operations(config, accounts, ledger, limits=by_address, clock=clock)
+    if lists is not None:
+        screens = ScreenRoutes(v1=v1, lists=lists.lists, follows_files=lists.follows_files)
+        operations += operations_of(screens)
+        operations += token_operations(lists, limits=by_address, clock=clock)
+    fast_path = _fast_path(v1, ledger, limits, public) if config.api.express else None
+    return _application(config, operations, adverts, merchant, by_address, clock, fast_path)
 
 
-def _health(
-    checks: Sequence[Check],
-    limit: Limit,
+def _freshness(api: ApiConfig) -> Freshness:
+    return Freshness(
+        degraded_after_s=api.degraded_after_s,
+        stale_after_s=api.stale_after_s,
+        idle_after_s=api.idle_after_s,
+    )
+
+
+def _trial_operations(
+    config: Config, v1: V1, limit: Limit, limits: AddressLimits
+) -> list[Operation]:
+    per_day = config.api.trial_reports_per_day
+    if not per_day:
+        return []
+    bounds = TrialBounds(per_day, config.web.free_views_per_day)
+    trial = TrialRoute(v1, bounds, requests=limits.of(limit), limits=limits.limits)
+    return operations_of(trial, per_day=per_day)
+
+
+def _application(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: Config,
+    operations: Sequence[Operation],
+    adverts: Adverts,
+    merchant: Merchant | None,
     limits: AddressLimits,
     clock: Clock,
-    coverage: ReadCoverage,
-) -> HealthRoutes:
-    return HealthRoutes(
-        checks=checks,
-        limit=limits.of(limit),
-        probe_limit=limits.of(PROBES),
+    fast_path: TokenFastPath | None,
+) -> HttpApplication:
+    """Return the application of *operations*, with documents that describe them."""
+    api = config.api
+    identity = Identity(
+        origin=api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin,
+        name=api.name,
+        contact=api.contact,
+        has_pages=config.web.enabled,
+    )
+    adverts.add(operations, identity)
+    if api.trial_reports_per_day:
+        adverts.give_away(REPORT_PATH, TRIAL_PATH)
+    surfaces = Surfaces(
+        operations,
+        identity=identity,
+        adverts=adverts,
+        merchant=merchant,
         clock=clock,
-        coverage=coverage,
+        other=(MCP,) if config.mcp.enabled else (),
+    )
+    router: Router[Route] = Router([*operations, *surfaces.routes()])
+    return HttpApplication(
+        router,
+        limit=limits.of(other_limit(api)),
+        write_error=ErrorWriter(partial(_format_at, router), clock),
+        cors=CORS,
+        fast_path=fast_path,
     )
 
 
@@ -249,45 +295,6 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
     methods = router.methods(path) or {}
     found = next(iter(methods.values()), None)
     return found.error_format if isinstance(found, Operation) else ENVELOPE
-
-
-def _trial_operations(
-    v1: V1, trial: TrialBounds | None, limit: Limit, limits: AddressLimits
-) -> list[Operation]:
-    if trial is None:
-        return []
-    given = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
-    return operations_of(given, per_day=trial.reports_per_day)
-
-
-def _of_series(
-    series: SeriesReader | None,
-    holders: HolderReader | None,
-    v1: V1,
-    lists: ListParts | None,
-    limits: AddressLimits,
-) -> list[Operation]:
-    if series is None:
-        return []
-    keeper = None if lists is None else lists.lists
-    limit = limits.of(LISTS if lists is None else lists.limit)
-    return series_operations(series, v1, keeper, limit, holders)
-
-
-def _of_lists(
-    lists: ListParts | None, v1: V1, limits: AddressLimits, clock: Clock
-) -> list[Operation]:
-    if lists is None:
-        return []
-    screens = ScreenRoutes(v1=v1, lists=lists.lists, follows_files=lists.follows_files)
-    return [
-        *operations_of(screens),
-        *token_operations(lists, limits=limits, clock=clock),
-    ]
-
-
-def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
-    return None if accounts is None else KeyRing(accounts.keys, accounts.credits)
 
 
 def _fast_path(
@@ -304,12 +311,3 @@ def _fast_path(
         freshness=v1.freshness,
         clock=v1.clock,
     )
-
-
-def _advertise(
-    adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
-) -> None:
-    """Store in *adverts* the descriptions of *operations* for 402 responses."""
-    adverts.add(operations, identity)
-    if trial is not None:
-        adverts.give_away(REPORT_PATH, TRIAL_PATH)

@@ -1,26 +1,4 @@
-"""Every group of pages, in one file.
-
-How a page is made
-    1. Each group of pages has a module with a class, whose `routes()` yields a
-       `PageRoute` for each method of each path.  `groups_of` yields the group.
-    2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
-       `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
-       `PlainText(...)`.  For a form with a mistake it returns the same page, `Page(...,
-       errors={field: message}, values={...}, status=422)`.  It may raise the errors
-       in `render.FAILURES`: NotFound, BadRequest, ...
-    3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN redirects
-       others to sign-in, FRESH requires the password again), the Origin and `csrf` of a form,
-       and its size.  `request.signed_in` is the session.  GET changes nothing.
-    4. A template extends `base.html` and fills `title` and `main`; `head` takes its stylesheet and
-       `scripts` its scripts.  The navigation shows only paths with a page.  Forms are
-       made of the macros in `macros.html`: `{{ csrf(session) }}` first, then `field(...)`,
-       `button(...)`.  Every text is escaped, and a missing name is an error.  Scripts and
-       styles are in `static/`, not in templates.  A time is `moment(at)`, an age `time(at)`:
-       `times.js` shows them in the reader's zone.
-    5. Pages work without scripts.  htmx may make them quicker: `htmx.html` in the block `scripts`,
-       and `hx-post` on a form in addition to `action`, with `hx-target` and `hx-select` naming
-       the same element; the server sends whole pages and does not depend on htmx.
-"""
+"""Every group of pages, in one file; CONTRIBUTING.md explains how to add one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +37,7 @@ from mintscope.site.admin.overview import OverviewPages, UserPages
 from mintscope.site.admin.payments import MoneyPages
 from mintscope.site.docs import DocsPages
 from mintscope.site.endpoints import PageEndpoints
-from mintscope.site.front import FrontPages, LiveFront, PersonCredits
+from mintscope.site.front import FrontPages, LiveFront
 from mintscope.site.live import OpenPages
 from mintscope.site.page import Page
 from mintscope.site.reference import Reference
@@ -91,15 +69,13 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebParts:
-    """The services behind the pages.
+    """The services behind the pages; if a service is None, its pages are omitted.
 
-    mailbox      has e-mails that are shown instead of being sent; None if they are sent
-    operations   the data and actions of administrators; None: there are no pages of operations
-    market       the services of the pages of tokens; None: there are no such pages
+    mailbox      has e-mails that are shown instead of being sent; None: no page shows e-mails
+    operations   the data and actions of administrators
     sales        sells credits; None: nothing is for sale
     describe     returns the OpenAPI document of the API beside the pages; None: there is no API
-    ledger       has the history of credits; None: pages do not show the history
-    status       reads the state of the service; None: pages do not show the state
+    ledger       has the history of credits
     """
 
     people: People
@@ -145,7 +121,17 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     if features.has_administration:
         yield ReviewPages(parts.review)
         yield UserPages(parts.review)
-        yield _money_pages(parts)
+        run = parts.operations
+        yield MoneyPages(
+            parts.review,
+            None if run is None else run.payments,
+            NO_ASSETS if run is None else run.assets,
+            parts.credits,
+            parts.wallets,
+            parts.signals,
+            parts.ledger,
+            parts.keys,
+        )
         if parts.operations is not None:
             yield OverviewPages(parts.operations, parts.review)
             lists = None if parts.market is None else parts.market.lists
@@ -157,7 +143,6 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     """Yield the home page; with `has_people`, also tokens, status, watchlists and alerts."""
     market = parts.market if features.has_people else None
     watching = Watching(parts.watchlists)
-    own_credits = PersonCredits(parts.credits, parts.ledger)
     lines = live = None
     if market is not None:
         lines = TokenLines(market)
@@ -172,7 +157,8 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield TokenPages(market, views, watching, pages, untracked, origin=origin)
     yield FrontPages(
         parts.review,
-        own_credits,
+        parts.credits,
+        parts.ledger,
         watching,
         live=live,
         lines=lines,
@@ -192,7 +178,9 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
     """Yield the pages about sales and the API: prices, purchases, statements, documentation."""
-    read_reference = None if parts.describe is None else _reader(parts.describe)
+    describe = parts.describe
+    # The reference is made only once, at first use.
+    read_reference = None if describe is None else cache(lambda: Reference(describe()))
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:
         yield StatementPages(parts.credits, parts.ledger, origin=origin)
@@ -207,36 +195,12 @@ def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
         yield DocsPages(read_reference, origin=origin)
 
 
-def _money_pages(parts: WebParts) -> MoneyPages:
-    operations = parts.operations
-    return MoneyPages(
-        parts.review,
-        None if operations is None else operations.payments,
-        NO_ASSETS if operations is None else operations.assets,
-        parts.credits,
-        parts.wallets,
-        parts.signals,
-        parts.ledger,
-        parts.keys,
-    )
-
-
 class OperatorPages:
     """The page about the operator of the service."""
 
     def routes(self) -> Iterator[PageRoute]:
         """Yield the routes of this group."""
         yield get("/operator", shows(Page("operator.html")))
-
-
-def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:
-    """Return a function that returns the reference; it calls *describe* only once, at first use."""
-
-    @cache
-    def read() -> Reference:
-        return Reference(describe())
-
-    return read
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced
@@ -251,9 +215,8 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the application that serves the pages.
 
-    origins   the addresses of the pages; the first one is for links in e-mails; forms are accepted
-              only from pages at these addresses
-    limits    creates the limits of client addresses
+    origins   the addresses of the pages; the first one is for links; forms are accepted only from
+              pages at these addresses
     limit     the number of requests that a client may make, including forms
     writes    the budget for changes of accounts; None: a new budget
     features  the pages to serve; by default all, but the mailbox only if *parts* has one

@@ -9,6 +9,7 @@ the rows of a closed month is detected.  Once a month is closed, its spends may 
 """
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -39,14 +40,11 @@ SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR 
 """
 GO_ON: Final = "UPDATE audit_walk SET stage = ?, place = ?, hash = ?, month = ?"
 
-UNTIL_BALANCE: Final = """
-SELECT max(account) FROM (
-    SELECT account FROM audit_balance WHERE account > ? ORDER BY account LIMIT ?) AS next
+UNTIL: Final = """
+SELECT max({id}) FROM (SELECT {id} FROM {table} WHERE {id} > ? ORDER BY {id} LIMIT ?) AS next
 """
-UNTIL_KEY: Final = """
-SELECT max(api_key) FROM (
-    SELECT api_key FROM audit_key_month WHERE api_key > ? ORDER BY api_key LIMIT ?) AS next
-"""
+UNTIL_BALANCE: Final = UNTIL.format(id="account", table="audit_balance")
+UNTIL_KEY: Final = UNTIL.format(id="api_key", table="audit_key_month")
 # Deletes rows that a close of the same month stored before it was interrupted.
 CLEAR_BALANCES: Final = """
 DELETE FROM closed_balance WHERE month = :month AND account > :after AND account <= :until
@@ -142,8 +140,8 @@ class Close(NamedTuple):
 
     last_entry   the last journal entry of the month
     rotated      the sum of the entries of rotations up to *last_entry*
-    frozen       the sum of the entries of freezes and their reversals up to *last_entry*
-    hash         the hash of the last row; it depends on all rows that were closed before
+    frozen       the sum of the entries of freezes and thaws up to *last_entry*
+    hash         the hash of these fields; it depends on all rows that were closed before
     """
 
     month: int
@@ -156,17 +154,34 @@ class Close(NamedTuple):
 NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
 
 
-class Place(NamedTuple):
-    """The position of a walk through a month: after the account or key *place* of *month*.
+class Stage(StrEnum):
+    """A stage of the check of the books, as `payments.store.audit` describes."""
 
-    number   the number of the walk
-    stage    the stage of the walk
-    """
+    JOURNAL = "journal"
+    CLOSING = "closing"
+    CLOSING_KEYS = "closing_keys"
+    MOVES = "moves"
+    PAYMENTS = "payments"
+    ACCOUNTS = "accounts"
+    KEYS = "keys"
+    MONTHS = "months"
+    MONTH_KEYS = "month_keys"
+    FINISHED = "finished"
+
+
+class At(NamedTuple):
+    """The row of the table audit_walk: the position of the check after its last part."""
 
     number: int
     stage: str
     place: int
+    entry: int
+    rotated: int
+    frozen: int
+    finished_at: UnixMs | None
+    summed: int
     month: int
+    hash: bytes
 
 
 def last_close(db: Database) -> Close:
@@ -198,13 +213,12 @@ class ClosedMonths:
         self._db = db
         self._rows = rows_a_part
 
-    def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Store the next accounts of a month that is being closed; if none is left, begin *then*.
+    def add_balances(self, at: At, last: Close) -> tuple[list[Violation], bool]:
+        """Store the next accounts of the month that is being closed.
 
-        Return the violations, and whether the walk can continue: a month is not closed
-        if an account in it does not add up.
+        If no account is left, begin CLOSING_KEYS.  Return the violations, and whether the month can
+        be closed: it cannot if an account in it does not add up.
 
-        then     the stage after the last account
         last     the newest closed month
         """
         with self._db.transaction(beside=True):
@@ -213,7 +227,7 @@ class ClosedMonths:
                 return [], True  # another process has stored these accounts
             until = self._db.execute(UNTIL_BALANCE, (at.place, self._rows)).get
             if until is None:
-                self._db.execute(GO_ON, (then, 0, held[0], at.month))
+                self._db.execute(GO_ON, (Stage.CLOSING_KEYS, 0, held[0], at.month))
                 return [], True
             bounds = {"month": at.month, "after": at.place, "until": until}
             rows = list(
@@ -227,10 +241,10 @@ class ClosedMonths:
             self._db.execute(GO_ON, (at.stage, until, now, at.month))
         return [], True
 
-    def add_keys(self, at: Place) -> bytes | None:
+    def add_keys(self, at: At) -> bytes | None:
         """Store the next API keys of a month that is being closed.
 
-        If no key was left, return the hash of the month's last row; else None.
+        If no key was left, return the hash of the month's last row; otherwise None.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
@@ -252,11 +266,10 @@ class ClosedMonths:
         self._db.execute(CLOSE, (*close, at))
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
-    def compare_balances(self, at: Place, then: str, before: bytes) -> list[Violation]:
+    def compare_balances(self, at: At) -> list[Violation]:
         """Compare the next accounts of a closed month with the journal and the month before.
 
-        then     the stage after the last account
-        before   the hash of the row before these accounts
+        If no account is left, begin MONTH_KEYS.  Return the violations.
         """
         last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
         bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
@@ -265,9 +278,9 @@ class ClosedMonths:
             until = rows[-1][0] if rows else at.place
             unpaid = list(self._db.execute(CLOSED_UNPAID, {**bounds, "until": until}))
         if not rows:
-            self._go_on(then, 0, before, at.month)
+            self._go_on(Stage.MONTH_KEYS, 0, at.hash, at.month)
             return []
-        now = chained(before, "balance", (row[:7] for row in rows))
+        now = chained(at.hash, "balance", (row[:7] for row in rows))
         self._go_on(at.stage, until, now, at.month)
         wrong = [row[0] for row in rows if not adds_up(row) or row[8] != row[1]]
         return [
@@ -275,35 +288,33 @@ class ClosedMonths:
             *(Violation(Invariant.ENTRY_IS_PAID, f"{entry}") for (entry,) in unpaid),
         ]
 
-    def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
-        """Hash the next keys of a closed month; after the last key, compare the hash of the month.
+    def compare_keys(self, at: At) -> list[Violation]:
+        """Hash the next API keys of a closed month; if none is left, compare the hash of the month.
 
-        balances   the stage for the accounts of the next month
-        then       the stage after the last month
+        After the comparison, continue with the next closed month.  Return the violations.
         """
         until = self._db.execute(UNTIL_CLOSED_KEY, (at.month, at.place, self._rows)).get
         if until is not None:
             bounds = {"month": at.month, "after": at.place, "until": until}
             rows = list(self._db.execute(CLOSED_KEYS, bounds))
-            self._go_on(at.stage, int(until), chained(before, "key", rows), at.month)
+            self._go_on(at.stage, int(until), chained(at.hash, "key", rows), at.month)
             return []
         last_entry, rotated, frozen, kept, _ = self._db.execute(CLOSED_AS, (at.month,)).get
-        self.begin_after(at.month, kept, balances, then)
-        if hash_of(before, Close(at.month, last_entry, rotated, frozen, b"")) == kept:
+        self.begin_after(at.month, kept)
+        if hash_of(at.hash, Close(at.month, last_entry, rotated, frozen, b"")) == kept:
             return []
         return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]
 
-    def begin_after(self, month: int, before: bytes, balances: str, then: str) -> None:
-        """Continue with the closed month after *month*, or with stage *then* if there is none.
+    def begin_after(self, month: int, before: bytes) -> None:
+        """Continue with the closed month after *month*; *before* is the hash of *month*.
 
-        before     the hash of *month*
-        balances   the stage for the accounts of the next month
+        If there is none, continue with MONTH_KEYS of month 0, which ends the walk.
         """
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:
-            self._go_on(then, 0, b"", 0)
+            self._go_on(Stage.MONTH_KEYS, 0, b"", 0)
         else:
-            self._go_on(balances, 0, before, int(following))
+            self._go_on(Stage.MONTHS, 0, before, int(following))
 
     def forget(self, now: UnixMs, kept_months: int) -> bool:
         """Delete some spends over *kept_months* months old; return whether more may remain."""

@@ -18,19 +18,8 @@ import msgspec
 import structlog
 from typing_extensions import override
 
-from mintscope.credits import statements
-from mintscope.credits.ledger import (
-    KEPT_MS,
-    CapReached,
-    Debit,
-    Debited,
-    DebitOutcome,
-    Empty,
-    Reversal,
-    Spent,
-    TooFew,
-)
-from mintscope.credits.store import CreditAccounts, GroupCreditLedger
+from mintscope.credits import ledger, statements
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
@@ -152,11 +141,32 @@ decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
 log = structlog.get_logger()
 
 
-class CreditBatches:
-    """Takes and gives back the debits of one replica, over one connection, in one thread."""
+class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
+    """The credit tables over one PostgreSQL connection, for one thread.
 
-    def __init__(self, db: PostgresDatabase, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._db = db
+    Each batch of debits is stored until its requests are answered: if the response of the
+    database is lost, the batch shows the outcome, and if this process dies, another process gives
+    the credits back.
+    """
+
+    errors = DatabaseError
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        pepper: bytes,
+        now_ms: Callable[[], int] = HERE.now,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        db = PostgresDatabase(dsn, now_ms=now_ms)
+        super().__init__(
+            db,
+            pepper=pepper,
+            transaction=db.transaction,
+            snapshot=db.snapshot,
+            name="the database",
+        )
         self._now_s = now_s
         self._writer = randbits(63)
         self._committed: deque[int] = deque()  # ids of stored batches, oldest first
@@ -164,32 +174,26 @@ class CreditBatches:
         self._answered_count = 0
         # Batches of unknown outcome: their ids, and the numbers of their stream minutes.
         self._doubted: list[tuple[int, Sequence[int]]] = []
-        self.sent = statements.SentMinutes()
         self._seen_at_s: float | None = None
 
-    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
-        """Take one credit for each of *accounts*, as far as the balances allow, in one commit.
+    @override
+    def spend(
+        self, accounts: Sequence[CreditAccount], at: UnixMs
+    ) -> list[ledger.Spent | ledger.Empty]:
+        return statements.one_by_one(accounts, decode_spent(self._take(SPEND, list(accounts), at)))
 
-        Return the id, the change of the balance, and the balance afterwards, once for each account
-        that paid.
-        """
-        return decode_spent(self._take(SPEND, list(accounts), at))
-
-    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, in one commit.
-
-        Nothing is taken for an answer whose name is already stored.
-        """
+    @override
+    def debit(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         names = [each.once for each in debits] if debits and debits[0].once is not None else None
-        taken = self._take(DEBIT, *_asked(debits, at), names, at - KEPT_MS)
+        taken = self._take(DEBIT, *_asked(debits, at), names, at - ledger.KEPT_MS)
         return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
 
-    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take credits like `debit`, for minutes of streams, and store the new minutes."""
+    @override
+    def prepay(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         minutes = [randbits(63) for _ in debits]
-        sent = list(self.sent.numbers)
+        sent = list(self._sent)
         taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
-        self.sent.cleared(len(sent), at)
+        self._note_cleared(len(sent), at)
         debited = zip(debits, decode_debited(taken), minutes, strict=True)
         return [_outcome(*each) for each in debited]
 
@@ -220,23 +224,32 @@ class CreditBatches:
         self._committed.append(batch)
         return taken
 
+    @override
     def note_answered(self, batch_count: int) -> None:
-        """Record that the requests of the first *batch_count* batches were answered."""
         self._answered_count = batch_count
 
+    @override
     def rest(self, at: UnixMs) -> None:
-        """Delete answered batches and sent minutes; then do the other work of `_tend`."""
+        """Delete answered batches and sent minutes, then do the work that `_tend` describes."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
-        if self.sent.numbers:
+        if self._sent:
             self._clear_minutes(at)
         self._tend(at)
 
+    @override
+    def expect_writable(self) -> None:
+        """Write durably; raise an error if this fails or if the server's clock differs too much."""
+        with self._db.transaction():
+            self._db.execute("UPDATE pepper SET check_hash = check_hash")
+        self._db.expect_clock()
+
+    @override
     def _clear_minutes(self, at: UnixMs) -> None:
-        sent = list(self.sent.numbers)
+        sent = list(self._sent)
         self._db.execute(CLEAR, (sent,))
-        self.sent.cleared(len(sent), at)
+        self._note_cleared(len(sent), at)
 
     def _answered(self) -> list[int]:
         return [self._committed[n] for n in range(self._answered_count - self._gone_count)]
@@ -254,10 +267,9 @@ class CreditBatches:
         while self._doubted:
             batch, minutes = self._doubted[-1]
             self.look_up(batch, at)
-            self._give_back(batch, at, minutes)
+            self._give_batch_back(batch, at, minutes)
             self._doubted.pop()
-        if self.sent.is_due(at):
-            self._clear_minutes(at)
+        self._clear_minutes_if_due(at)
         now_s = self._now_s()
         if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
             self._seen_at_s = now_s
@@ -267,9 +279,9 @@ class CreditBatches:
 
     def _clear_up(self, at: UnixMs) -> None:
         for (batch,) in self._db.execute(LEFT_BEHIND, (DEAD_MS,)):
-            self._give_back(batch, at)
+            self._give_batch_back(batch, at)
         with self._db.transaction():
-            left = [Reversal(*row) for row in self._db.execute(LEFT, (DEAD_MS,))]
+            left = [ledger.Reversal(*row) for row in self._db.execute(LEFT, (DEAD_MS,))]
             credit_count = statements.reverse(self._db, left, at)
         statements.tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
@@ -305,13 +317,13 @@ class CreditBatches:
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent
 
-    def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
+    def _give_batch_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
         """Give back the debits of *batch* and of the stored *minutes*, each at most once."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             reversals = [_reversal(each) for each in taken if each[1]]
             rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
-            reversals += [Reversal(*row) for row in rows]
+            reversals += [ledger.Reversal(*row) for row in rows]
             credit_count = statements.reverse(self._db, reversals, at)
         if credit_count:
             DEBITS.labels("reversed").inc(credit_count)
@@ -319,7 +331,7 @@ class CreditBatches:
 
 
 def _asked(
-    debits: Sequence[Debit], at: UnixMs
+    debits: Sequence[ledger.Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
     """Return, for *debits*, the arguments of `_take` after the statement."""
     counts = [each.credit_count for each in debits]
@@ -328,72 +340,21 @@ def _asked(
     return [each.account for each in debits], at, counts, keys, endpoints, month_of(at)
 
 
-def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOutcome:
+def _outcome(debit: ledger.Debit, debited: Taken, minute: int | None = None) -> ledger.DebitOutcome:
     _, delta, balance, _, month, _, is_repeat, _ = debited
     if is_repeat:
-        return Debited(debit, balance, month, is_repeat=True)
+        return ledger.Debited(debit, balance, month, is_repeat=True)
     if delta:
-        return Debited(debit, balance, month, minute)
-    return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+        return ledger.Debited(debit, balance, month, minute)
+    return ledger.CapReached(month) if balance >= debit.credit_count else ledger.TooFew(balance)
 
 
-def _reversal(taken: Sequence[Any]) -> Reversal:
+def _reversal(taken: Sequence[Any]) -> ledger.Reversal:
     """Return the reversal of one debit of a batch."""
     # Debits of single credits, and debits stored by older versions, have fewer columns.
     account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
     counted_in = None if key is None else month
-    return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
-
-
-class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
-    """The credit tables over one PostgreSQL connection, for one thread."""
-
-    def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
-        db = PostgresDatabase(dsn, now_ms=now_ms)
-        super().__init__(
-            db,
-            pepper=pepper,
-            transaction=db.transaction,
-            snapshot=db.snapshot,
-            name="the database",
-        )
-        self._batches = CreditBatches(db)
-
-    @override
-    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        return statements.one_by_one(accounts, self._batches.spend(accounts, at))
-
-    @override
-    def note_answered(self, batch_count: int) -> None:
-        self._batches.note_answered(batch_count)
-
-    @override
-    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        return self._batches.debit(debits, at)
-
-    @override
-    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        return self._batches.prepay(debits, at)
-
-    @override
-    def note_sent(self, minutes: Sequence[int]) -> None:
-        self._batches.sent.numbers.extend(minutes)
-
-    @override
-    def expect_writable(self) -> None:
-        """Write durably; raise an error if this fails or if the server's clock differs too much."""
-        with self._db.transaction():
-            self._db.execute("UPDATE pepper SET check_hash = check_hash")
-        self._db.expect_clock()
-
-    @override
-    def rest(self, at: UnixMs) -> None:
-        """Do deferred work while no request waits.
-
-        Delete answered batches, sent minutes and expired names, and give back debits of unknown
-        outcome and of dead replicas.
-        """
-        self._batches.rest(at)
+    return ledger.Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
 
 
 class PostgresCreditLedger(GroupCreditLedger):
@@ -407,13 +368,5 @@ class PostgresCreditLedger(GroupCreditLedger):
             writing,
             AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
             clock=clock,
-            errors=DatabaseError,
             patience_s=patience_s,
         )
-
-
-class PostgresCreditAccounts(CreditAccounts):
-    """Reads the credit accounts in PostgreSQL, for operators."""
-
-    def __init__(self, dsn: str, *, pepper: bytes) -> None:
-        super().__init__(PostgresCreditBook(dsn, pepper=pepper), errors=DatabaseError)

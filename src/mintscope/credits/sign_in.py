@@ -9,9 +9,10 @@ Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
 
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import Enum, StrEnum, auto
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -94,7 +95,7 @@ _DECODER: Final = msgspec.json.Decoder(SignIn)
 def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) -> dict[str, Any]:
     """Return the challenge for *target*, as an extension of a 402 response.
 
-    drawn      random bytes, DRAWN_BYTES of them
+    drawn   random bytes, DRAWN_BYTES of them
     """
     assert len(drawn) == DRAWN_BYTES
     uri = target.uri
@@ -136,7 +137,10 @@ def find_flaw(
     issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # valid: the MAC includes it
     if not -AHEAD_S <= now / 1000 - issued_s <= VALID_S:
         return SignInFlaw.TOO_OLD
-    return None if _is_signed(sign_in) else SignInFlaw.SIGNATURE
+    is_signed = _is_signed(
+        sign_in.address, text_of(sign_in), partial(Ed25519.from_string, sign_in.signature)
+    )
+    return None if is_signed else SignInFlaw.SIGNATURE
 
 
 def text_of(sign_in: SignIn) -> str:
@@ -178,12 +182,11 @@ def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
     return any(hmac.compare_digest(each, nonce_bytes) for each in made)
 
 
-def _is_signed(sign_in: SignIn) -> bool:
+def _is_signed(wallet: str, text: str, read_signature: Callable[[], Ed25519]) -> bool:
+    """Return whether the result of *read_signature* is the signature of *text* by *wallet*."""
     try:
         with parsed_by_others():
-            signature = Ed25519.from_string(sign_in.signature)
-            wallet = Pubkey.from_string(sign_in.address)
-            return signature.verify(wallet, text_of(sign_in).encode())
+            return read_signature().verify(Pubkey.from_string(wallet), text.encode())
     except ValueError:
         return False
 
@@ -223,7 +226,7 @@ def find_text_flaw(  # noqa: PLR0913 - one argument for each part
         return ChallengeFlaw.FORGED
     if now > expires_s * 1000:
         return ChallengeFlaw.EXPIRED
-    if not _is_challenge_signed(wallet, text, signature):
+    if not _is_signed(wallet, text, partial(Ed25519.from_bytes, signature)):
         return ChallengeFlaw.SIGNATURE
     return None
 
@@ -232,11 +235,3 @@ def _text(key: bytes, body: str, *, expires_s: int, nonce: str) -> str:
     proof = f"Proof: {expires_s}-{nonce}"
     mac = hmac.new(key, (body + proof).encode(), "sha256").hexdigest()
     return f"{body}{proof}-{mac}"
-
-
-def _is_challenge_signed(wallet: Wallet, text: str, signature: bytes) -> bool:
-    try:
-        with parsed_by_others():
-            return Ed25519.from_bytes(signature).verify(Pubkey.from_string(wallet), text.encode())
-    except ValueError:
-        return False

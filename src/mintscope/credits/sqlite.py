@@ -21,19 +21,8 @@ import apsw
 import msgspec
 from typing_extensions import override
 
-from mintscope.credits import statements
-from mintscope.credits.ledger import (
-    KEPT_MS,
-    CapReached,
-    Debit,
-    Debited,
-    DebitOutcome,
-    Empty,
-    Reversal,
-    Spent,
-    TooFew,
-)
-from mintscope.credits.store import CreditAccounts, GroupCreditLedger
+from mintscope.credits import ledger, statements
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import AccessAtOnce
@@ -62,7 +51,6 @@ class MinutesUnderWay:
     """Stores stream minutes in the file at *path*, in transactions of the caller."""
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
-        self.sent = statements.SentMinutes()
         self._db = db
         self._path = path.with_name(f"{path.stem}.minutes.lock")
         self._writer = randbits(62)
@@ -70,28 +58,24 @@ class MinutesUnderWay:
         self._has_begun = False
         self._looked_at: UnixMs | None = None
 
-    def begin(self, outcomes: Sequence[DebitOutcome], at: UnixMs) -> list[DebitOutcome]:
+    def begin(
+        self, outcomes: Sequence[ledger.DebitOutcome], at: UnixMs
+    ) -> list[ledger.DebitOutcome]:
         """Store a minute for each debit that was taken; return *outcomes* with their minutes."""
         self._hold()
         begun = [
             msgspec.structs.replace(each, minute=randbits(62))
-            if isinstance(each, Debited)
+            if isinstance(each, ledger.Debited)
             else each
             for each in outcomes
         ]
         for each in begun:
-            if isinstance(each, Debited):
+            if isinstance(each, ledger.Debited):
                 taken = each.reversal()
                 values = (taken.account, taken.credit_count, taken.key, taken.month)
                 row = (each.minute, self._writer, at, *values, taken.endpoint)
                 self._db.execute(BEGIN_MINUTE, row)
         return begun
-
-    def clear(self) -> int:
-        """Delete sent minutes; return their number for `sent.cleared`."""
-        numbers = list(self.sent.numbers)
-        self._db.executemany(CLEAR, [(number,) for number in numbers])
-        return len(numbers)
 
     def may_be_left(self, at: UnixMs) -> bool:
         """Return whether a search for minutes of dead processes is due and can find any."""
@@ -100,14 +84,14 @@ class MinutesUnderWay:
         self._looked_at = at
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
-    def left(self, at: UnixMs) -> list[Reversal]:
+    def left(self, at: UnixMs) -> list[ledger.Reversal]:
         """Return the reversals of up to LEFT_MAX minutes that dead processes left.
 
         Minutes of other processes count as left, too, if they are older than LEFT_AFTER_MS.  The
         caller must hold the write lock.
         """
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
-        return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
+        return [ledger.Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
 
     def close(self) -> None:
         """Close the lock file, which releases the lock."""
@@ -200,6 +184,8 @@ decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 class CreditBook(statements.CreditTables[apsw.Connection]):
     """The credit tables over one SQLite connection, for one thread."""
 
+    errors = apsw.Error
+
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         db = open_store(path, "money")
         super().__init__(
@@ -216,92 +202,85 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         db.wal_autocheckpoint(0)  # no checkpoint in the middle of a batch
 
     @override
-    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+    def spend(
+        self, accounts: Sequence[CreditAccount], at: UnixMs
+    ) -> list[ledger.Spent | ledger.Empty]:
         self._clear_minutes_if_due(at)
         # A single statement begins, changes and commits while the interpreter's lock is free.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
-        # The ids have no gaps, because the statement held the write lock.
         count = self._db.changes()
-        last = self._db.last_insert_rowid()
-        spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+        spent = self._spent(count)
         self._debit_count += count
         self._checkpoint(self._debits_max)
         if len(spent) == len(accounts):  # one credit of each account
-            left = {account: Spent(balance) for account, _, balance in spent}
+            left = {account: ledger.Spent(balance) for account, _, balance in spent}
             return [left[account] for account in accounts]
         return statements.one_by_one(accounts, spent)
 
     @override
-    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        if debits and debits[0].once is not None:
-            return self._debit_named(debits, at)
+    def debit(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         self._clear_minutes_if_due(at)
         with transaction(self._db):
-            outcomes = self._debit_each(debits, at)
+            if debits and debits[0].once is not None:
+                month = month_of(at)
+                outcomes = [self._debit_once(each, at, month) for each in debits]
+            else:
+                outcomes = self._debit_each(debits, at)
         self._debit_count += len(debits)
         self._checkpoint(self._debits_max)
         return outcomes
 
-    def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do `debit` for answers that have a name: take nothing if the name is already stored."""
-        self._clear_minutes_if_due(at)
-        month = month_of(at)
-        outcomes = list[DebitOutcome]()
-        with transaction(self._db):
-            for each in debits:
-                outcomes.append(self._debit_once(each, at, month))
-        self._debit_count += len(debits)
-        self._checkpoint(self._debits_max)
-        return outcomes
-
-    def _debit_once(self, debit: Debit, at: UnixMs, month: Month) -> DebitOutcome:
-        if self._db.execute(KEEP, (debit.once, debit.account, at, at - KEPT_MS)).get is None:
+    def _debit_once(self, debit: ledger.Debit, at: UnixMs, month: Month) -> ledger.DebitOutcome:
+        """Do *debit* for an answer that has a name; take nothing if the name is already stored."""
+        if self._db.execute(KEEP, (debit.once, debit.account, at, at - ledger.KEPT_MS)).get is None:
             self._db.execute(statements.REPEAT, (debit.once,))
-            return Debited(debit, self.balance(debit.account), month, is_repeat=True)
+            return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)
         (outcome,) = self._debit([debit], at, month)
-        if not isinstance(outcome, Debited):
+        if not isinstance(outcome, ledger.Debited):
             self._db.execute(statements.UNKEEP, (debit.once,))
         return outcome
 
     @override
-    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+    def prepay(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         self._give_back_left(at)
         with transaction(self._db):
-            cleared_count = self._minutes.clear()
+            cleared_count = self._delete_sent()
             outcomes = self._minutes.begin(self._debit_each(debits, at), at)
-        self._minutes.sent.cleared(cleared_count, at)
+        self._note_cleared(cleared_count, at)
         self._debit_count += len(debits)
         self._checkpoint(self._debits_max)
         return outcomes
 
-    @override
-    def note_sent(self, minutes: Sequence[int]) -> None:
-        self._minutes.sent.numbers.extend(minutes)
-
-    def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+    def _debit_each(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         """Take all credits of each debit or none, in order, in the current transaction."""
         month = month_of(at)
-        outcomes = dict[int, DebitOutcome]()
+        outcomes = dict[int, ledger.DebitOutcome]()
         for places in _rounds(debits):
             asked = [debits[place] for place in places]
             outcomes |= zip(places, self._debit(asked, at, month), strict=True)
         return [outcomes[place] for place in range(len(debits))]
 
-    def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
+    def _debit(
+        self, debits: Sequence[ledger.Debit], at: UnixMs, month: Month
+    ) -> list[ledger.DebitOutcome]:
         """Take each debit that its balance and its cap allow; no account may be in two debits."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
-        count = self._db.changes()
-        last = self._db.last_insert_rowid()
-        spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+        spent = self._spent(self._db.changes())
         left = {account: balance for account, _, balance in spent}
         return [self._outcome(each, left.get(each.account), month) for each in debits]
 
-    def _outcome(self, debit: Debit, left: int | None, month: Month) -> DebitOutcome:
+    def _spent(self, count: int) -> list[tuple[int, int, int]]:
+        """Return the account, the change and the balance of each of the last *count* entries."""
+        # Their ids have no gaps, because the statement held the write lock.
+        last = self._db.last_insert_rowid()
+        return decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+
+    def _outcome(self, debit: ledger.Debit, left: int | None, month: Month) -> ledger.DebitOutcome:
         if left is not None:
-            return Debited(debit, left, month)
+            return ledger.Debited(debit, left, month)
         balance = self.balance(debit.account)
-        return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+        return ledger.CapReached(month) if balance >= debit.credit_count else ledger.TooFew(balance)
 
     @override
     def expect_writable(self) -> None:
@@ -322,23 +301,26 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         Delete sent minutes and expired names, give back the minutes of dead processes, and
         checkpoint the write-ahead log if there were many debits.
         """
-        if self._minutes.sent.numbers:
+        if self._sent:
             self._clear_minutes(at)
         self._give_back_left(at)
-        if abs(at - self._forgot_at) >= KEPT_MS:
+        if abs(at - self._forgot_at) >= ledger.KEPT_MS:
             with transaction(self._db):
                 if not statements.forget_kept(self._db, at):
                     self._forgot_at = at
         self._checkpoint(CHECKPOINT_DEBITS)
 
-    def _clear_minutes_if_due(self, at: UnixMs) -> None:
-        if self._minutes.sent.is_due(at):
-            self._clear_minutes(at)
-
+    @override
     def _clear_minutes(self, at: UnixMs) -> None:
         with transaction(self._db):
-            cleared_count = self._minutes.clear()
-        self._minutes.sent.cleared(cleared_count, at)
+            cleared_count = self._delete_sent()
+        self._note_cleared(cleared_count, at)
+
+    def _delete_sent(self) -> int:
+        """Delete the rows of sent minutes; return their number for `_note_cleared`."""
+        numbers = list(self._sent)
+        self._db.executemany(CLEAR, [(number,) for number in numbers])
+        return len(numbers)
 
     def _give_back_left(self, at: UnixMs) -> None:
         """Give back the credits of minutes that dead processes left."""
@@ -362,7 +344,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
-def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
+def _rounds(debits: Sequence[ledger.Debit]) -> Iterable[list[int]]:
     """Return the indexes of the first debit of each account, then of the second ones, and so on."""
     seen: Counter[int] = Counter()
     rounds: defaultdict[int, list[int]] = defaultdict(list)
@@ -378,8 +360,7 @@ READ_PATIENCE_MS: Final = 100  # the longest wait of a read, while SQLite recove
 class SqliteCreditLedger(GroupCreditLedger):
     """The credit ledger over SQLite, for one event loop.
 
-    Reads run on the event loop: they use indexes, find the pages in memory, and never wait for a
-    writer.
+    Reads run on the event loop: they use indexes, and never wait for a writer.
     """
 
     def __init__(
@@ -394,13 +375,5 @@ class SqliteCreditLedger(GroupCreditLedger):
             writing,
             AccessAtOnce(reading),
             clock=clock,
-            errors=apsw.Error,
             patience_s=patience_s,
         )
-
-
-class SqliteCreditAccounts(CreditAccounts):
-    """Reads the credit accounts in SQLite, for operators."""
-
-    def __init__(self, path: Path, *, pepper: bytes) -> None:
-        super().__init__(CreditBook(path, pepper=pepper), errors=apsw.Error)

@@ -9,7 +9,7 @@ gives its credits back.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -120,16 +120,14 @@ SELECT CAST({RECEIVED_BY.format(account="?1")}
 # upgrade it takes minutes until a long journal is added up; until then received credits are NULL,
 # because reading the journal for each page would take too long.
 READ_MAX: Final = 1_000_000
-ACCOUNTS: Final = f"""
+PAGE: Final = f"""
 SELECT a.id, a.hint, a.note, a.issued_at,
        CASE WHEN (SELECT coalesce(max(id), 0) FROM credit_entry)
                  - (SELECT entry FROM credit_received_mark) <= {READ_MAX}
             THEN CAST({RECEIVED_BY.format(account="a.id")} AS bigint) END, a.balance
   FROM credit_account AS a
- WHERE a.id > ?1 {{which}} ORDER BY a.id LIMIT ?2
+ WHERE a.id > ?1 AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3 ORDER BY a.id LIMIT ?2
 """  # noqa: S608  a constant
-PAGE: Final = ACCOUNTS.format(which="")
-ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
 # The use of an account by day.  The few entries of the journal after the mark are read one by one.
 DAYS: Final = f"""
@@ -145,6 +143,7 @@ SELECT day, sum(credits) FROM (
 # The entries of the journal are added up a few minutes late, because an entry can become visible
 # after entries with higher numbers.
 FOLD_FROM: Final = "SELECT entry FROM credit_day_mark /* FOR UPDATE */"
+# The last entry of the next part: no more entries can be inserted before it.
 FOLD_TO: Final = """
 SELECT max(id) FROM (
     SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next
@@ -248,8 +247,8 @@ def one_by_one(
 ) -> list[Spent | Empty]:
     """Return the outcome of a request for one credit, for each of *accounts*.
 
-    spent   the id, the change of the balance (less than 0), and the balance afterwards, once for
-            each account that paid
+    spent   the account, the change of its balance (less than 0), and the balance afterwards, once
+            for each account that paid
     """
     left = {
         account: iter(range(balance - delta - 1, balance - 1, -1))
@@ -257,14 +256,6 @@ def one_by_one(
     }
     balances = [next(left.get(account, CREDIT_STATEMENTS_NOTHING), None) for account in accounts]
     return [EMPTY if balance is None else Spent(balance) for balance in balances]
-
-
-def reversal_values(reversals: Iterable[Reversal], at: UnixMs) -> list[tuple[int | None, ...]]:
-    """Return the values of REVERSE for *reversals*, in the order in which rows are locked."""
-    found = sorted(reversals, key=lambda each: each.account)
-    return [
-        (each.account, each.credit_count, at, each.key, each.month, each.endpoint) for each in found
-    ]
 
 
 # The columns of stream_minute, in the order of the fields of Reversal.
@@ -303,26 +294,6 @@ class Executes(Protocol):
         """Close the connection."""
 
 
-class SentMinutes:
-    """The numbers of sent stream minutes, whose rows a later commit deletes."""
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self._cleared_at = UnixMs(0)
-
-    def is_due(self, at: UnixMs) -> bool:
-        """Return whether the sent minutes must be deleted in a commit of their own.
-
-        This is necessary if there are any, and none was deleted for CLEAR_EVERY_MS.
-        """
-        return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
-
-    def cleared(self, count: int, at: UnixMs) -> None:
-        """Remove the first *count* numbers, whose rows a commit has deleted."""
-        del self.numbers[:count]
-        self._cleared_at = at
-
-
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     """Give back the credits of *reversals* in the current transaction; return the credit count.
 
@@ -330,7 +301,7 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     the name is stored and no other request has got the answer.  Rows are locked in the same order
     as by debits: accounts by id, then minutes.
     """
-    left = sorted(reversals, key=lambda each: each.account)
+    left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
     if any(each.minute is not None or each.once is not None for each in left):
         found = []
         for each in left:
@@ -341,7 +312,10 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
                 continue  # another request has got the answer of this name
             found.append(each)
         left = found
-    db.executemany(REVERSE, reversal_values(left, at))
+    values = [
+        (each.account, each.credit_count, at, each.key, each.month, each.endpoint) for each in left
+    ]
+    db.executemany(REVERSE, values)
     return sum(each.credit_count for each in left)
 
 
@@ -381,12 +355,13 @@ Block = Callable[[], AbstractContextManager[object]]
 class CreditTables(ABC, Generic[Db]):
     """The credit tables over one connection, for one thread; raises the errors of the engine.
 
-    pepper        the secret in the hashes of credentials
-    transaction   begins a transaction on *db*
-    snapshot      begins a snapshot on *db*, for consistent reads
-    name          the name of the store in error messages
-    Raises        UnusableStore if the hashes were made with another pepper
+    transaction, snapshot   begin a transaction or a snapshot on *db*
+    name                    the name of the store in error messages
+    errors                  the exceptions of the engine
+    Raises                  UnusableStore if the hashes were made with another *pepper*
     """
+
+    errors: ClassVar[type[Exception]]
 
     def __init__(
         self, db: Db, *, pepper: bytes, transaction: Block, snapshot: Block, name: str
@@ -395,6 +370,8 @@ class CreditTables(ABC, Generic[Db]):
         self._pepper = pepper
         self._transaction = transaction
         self._snapshot = snapshot
+        self._sent: list[int] = []  # numbers of sent minutes, whose rows a later commit deletes
+        self._cleared_at = UnixMs(0)
         self._expect_pepper(name)
 
     def issue(
@@ -449,12 +426,12 @@ class CreditTables(ABC, Generic[Db]):
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take credits like `debit`, and store the new stream minutes in the same commit."""
 
-    @abstractmethod
     def note_sent(self, minutes: Sequence[int]) -> None:
         """Record that a part of each of *minutes* was sent, or that it has ended.
 
         A later commit stores this.
         """
+        self._sent.extend(minutes)
 
     @abstractmethod
     def note_answered(self, batch_count: int) -> None:
@@ -473,13 +450,12 @@ class CreditTables(ABC, Generic[Db]):
         with self._transaction():
             reverse(self._db, reversals, at)
 
-    def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts with an id above *after*, oldest first."""
-        return [AccountLine(*row) for row in self._db.execute(PAGE, (after, limit))]
+    def page(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts with an id above *after*, oldest first.
 
-    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts, like `page`, whose credit token ends in *ending*."""
-        return [AccountLine(*row) for row in self._db.execute(ENDING, (after, limit, ending))]
+        ending   only accounts whose credit token ends in this; "": all accounts
+        """
+        return [AccountLine(*row) for row in self._db.execute(PAGE, (after, limit, ending))]
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
         """Return the entries of *account*, added up by kind, spends last."""
@@ -501,6 +477,20 @@ class CreditTables(ABC, Generic[Db]):
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+    @abstractmethod
+    def _clear_minutes(self, at: UnixMs) -> None:
+        """Delete the rows of sent minutes in a commit of their own."""
+
+    def _clear_minutes_if_due(self, at: UnixMs) -> None:
+        """Clear the sent minutes, if there are any and none was cleared for CLEAR_EVERY_MS."""
+        if self._sent and abs(at - self._cleared_at) >= CLEAR_EVERY_MS:
+            self._clear_minutes(at)
+
+    def _note_cleared(self, count: int, at: UnixMs) -> None:
+        """Remove the numbers of the first *count* minutes, whose rows a commit has deleted."""
+        del self._sent[:count]
+        self._cleared_at = at
 
     def _expect_pepper(self, name: str) -> None:
         check_hash = hash_credential("mintscope", pepper=self._pepper)

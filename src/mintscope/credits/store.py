@@ -3,30 +3,14 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 import structlog
 
-from mintscope.credits.ledger import (
-    ACCOUNTS_A_PAGE,
-    FIRST,
-    AccountLine,
-    CapReached,
-    Debit,
-    Debited,
-    DebitOutcome,
-    DebitWaiter,
-    Empty,
-    KindLine,
-    Remembered,
-    Reversal,
-    Spent,
-    Statement,
-    TooFew,
-)
+from mintscope.credits import ledger
 from mintscope.credits.statements import CreditTables
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CreditToken
@@ -41,19 +25,17 @@ KNOWN_MAX: Final = 100_000
 UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 
 class GroupCreditLedger:
-    """The credit ledger, for one event loop.
-
-    It implements CreditLedger, InstantLedger and DebitLedger.
+    """Implements CreditLedger, InstantLedger and DebitLedger, for one event loop.
 
     Spends are committed in batches, in a thread.  `recall` answers from the results of `find` and
     `root`, which are cached.
 
     writing      the tables that the commits write to
     reading      runs reads on tables of other connections
-    errors       the exceptions of the engine; methods raise ServiceUnavailable instead
     patience_s   the time after which waiting requests are refused, if no batch has ended in it
     """
 
@@ -63,26 +45,25 @@ class GroupCreditLedger:
         reading: DatabaseAccess[CreditTables[Any]],
         *,
         clock: Clock,
-        errors: type[Exception],
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._clock = clock
         self._known: dict[bytes, CreditAccount] = {}
         self._roots: dict[CreditAccount, CreditAccount] = {}
-        self._remembered: dict[bytes, Remembered] = {}
+        self._remembered: dict[bytes, ledger.Remembered] = {}
         self._drained: set[CreditAccount] = set()  # accounts that were empty after their last spend
-        self._owed: deque[Reversal] = deque()
+        self._owed: deque[ledger.Reversal] = deque()
         self._sent: deque[int] = deque()  # numbers of minutes that were sent or have ended
         self._answered_count = 0  # number of answered batches
         self._writing = writing
         self._reading = reading
-        self._errors = errors
+        self._errors = writing.errors
         # Each way to commit must be one object: debits that are submitted with the same object are
         # committed in one batch.
         self._debiting = self._commit_debits
         self._debiting_once = partial(self._commit_debits)
         self._prepaying = self._commit_minutes
-        self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
+        self._group: GroupCommit[CreditAccount, ledger.Spent | ledger.Empty] = GroupCommit(
             self._commit,
             unheard=self._owe,
             delivered=self._note_delivered,
@@ -92,16 +73,19 @@ class GroupCreditLedger:
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
         """Create the account of *token* with a grant of *credit_count* credits."""
-        return await self._group.run(lambda: self._issue(token, credit_count, note))
+
+        def issue() -> CreditAccount:
+            with self._unavailable():
+                return self._writing.issue(token, credit_count, note=note, at=self._clock.now())
+
+        return await self._group.run(issue)
 
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*; None if it is unknown or rotated.
 
-        The account is cached for `recall`.
         The store is always read, because another process may have rotated the token.
         """
-        with self._unavailable():
-            account = await self._reading.run(lambda book: book.find(bearer))
+        account = await self._read(lambda book: book.find(bearer))
         digest = sha256(bearer.encode()).digest()
         if account is None:
             self._known.pop(digest, None)
@@ -119,72 +103,68 @@ class GroupCreditLedger:
         """
         root = self._roots.get(account)
         if root is None:
-            with self._unavailable():
-                root = await self._reading.run(lambda book: book.root(account))
+            root = await self._read(lambda book: book.root(account))
             if len(self._roots) >= KNOWN_MAX:
                 self._roots.clear()
             self._roots[account] = root
         return root
 
-    async def spend(self, account: CreditAccount) -> Spent | Empty:
+    async def spend(self, account: CreditAccount) -> ledger.Spent | ledger.Empty:
         """Take one credit if there is one; return when the debit is durable."""
         return await self._group.submit(account)
 
-    async def debit(self, debit: Debit) -> DebitOutcome:
+    async def debit(self, debit: ledger.Debit) -> ledger.DebitOutcome:
         """Take all credits of *debit* or none; return when the debit is durable."""
         commit = self._debiting if debit.once is None else self._debiting_once
-        outcome: DebitOutcome = await self._group.submit_by(commit, debit)
+        outcome: ledger.DebitOutcome = await self._group.submit_by(commit, debit)
         return outcome
 
-    async def prepay(self, debit: Debit) -> DebitOutcome:
+    async def prepay(self, debit: ledger.Debit) -> ledger.DebitOutcome:
         """Take all credits of *debit* or none, for a new minute of a stream."""
-        outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
+        outcome: ledger.DebitOutcome = await self._group.submit_by(self._prepaying, debit)
         return outcome
 
-    def note_sent(self, debited: Debited) -> None:
+    def note_sent(self, debited: ledger.Debited) -> None:
         """Record that a part of the minute *debited* was sent, or that the minute has ended."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 
-    async def give_back(self, debited: Debited, credit_count: int) -> None:
+    async def give_back(self, debited: ledger.Debited, credit_count: int) -> None:
         """Give back *credit_count* of the credits of *debited*; on failure they remain owed."""
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
-    def owe(self, reversal: Reversal) -> None:
+    def owe(self, reversal: ledger.Reversal) -> None:
         """Give back the credits of *reversal* in the next commit, or soon if there is no commit."""
         self._owed.append(reversal)
         self._group.rest_soon()
 
-    def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the cached results of `find` and `root` for *bearer*.
+    def recall(self, bearer: bytes) -> ledger.Remembered | None:
+        """Return the cached results of `find` and `root`; None if they are not cached.
 
-        Return None if they are not cached, or if the account is known to be empty.
+        None also if the account is known to be empty.
         """
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
         return None if remembered is None or remembered.account in self._drained else remembered
 
-    def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
+    def spend_for(self, account: CreditAccount, waiter: ledger.DebitWaiter) -> None:
         """Take one credit if there is one; *waiter* gets the outcome when the debit is durable."""
         self._group.submit_for(account, waiter)
 
     async def balance(self, account: CreditAccount) -> int:
         """Return the credits that the account has."""
-        with self._unavailable():
-            return await self._reading.run(lambda book: book.balance(account))
+        return await self._read(lambda book: book.balance(account))
 
-    async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
+    async def expect_cap(self, key: int, credit_count: int) -> ledger.CapReached | None:
         """Return CapReached if *credit_count* more credits exceed the cap of *key*; else None."""
         month = month_of(self._clock.now())
-        with self._unavailable():
-            left = await self._reading.run(lambda book: book.cap_left(key, month))
-        return None if left is None or left >= credit_count else CapReached(month)
+        left = await self._read(lambda book: book.cap_left(key, month))
+        return None if left is None or left >= credit_count else ledger.CapReached(month)
 
-    async def statement(self, account: CreditAccount) -> Statement:
+    async def statement(self, account: CreditAccount) -> ledger.Statement:
         """Return the credits that *account* received and spent."""
-        with self._unavailable():
-            return await self._reading.run(lambda book: book.statement(account))
+        return await self._read(lambda book: book.statement(account))
 
     async def expect_writable(self) -> None:
         """Test that the store can write durably; raise ServiceUnavailable if it cannot."""
@@ -197,68 +177,68 @@ class GroupCreditLedger:
         self._writing.close()
         self._reading.close()
 
-    def _commit(self, accounts: Sequence[CreditAccount]) -> Sequence[Spent | Empty]:
-        try:
-            with self._unavailable():
-                self._give_back()
-                outcomes = self._writing.spend(accounts, self._clock.now())
-        except ServiceUnavailable:
-            DEBITS.labels("failed").inc(len(accounts))
-            raise
+    async def _read(self, work: Callable[[CreditTables[Any]], T]) -> T:
+        with self._unavailable():
+            return await self._reading.run(work)
+
+    def _commit(self, accounts: Sequence[CreditAccount]) -> Sequence[ledger.Spent | ledger.Empty]:
+        outcomes = self._take(
+            len(accounts), lambda: self._writing.spend(accounts, self._clock.now())
+        )
         self._note_drained(accounts, outcomes)
-        empty_count = sum(isinstance(each, Empty) for each in outcomes)
+        empty_count = sum(isinstance(each, ledger.Empty) for each in outcomes)
         DEBITS.labels("empty").inc(empty_count)
         DEBITS.labels("spent").inc(len(outcomes) - empty_count)
         return outcomes
 
-    def _commit_debits(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+    def _commit_debits(self, debits: Sequence[ledger.Debit]) -> Sequence[ledger.DebitOutcome]:
         return self._committed(debits, lambda: self._writing.debit(debits, self._clock.now()))
 
-    def _commit_minutes(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+    def _commit_minutes(self, debits: Sequence[ledger.Debit]) -> Sequence[ledger.DebitOutcome]:
         return self._committed(debits, lambda: self._writing.prepay(debits, self._clock.now()))
 
     def _committed(
-        self, debits: Sequence[Debit], take: Callable[[], list[DebitOutcome]]
-    ) -> Sequence[DebitOutcome]:
-        try:
-            with self._unavailable():
-                self._give_back()
-                outcomes = take()
-        except ServiceUnavailable:
-            DEBITS.labels("failed").inc(len(debits))
-            raise
+        self, debits: Sequence[ledger.Debit], take: Callable[[], list[ledger.DebitOutcome]]
+    ) -> Sequence[ledger.DebitOutcome]:
+        outcomes = self._take(len(debits), take)
         for outcome in outcomes:
-            if isinstance(outcome, Debited):
+            if isinstance(outcome, ledger.Debited):
                 label = "repeated" if outcome.is_repeat else "spent"
                 DEBITS.labels(label).inc(outcome.debit.credit_count)
             else:
-                DEBITS.labels("empty" if isinstance(outcome, TooFew) else "capped").inc()
+                DEBITS.labels("empty" if isinstance(outcome, ledger.TooFew) else "capped").inc()
         return outcomes
 
-    def _remember(self, digest: bytes) -> Remembered | None:
+    def _take(self, count: int, take: Callable[[], T]) -> T:
+        """Give back owed credits, then return the outcomes of *take*, which does *count* debits."""
+        try:
+            with self._unavailable():
+                self._give_back()
+                return take()
+        except ServiceUnavailable:
+            DEBITS.labels("failed").inc(count)
+            raise
+
+    def _remember(self, digest: bytes) -> ledger.Remembered | None:
         account = self._known.get(digest)
         root = None if account is None else self._roots.get(account)
         if account is None or root is None:
             return None
         if len(self._remembered) >= KNOWN_MAX:
             self._remembered.clear()
-        remembered = self._remembered[digest] = Remembered(account, root)
+        remembered = self._remembered[digest] = ledger.Remembered(account, root)
         return remembered
 
     def _note_drained(
-        self, accounts: Sequence[CreditAccount], outcomes: Sequence[Spent | Empty]
+        self, accounts: Sequence[CreditAccount], outcomes: Sequence[ledger.Spent | ledger.Empty]
     ) -> None:
         for account, outcome in zip(accounts, outcomes, strict=True):
-            if isinstance(outcome, Empty) or not outcome.balance:
+            if isinstance(outcome, ledger.Empty) or not outcome.balance:
                 if len(self._drained) >= KNOWN_MAX:
                     self._drained.clear()
                 self._drained.add(account)
             elif account in self._drained:
                 self._drained.discard(account)
-
-    def _issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        with self._unavailable():
-            return self._writing.issue(token, credit_count, note=note, at=self._clock.now())
 
     def _expect_writable(self) -> None:
         with self._unavailable():
@@ -267,9 +247,9 @@ class GroupCreditLedger:
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
         """Queue the credits of each debit whose outcome did not reach its waiter."""
         for account, outcome in unheard:
-            if isinstance(outcome, Spent):
-                self._owed.append(Reversal(account, 1))
-            elif isinstance(outcome, Debited) and not outcome.is_repeat:
+            if isinstance(outcome, ledger.Spent):
+                self._owed.append(ledger.Reversal(account, 1))
+            elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:
                 self._owed.append(outcome.reversal())
         self._group.rest_soon()
 
@@ -299,13 +279,8 @@ class GroupCreditLedger:
             DEBITS.labels("reversed").inc(sum(each.credit_count for each in owed))
         self._writing.note_answered(answered_count)
 
-    @contextmanager
-    def _unavailable(self) -> Iterator[None]:
-        try:
-            yield
-        except self._errors as cause:
-            log.exception("the ledger does not answer")
-            raise ServiceUnavailable(UNAVAILABLE) from cause
+    def _unavailable(self) -> AbstractContextManager[None]:
+        return unavailable_on(self._errors)
 
     def _rest(self) -> None:
         try:
@@ -315,33 +290,41 @@ class GroupCreditLedger:
             log.warning("could not tidy up the ledger", exc_info=True)
 
 
-T = TypeVar("T")
+@contextmanager
+def unavailable_on(errors: type[Exception]) -> Iterator[None]:
+    """Log *errors* of the engine, and raise ServiceUnavailable instead."""
+    try:
+        yield
+    except errors as cause:
+        log.exception("the ledger does not answer")
+        raise ServiceUnavailable(UNAVAILABLE) from cause
 
 
 class CreditAccounts:
     """Reads the credit accounts for operators; reads run in threads.
 
+    Reads raise ServiceUnavailable if the store does not answer.
+
     listing   the tables, over a connection of their own
-    errors    the exceptions of the engine; methods raise ServiceUnavailable instead
     """
 
-    def __init__(self, listing: CreditTables[Any], *, errors: type[Exception]) -> None:
+    def __init__(self, listing: CreditTables[Any]) -> None:
         self._listing = listing
-        self._errors = errors
 
     async def page(
-        self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
-    ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts with an id above *after*, oldest first."""
-        return await self._read(lambda: self._listing.page(after, limit))
+        self,
+        ending: str = "",
+        *,
+        after: CreditAccount = ledger.FIRST,
+        limit: int = ledger.ACCOUNTS_A_PAGE,
+    ) -> Sequence[ledger.AccountLine]:
+        """Return up to *limit* accounts with an id above *after*, oldest first.
 
-    async def ending_in(
-        self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
-    ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts, like `page`, whose credit token ends in *ending*."""
-        return await self._read(lambda: self._listing.ending_in(ending, after, limit))
+        ending    only accounts whose credit token ends in this; "": all accounts
+        """
+        return await self._read(lambda: self._listing.page(ending, after, limit))
 
-    async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
+    async def summary(self, account: CreditAccount) -> Sequence[ledger.KindLine]:
         """Return the entries of *account*, added up by kind, spends last."""
         return await self._read(lambda: self._listing.summary(account))
 
@@ -354,8 +337,5 @@ class CreditAccounts:
         self._listing.close()
 
     async def _read(self, work: Callable[[], T]) -> T:
-        try:
+        with unavailable_on(self._listing.errors):
             return await asyncio.to_thread(work)
-        except self._errors as cause:
-            log.exception("the ledger does not answer")
-            raise ServiceUnavailable(UNAVAILABLE) from cause

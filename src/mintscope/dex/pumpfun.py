@@ -130,7 +130,10 @@ def _swaps_of_event(
     quote_side = address(quote), quotes, token_accounts.decimals(quote)
     is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
     received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
-    left = _reserve(event) if quote == WSOL else _quote_reserve(event, quote)
+    if quote == WSOL:
+        left = _reserve_at(event, FIELDS_AT + SOL_RESERVE)
+    else:
+        left = _quote_reserve(event, quote)
     signer = user if user in token_accounts.signers else token_accounts.signers[0]
     return [
         new_swap(
@@ -156,27 +159,20 @@ def _swaps_of_event(
     ]
 
 
-def _reserve(event: bytes) -> int | None:
-    """Return the lamport reserve of the curve after the trade, including virtual lamports.
+def _reserve_at(event: bytes, at: int) -> int | None:
+    """Return the reserve at byte *at* of *event*: after the trade, with the virtual reserve.
 
-    None if *event* shows no valid reserve.
+    Return None if *event* is too short, or if the number is not below RESERVE_MAX.
     """
-    end = FIELDS_AT + SOL_RESERVE + 8
-    reserve = int.from_bytes(event[end - 8 : end], "little")
-    return reserve if len(event) >= end and reserve < RESERVE_MAX else None
+    reserve = int.from_bytes(event[at : at + 8], "little")
+    return reserve if len(event) >= at + 8 and reserve < RESERVE_MAX else None
 
 
 def _quote_reserve(event: bytes, quote: str) -> int | None:
-    """Return the reserve of a curve whose *quote* is not SOL, in raw units; None if not shown.
-
-    In the tail of *event*, the quote's address is followed by the amount, then by the reserve.
-    """
+    """Return the reserve in raw units of *quote*, which is not SOL; None if *event* lacks it."""
+    # In the tail of *event*, the quote's address is followed by the amount, then by the reserve.
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
-    end = at + PUBKEY_BYTES + 16
-    if at < 0 or len(event) < end:
-        return None
-    reserve = int.from_bytes(event[end - 8 : end], "little")
-    return reserve if reserve < RESERVE_MAX else None
+    return None if at < 0 else _reserve_at(event, at + PUBKEY_BYTES + 8)
 
 
 @lru_cache(maxsize=4096)
@@ -185,10 +181,7 @@ def _public_key(mint: str) -> bytes:
 
 
 def _confirm(call: Call, tokens: int) -> None:
-    """Check that one of the transfers below *call* has the amount *tokens*.
-
-    Raises Unreadable if there are transfers, but all have other amounts.
-    """
+    """Raise Unreadable if there are transfers below *call*, but none has the amount *tokens*."""
     moved = {
         int.from_bytes(data[1:9], "little")
         for data in map(data_of, call.tokens)

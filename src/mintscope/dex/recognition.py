@@ -29,6 +29,8 @@ Other signs of exchanges cannot be read reliably, so they are only reported: see
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from mintscope.dex import base58, batch, unread
 from mintscope.dex.base58 import data_of
 from mintscope.dex.moves import MOVING, PARTIES, SHAPES, Move, moves
@@ -182,12 +184,10 @@ def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
 
 
 def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) -> Iterator[Call]:
-    """Yield the *inner* calls of unlisted programs that move tokens or lamports for *call*.
-
-    Calls of programs that do not exchange are omitted.  Calls whose instruction is one of
-    NO_EXCHANGES are omitted too, unless the instruction of *call* is one of EXCHANGES: the vault
-    program of a market may have an instruction named "deposit".
-    """
+    """Yield the *inner* calls of unlisted programs that may move tokens or lamports for *call*."""
+    # Calls of programs that do not exchange are omitted.  Calls whose instruction is one of
+    # NO_EXCHANGES are omitted too, unless the instruction of *call* is one of EXCHANGES: the vault
+    # program of a market may have an instruction named "deposit".
     for one in inner:
         if one.program is not UNLISTED or not (one.tokens or one.lamports):
             continue
@@ -210,7 +210,6 @@ def _may_exchange(call: Call) -> bool:
 
 
 def _take_in(call: Call, inner: Sequence[Call]) -> None:
-    """Add the moves under *inner* calls to the moves under *call*."""
     for one in inner:
         call.tokens = [*call.tokens, *one.tokens]
         call.lamports = [*call.lamports, *one.lamports]
@@ -247,16 +246,13 @@ def _end(calls: Sequence[Call], number: int) -> int:
 
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* if its vaults show one.
+    """Return the swap of *call* if its vaults show one, else an empty list.
 
-    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the
-    exchange.
+    Raises Unreadable as `_recognised` does.
     """
     token_accounts.complete()
     # Moves of lamports are left out, because lamports also pay rent and priority fees.
-    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
-    tokens.token_2022 = call.token_2022
-    moved = moves(tokens, token_accounts)
+    moved = moves(replace(call, lamports=[]), token_accounts)
     exchanges = exchanges_of(moved)
     if not exchanges:
         return []
@@ -311,12 +307,10 @@ def _mirrored(
 def _paid_to_another(
     exchanges: dict[str, Exchange], moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return the trader and the owner of the vaults if one party paid and another received.
-
-    The trader is the one of the two parties that signed; neither may have moved anything else.
-    None unless exactly one owner exchanged, it did not sign, and it exchanged each mint with one
-    party.
-    """
+    """Return the trader and the vaults' owner; None unless one party paid and another received."""
+    # The trader is the one of the two parties that signed; neither may have moved anything else.
+    # None unless exactly one owner exchanged, it did not sign, and it exchanged each mint with one
+    # party.
     signers = token_accounts.signers
     if len(exchanges) != 1:
         return None

@@ -7,6 +7,8 @@ trader, in the opposite direction.
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from mintscope.dex import events
 from mintscope.dex.base58 import data_of
 from mintscope.dex.events import U64
@@ -70,11 +72,9 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
-    """Return *swap* with the pool's own reserves, for vaults that several pools share.
-
-    A reserve is the number of the pool's shares of the vault.  A share is worth one raw unit of
-    the vault, and slightly more once the vault has earned interest.
-    """
+    """Return *swap* with the pool's own reserves in place of those of the shared vaults."""
+    # A reserve is the number of the pool's shares of the vault.  A share is worth one raw unit of
+    # the vault, and slightly more once the vault has earned interest.
     accounts = call.instruction.accounts
     left: dict[str, int | None] = {}
     for vault, shares in leg.shares:
@@ -87,11 +87,12 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of a program that publishes no events, or an empty list without a swap.
+    """Return the swap of a program that publishes no events; an empty list if there is no swap.
 
-    The transfers form a swap if the pool received one mint and paid another, and no shares were
-    minted or burned.
+    Only the first of *legs*, if any, is used.  Raises Unreadable if the moves cannot be read.
     """
+    # The transfers form a swap if the pool received one mint and paid another, and no shares were
+    # minted or burned.
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
     exchange: Exchange | None = None
@@ -234,17 +235,13 @@ def _is_for_a_fee(
     is_small = any(mint == WSOL and amount < LAMPORTS_MIN for mint, amount in sides)
     if not is_small or not call.lamports:
         return False
-    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
-    tokens.token_2022 = call.token_2022
-    return trader not in exchanges_of(moves(tokens, token_accounts))
+    return trader not in exchanges_of(moves(replace(call, lamports=[]), token_accounts))
 
 
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
-    """Return whether *party*, the only one that exchanged, is the pool instead of the trader.
-
-    A signer is the trader.  Another party is the pool if it traded with a signer; if it traded with
-    no signer, it is the pool if it received before it paid.
-    """
+    """Return whether *party*, the only one that exchanged, is the pool instead of the trader."""
+    # A signer is the trader.  Another party is the pool if it traded with a signer; if it traded
+    # with no signer, it is the pool if it received before it paid.
     signers = token_accounts.signers
     if party in signers:
         return False
@@ -257,11 +254,11 @@ def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> boo
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
-    """Return the trader: the first signer in *exchanges*, or else the first payer.
+    """Return the trader: the first signer that exchanged, or else the first party of *exchanges*.
 
-    The first payer is the account of a router that trades for its user.  "" if *exchanges* is
-    empty.
+    Returns "" if *exchanges* is empty.
     """
+    # Without a signer, the first party is the account of a router that trades for its user.
     for signer in token_accounts.signers:
         if signer in exchanges:
             return signer
@@ -330,13 +327,10 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     token_accounts: TokenAccounts,
     *,
     leg: int,
-    pool: str | None,
-    owners: tuple[str, ...] = (),
+    pool: str | None,  # its name; None: its two vaults name it
+    owners: tuple[str, ...] = (),  # of the vaults; empty: every party except the trader
 ) -> Swap:
     """Return *exchange* as a swap of *call*.
-
-    pool      name of the pool; None: its two vaults name it
-    owners    owners of the vaults; empty: every party except the trader
 
     Raises Unreadable if an amount exceeds a u64, if a mint is no address, or if *pool* is None and
     no vault is known.
@@ -402,16 +396,13 @@ def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
 
 def _vaults(
     call: Call,
-    mints: tuple[str, str],
+    mints: tuple[str, str],  # the received and the paid mint
     token_accounts: TokenAccounts,
     *,
-    owners: tuple[str, ...],
+    owners: tuple[str, ...],  # of the vaults; empty: every party except *trader*
     trader: str,
 ) -> tuple[int | None, int | None]:
     """Return the vault that received, and the vault that paid, the most under *call*.
-
-    mints     the received and the paid mint
-    owners    owners of the vaults; empty: every party except *trader*
 
     A vault is None if no account of these owners moved its mint.
     """

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from based58 import b58encode
+from msgspec.structs import replace
 
 from mintscope.dex import base58, batch, events, pumpfun
 from mintscope.dex.base58 import data_of
@@ -56,9 +57,11 @@ from mintscope.solana.transaction import Instruction
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps in the events of *call*; empty if *call* exchanged nothing.
+    """Return the swaps in the events of *call*; empty if there are none and nothing was exchanged.
 
-    Raises Unreadable for an exchange without an event.
+    Raises Unreadable, with UNKNOWN_INSTRUCTION, if no event shows a swap, but a party gave one mint
+    for another, and no tokens were minted or burned.  Also raises Unreadable if events, transfers
+    or balances cannot be read, or if an event and the transfers differ.
     """
     if call.events:
         swaps = pumpfun.read_event(call, token_accounts) or read_events(call, token_accounts)
@@ -75,10 +78,7 @@ def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
     """Raise Unreadable if a signer exchanged mints under *call*; no swap was read from it."""
     exchanges = _exchanges(call, token_accounts)
     signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
-    traded = [one for one in signed if not is_of_one_piece(one, token_accounts)]
-    if traded and not makes_shares(call, traded[0], token_accounts, None):
-        head = base58.head(call.instruction.data).hex()
-        raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))
+    report(call, signed, token_accounts)
 
 
 def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
@@ -98,9 +98,10 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 
 
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each swap event of *call*.
+    """Return one swap for each swap event of *call* with a known layout; empty if there is none.
 
-    Raises Unreadable if the pool of an event did not exchange two mints, or if the amounts differ.
+    Raises Unreadable if the pool of an event did not exchange two mints, if events, transfers or
+    balances cannot be read, or if `events.verify` finds a difference.
     """
     swaps: list[Swap] = []
     published = list(events.published(call))
@@ -131,16 +132,13 @@ def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
 
 
 def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
-    """Return the exchange of each party that gave one mint for another under *call*.
-
-    Lamports do not count, because a claim of fees pays rent with them.
-    """
+    """Return the exchange of each party that gave one mint for another under *call*."""
+    # Lamports do not count, because a claim of fees pays rent with them.
     if len(call.tokens) < PARTIES:
         return {}
     token_accounts.complete()
-    tokens = Call(call.program, call.instruction, call.outer, call.inner, tokens=call.tokens)
     try:
-        return exchanges_of(moves(tokens, token_accounts))
+        return exchanges_of(moves(replace(call, lamports=[], token_2022=False), token_accounts))
     except Unreadable:  # it is unknown whether *call* exchanged
         return {}
 
@@ -159,7 +157,7 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
 
     whole   *call*, or `with_inner` of it
     """
-    if not _moves_tokens(whole.tokens):
+    if not any(one.data[:1] in SHAPES or one.data[:PARTIES] in SHAPES for one in whole.tokens):
         return False
     if whole is not call and not _is_of_one_mint(whole.tokens, token_accounts):
         return True
@@ -173,17 +171,18 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
 
 
 def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if a signer exchanged under *call*; no swap was read from it.
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if a signer exchanged under *whole*.
 
-    whole   *call*, or `with_inner` of it
+    An exchange in the list "Not reported" of this module raises no error.  Also raises Unreadable
+    if transfers or balances cannot be read.
+
+    whole   *call*, or `with_inner` of it; no swap was read from it
     """
     is_of_two = whole is not call and not _is_of_one_mint(whole.tokens, token_accounts)
     if not (is_of_two or token_accounts.is_complete or _has_lamports(whole, token_accounts)):
         return  # a cheap test, before the balances are parsed
     token_accounts.complete()
-    tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
-    tokens.token_2022 = whole.token_2022
-    moved = moves(tokens, token_accounts)
+    moved = moves(replace(whole, lamports=[]), token_accounts)
     if is_of_two:
         exchanges = exchanges_of(moved)
         traded = [exchanges[one] for one in token_accounts.signers if one in exchanges]
@@ -196,17 +195,16 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* itself exchanged, in addition to its inner calls.
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if *call* exchanged in addition to its inner calls.
 
-    Tokens that are passed on are received and paid out again.  If both parties to the transfers of
-    *call* also exchanged in all transfers below it, neither has only passed tokens on.
+    Also raises Unreadable if transfers or balances cannot be read.
     """
+    # Tokens that are passed on are received and paid out again.  If both parties to the transfers
+    # of *call* also exchanged in all transfers below it, neither has only passed tokens on.
     if _is_of_one_mint(call.tokens, token_accounts):
         return
     token_accounts.complete()
-    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
-    tokens.token_2022 = call.token_2022
-    exchanges = exchanges_of(moves(tokens, token_accounts))
+    exchanges = exchanges_of(moves(replace(call, lamports=[]), token_accounts))
     if len(exchanges) < PARTIES:
         return
     everything = moves(_everything(call, token_accounts), token_accounts)
@@ -221,10 +219,8 @@ def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable, with UNKNOWN_EXCHANGE, if *traded* under *call* are exchanges.
-
-    *traded* are no exchanges if shares were minted or burned, or if an NFT was traded.
-    """
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if one of *traded* under *call* is an exchange."""
+    # *traded* are no exchanges if shares were minted or burned, or if an NFT was traded.
     traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]
     if traded and not makes_shares(call, traded[0], token_accounts, None):
         raise _unknown(call, moved_of(traded))
@@ -252,9 +248,7 @@ def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts)
         tokens += batch.expand(one.tokens, token_accounts.opened)
         lamports += one.lamports
         is_2022 = is_2022 or one.token_2022
-    whole = Call(call.program, call.instruction, call.outer, call.inner, tokens, lamports)
-    whole.token_2022 = is_2022
-    return whole
+    return replace(call, tokens=tokens, lamports=lamports, token_2022=is_2022)
 
 
 def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
@@ -283,11 +277,6 @@ def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts
         if token.accounts and not MOVING.isdisjoint((data[:1], data[:PARTIES])):
             mints.add(token_accounts.mint(token.accounts[0]))
     return len(mints) == 1 and None not in mints
-
-
-def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
-    """Return whether there is a transfer among *tokens*, whose data are bytes."""
-    return any(token.data[:1] in SHAPES or token.data[:PARTIES] in SHAPES for token in tokens)
 
 
 # --- lamports --------------------------------------------------------------------------------
@@ -335,10 +324,11 @@ def _least(call: Call) -> int:
 
 
 def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the largest sum of lamports that *signer* sent to one account of another party.
+    """Return the largest sum of lamports that *signer* sent under *call* to one account, or 0.
 
-    Accounts that *call* opens do not count, because lamports sent to them are rent.
+    Accounts of signers, and accounts that receive lamports only as rent, do not count.
     """
+    # Accounts that *call* opens do not count, because lamports sent to them are rent.
     new: set[int] = set()
     sent: dict[int, int] = {}
     for instruction in call.lamports:

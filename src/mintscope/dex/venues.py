@@ -9,6 +9,7 @@ records of 2026; rows that are not `proven` were not tested with a recorded tran
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from based58 import b58encode
@@ -111,7 +112,7 @@ def _swap(
 def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
     """Return the data of the fills that *call* logged.
 
-    Raises Unreadable, with TRUNCATED_LOG if the log is incomplete.
+    Raises Unreadable, with TRUNCATED_LOG, if the log is incomplete.
     """
     log = token_accounts.log()
     own = token_accounts.instructions(call.instruction.program_id_index)
@@ -123,10 +124,12 @@ def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
 
 
 def payloads(program: str, log: Sequence[str]) -> list[list[bytes]]:
-    """Return the data that each call of *program* logged, in order of execution.
+    """Return a list for each call of *program*, in order of execution: the data that it logged.
 
-    Text that a program logs begins with "Program log: ", so it cannot imitate other lines.
+    An item is the first field of a data line of the log, or empty if the field is not base64.  Data
+    that inner calls logged are not included.
     """
+    # Text that a program logs begins with "Program log: ", so it cannot imitate other lines.
     found: list[list[bytes]] = []
     running: list[list[bytes]] = []
     for line in log:
@@ -173,27 +176,20 @@ def _swaps(legs: Sequence[tuple[str, Leg]]) -> dict[bytes, tuple[Leg, ...]]:
 
 
 def _by_vaults(pool: int, first: int, second: int) -> Leg:
-    """Return the leg of a pool whose two vaults are accounts of the instruction."""
     return Leg((), pool, vaults=(first, second))
 
 
 def _venue(  # noqa: PLR0913 - all that tells a venue
     name: str,
     address: str,
-    *legs: tuple[str, Leg],
-    any_leg: Leg | None = None,
-    only_heads: bool = False,
+    *legs: tuple[str, Leg],  # heads in hex, separated by spaces, and the pool of each
+    any_leg: Leg | None = None,  # the pool of all other heads; None: its two vaults name it
+    only_heads: bool = False,  # whether only instructions with these heads swap
     proven: bool = False,
     migrations: Mapping[bytes, Migration] | None = None,
     is_pooled: bool = False,
 ) -> Program:
-    """Return a venue whose swaps are read from transfers.
-
-    legs         heads in hex, separated by spaces, and the pool with which they trade
-    any_leg      the pool with which all other instructions trade; None: its two vaults name it
-    only_heads   whether only instructions with these heads swap
-    migrations, is_pooled   see `Program`
-    """
+    """Return a venue whose swaps are read from transfers; see `Program`."""
     swaps = _swaps(legs)
     if not only_heads:
         swaps[b""] = () if any_leg is None else (any_leg,)
@@ -215,41 +211,20 @@ def _token_swap(name: str, address: str, *, proven: bool = False) -> Program:
     return _venue(name, address, ("01", Leg((1,), 0)), only_heads=True, proven=proven)
 
 
+_proven: Final = partial(_venue, proven=True)
+
 VENUES: Final[tuple[Program, ...]] = (
-    _venue(
-        "solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", any_leg=Leg((1,), 1), proven=True
-    ),
-    _venue(
-        "solfi_v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", any_leg=Leg((), 1), proven=True
-    ),
-    _venue(
-        "humidifi",
-        "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp",
-        any_leg=Leg((1,), 1),
-        proven=True,
-    ),
-    _venue(
-        "zerofi", "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY", any_leg=Leg((2, 4), 0), proven=True
-    ),
-    _venue(
-        "goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", any_leg=Leg((1,), 1), proven=True
-    ),
-    _venue(
-        "goonfi_v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", any_leg=Leg((), 1), proven=True
-    ),
-    _venue(
-        "obric_v2", "obriQD1zbpyLz95G5n7nJe6a4DPjpFwa5XYPoNm113y", any_leg=Leg((0,), 0), proven=True
-    ),
-    _venue(
-        "tessera", "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH", any_leg=Leg((), 1), proven=True
-    ),
-    _venue("unnamed_amm", "6RCmQ8XMQCJnPbNDQa8U9ucAS9hk4tXQeps96V7p6aRY", proven=True),
-    _venue(
-        "bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", any_leg=Leg((), 1), proven=True
-    ),
-    _venue(
-        "alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", any_leg=Leg((), 1), proven=True
-    ),
+    _proven("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", any_leg=Leg((1,), 1)),
+    _proven("solfi_v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", any_leg=Leg((), 1)),
+    _proven("humidifi", "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp", any_leg=Leg((1,), 1)),
+    _proven("zerofi", "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY", any_leg=Leg((2, 4), 0)),
+    _proven("goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", any_leg=Leg((1,), 1)),
+    _proven("goonfi_v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", any_leg=Leg((), 1)),
+    _proven("obric_v2", "obriQD1zbpyLz95G5n7nJe6a4DPjpFwa5XYPoNm113y", any_leg=Leg((0,), 0)),
+    _proven("tessera", "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH", any_leg=Leg((), 1)),
+    _proven("unnamed_amm", "6RCmQ8XMQCJnPbNDQa8U9ucAS9hk4tXQeps96V7p6aRY"),
+    _proven("bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", any_leg=Leg((), 1)),
+    _proven("alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", any_leg=Leg((), 1)),
     _venue(
         "scorch",
         "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn",
@@ -260,18 +235,11 @@ VENUES: Final[tuple[Program, ...]] = (
     Program(
         "manifest",
         "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
-        {
-            b"\x04": (Leg((), 1),),
-            b"\x0d": (Leg((), 2),),
-            b"\x06": (BATCH_UPDATE,),
-            b"": (),
-        },
+        {b"\x04": (Leg((), 1),), b"\x0d": (Leg((), 2),), b"\x06": (BATCH_UPDATE,), b"": ()},
         manifest_swaps,
         how="transfers; log for batches",
     ),
-    _venue(
-        "defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", any_leg=Leg((), 4), proven=True
-    ),
+    _proven("defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", any_leg=Leg((), 4)),
     _venue("saros_dlmm", "1qbkdrr3z4ryLA7pZykqxvxWPoeifcVKo6ZG9CfkvVE", any_leg=Leg((), 0)),
     _venue(
         "deriverse",
@@ -279,7 +247,7 @@ VENUES: Final[tuple[Program, ...]] = (
         ("1a", _by_vaults(5, 3, 4)),
         is_pooled=True,
     ),
-    _venue("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45", proven=True),
+    _proven("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45"),
     _venue(
         "jupiter_lend",
         "jupZ4m2GqUCJ5iueMfzQf8khFfH31d4XAQt3RzCT9Vd",
@@ -338,7 +306,7 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue("stratabook", "strataZWURmW6bzMWpkLCAFxNFrQXCNSE9cSmBmdPgP"),
     _venue("wavebreak", "waveQX2yP3H1pVU8djGvEHmYg8uamQ84AuyGtpsrXTF"),
     _venue("orbit", "Fn3fA3fjsmpULNL7E9U79jKTe1KHxPtQeWdURCbJXCnM"),
-    _venue("exa6gyh", "ExA6GYhHAeRNMWVNLrDir1SKPJZcZA2oaPq6uriSmxfJ", proven=True),
+    _proven("exa6gyh", "ExA6GYhHAeRNMWVNLrDir1SKPJZcZA2oaPq6uriSmxfJ"),
     _venue(
         "jupiter_perps",
         "PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu",
@@ -349,34 +317,28 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue("perena", "NUMERUNsFCP3kuNmWZuXtm1AaQCPj9uw6Guv2Ekoi5P"),
     _venue("gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", ("00", _by_vaults(2, 6, 7))),
     _venue("stabble_clmm", "6dMXqGZ3ga2dikrYS9ovDXgHGh5RUsb2RTUj6hrQXhk6"),
-    _venue(
+    _proven(
         "stabble",
         "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ",
         (SWAP, _by_vaults(6, 3, 4)),
         (SWAP_V2, _by_vaults(8, 5, 6)),
-        proven=True,
         is_pooled=True,
     ),
-    _venue(
+    _proven(
         "stabble_weighted",
         "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW",
         (SWAP, _by_vaults(6, 3, 4)),
         (SWAP_V2, _by_vaults(8, 5, 6)),
-        proven=True,
         is_pooled=True,
     ),
-    _venue(
+    _proven(
         "openbook_v2",
         "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
         ("032c47031ac7cb55", _by_vaults(2, 6, 7)),
         only_heads=True,
-        proven=True,
     ),
-    _venue(
-        "goosefx_gamma",
-        "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT",
-        any_leg=_by_vaults(3, 6, 7),
-        proven=True,
+    _proven(
+        "goosefx_gamma", "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT", any_leg=_by_vaults(3, 6, 7)
     ),
     _venue("1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm", any_leg=_by_vaults(2, 3, 4)),
     _venue(
@@ -384,11 +346,10 @@ VENUES: Final[tuple[Program, ...]] = (
         "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",
         (f"{BUY} {SELL}", _by_vaults(4, 10, 11)),
     ),
-    _venue(
+    _proven(
         "boop",
         "boop8hVGQGqehUK2iVEMEnMrL5RbjywRzHKBmBE7ry4",
         ("8a7f0e5b26577369 6d3d28bbe6b087ae", _by_vaults(1, 3, 4)),
-        proven=True,
         migrations={bytes.fromhex("a859631e753158e0"): Migration((19, 20), 18, 6)},
     ),
     _curve(
@@ -397,24 +358,10 @@ VENUES: Final[tuple[Program, ...]] = (
         (f"{BUY} {SELL}", Leg((2,), 2)),
         ("4f4dabed9d31ebc6", Leg((3,), 3)),
     ),
-    _venue(
-        "mercurial", "MERLuDFBMmsHnsBPZw2sDQZHvXFMwp8EdjudcU2HKky", any_leg=Leg((), 0), proven=True
-    ),
-    _venue(
-        "raydium_stable",
-        "5quBtoiQqxF9Jv6KYKctB59NT3gtJD2Y65kdnB1Uev3h",
-        any_leg=Leg((), 1),
-        proven=True,
-    ),
-    _venue(
-        "jupiter_rfq_v2", "fd3nMFYTQjX1yr5ER8u7tPdHJB7qt8RpDpNtLQX2Br5", proven=True, is_pooled=True
-    ),
-    _venue(
-        "aldrin",
-        "AMM55ShdkoGRB5jVYPjWziwk8m5MpwyDgsMWHaMSQWH6",
-        (SWAP, _by_vaults(0, 3, 4)),
-        proven=True,
-    ),
+    _proven("mercurial", "MERLuDFBMmsHnsBPZw2sDQZHvXFMwp8EdjudcU2HKky", any_leg=Leg((), 0)),
+    _proven("raydium_stable", "5quBtoiQqxF9Jv6KYKctB59NT3gtJD2Y65kdnB1Uev3h", any_leg=Leg((), 1)),
+    _proven("jupiter_rfq_v2", "fd3nMFYTQjX1yr5ER8u7tPdHJB7qt8RpDpNtLQX2Br5", is_pooled=True),
+    _proven("aldrin", "AMM55ShdkoGRB5jVYPjWziwk8m5MpwyDgsMWHaMSQWH6", (SWAP, _by_vaults(0, 3, 4))),
     _venue(
         "aldrin_v2", "CURVGoZn8zycx6FXwwevgBTB2gVvdbGTEpvMJDbgs2t4", (SWAP, _by_vaults(0, 3, 4))
     ),

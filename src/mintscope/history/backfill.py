@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import isfinite
-from typing import Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,6 +57,7 @@ from mintscope.market.standing import Offer, Standing, counts_at, stand
 from mintscope.market.standings import Standings
 from mintscope.market.timeframe import Timeframe, bucket
 from mintscope.solana.blocks import WSOL, Gap, SourceError
+from mintscope.solana.wire import SlotNumber
 
 
 class BackfillSlot(NamedTuple):
@@ -68,38 +69,27 @@ class BackfillSlot(NamedTuple):
 
 
 class BackfillSwaps(NamedTuple):
-    """The priced swaps of the mint in one slot, as the log stores them.
-
-    standing   the pools of the mint after the slot; None if the slot did not change them
-    """
+    """The priced swaps of the mint in one slot, as the log stores them."""
 
     slot: Slot
     time: UnixS
     swaps: Sequence[PricedSwap]
-    standing: Standing | None
+    standing: Standing | None  # the mint's pools after the slot; None if it did not change them
 
 
 class FoldedBackfill(NamedTuple):
     """The result of a backfill; fields that may be None are None if the mint never traded in it.
 
     *standing* is also None if no swap of the mint has changed its pools.
-
-    since_slot  the slot before the oldest slot
-    time        effective time of the newest slot
-    state       the state of the fold
-    in_sol      the prices in SOL that belong to the state
-    last_swap   time of the newest swap
-    standing    the pools after the newest slot
-    recent      swaps of the KEPT_S seconds up to the newest swap, oldest first
     """
 
-    since_slot: Slot
-    time: UnixS
-    state: bytes | None
-    in_sol: bytes | None
-    last_swap: UnixS | None
-    standing: Standing | None
-    recent: Sequence[BackfillSwaps]
+    since_slot: Slot  # the slot before the oldest slot
+    time: UnixS  # effective time of the newest slot
+    state: bytes | None  # the state of the fold
+    in_sol: bytes | None  # the prices in SOL that belong to the state
+    last_swap: UnixS | None  # time of the newest swap
+    standing: Standing | None  # the pools after the newest slot
+    recent: Sequence[BackfillSwaps]  # of the KEPT_S seconds up to the newest swap, oldest first
 
 
 class Kind(StrEnum):
@@ -120,98 +110,68 @@ class Stage(StrEnum):
 class Cursor(NamedTuple):
     """The progress of listing an address in the current round.
 
-    before   the oldest transaction listed so far, where the round continues; None: none is listed
-    until    the newest transaction that an earlier round listed; None: there was no earlier round
+    *before* and *until* are None if there is no such transaction.
     """
 
     address: str
-    before: Signature | None
-    until: Signature | None
+    before: Signature | None  # the oldest transaction listed so far, for the next page
+    until: Signature | None  # the newest transaction that an earlier round listed
 
 
-class Line(NamedTuple):
-    """A successful transaction in the list of an address; *time* is None if it is unknown."""
+class Line(msgspec.Struct, frozen=True, rename="camel"):
+    """A transaction in the list of an address, as the node sends it.
 
-    signature: Signature
-    slot: Slot
-    time: UnixS | None
+    *err* is None if the transaction succeeded; *block_time* is None if the node does not know it.
+    """
+
+    signature: Annotated[Signature, msgspec.Meta(min_length=64, max_length=88)]
+    slot: SlotNumber
+    err: object = None
+    block_time: SlotNumber | None = None
 
 
 class ListPage(NamedTuple):
-    """A part of the list of an address, newest first.
-
-    lines    the successful transactions of the page that belong to the round and the backfill
-    before   the oldest signature of the page, even if that transaction failed or is too new; None
-             if the page is empty
-    top      the newest signature of the round so far; None if there is none
-    is_last  whether the round needs no older page
-    """
+    """A part of the list of an address, newest first."""
 
     address: str
-    lines: Sequence[Line]
-    before: Signature | None
-    top: Signature | None
-    is_last: bool
+    lines: Sequence[Line]  # successful ones that belong to the round and the backfill
+    before: Signature | None  # the oldest signature, even if it failed; None: an empty page
+    top: Signature | None  # the newest signature of the round so far; None if there is none
+    is_last: bool  # whether the round needs no older page
 
 
 class UnreadTransaction(NamedTuple):
-    """A transaction to read.
-
-    is_mixed   whether several lists have transactions of its slot, and only the block shows their
-             order
-    """
+    """A transaction to read."""
 
     slot: Slot
     signature: Signature
-    is_mixed: bool
+    is_mixed: bool  # if several lists have its slot, so that only the block shows the order
 
 
 class ReadTransaction(NamedTuple):
-    """A transaction that was requested from the node.
-
-    position   its place in its block if the block was read, otherwise 0
-    swaps      None if the node did not return the transaction
-    """
+    """A transaction that was requested from the node."""
 
     slot: Slot
     signature: Signature
-    position: int
-    swaps: Sequence[Swap] | None
+    position: int  # its place in its block if the block was read, otherwise 0
+    swaps: Sequence[Swap] | None  # None if the node did not return the transaction
 
 
 class HistoryJob(NamedTuple):
-    """The progress of the backfill of a mint.
-
-    slot      the last slot that was read; None before the end of the first round
-    listed    number of listed transactions
-    read      number of listed transactions that were read
-    missing   number of listed transactions that the node did not return in three attempts; this
-              number is still stored after the join
-    """
+    """The progress of the backfill of a mint."""
 
     from_time: UnixS
     stage: Stage
-    slot: Slot | None
-    listed: int
-    read: int
+    slot: Slot | None  # the last slot that was read; None before the end of the first round
+    listed: int  # number of listed transactions
+    read: int  # number of listed transactions that were read
+    # number of listed transactions that the node did not return in three attempts; this number is
+    # still stored after the join
     missing: int
 
     def goes_on(self, from_time: UnixS) -> bool:
         """Return whether this backfill is not joined, and starts within a day of *from_time*."""
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
-
-
-class BackfillMerge(Protocol):
-    """Merges backfills into the log, in the process of ingest: each in one transaction."""
-
-    async def join(self) -> Mint | None:
-        """Join a finished backfill, or else imported candles, and return the mint.
-
-        Return None if nothing can be joined now.
-        The candles, the state, the price pool and the swaps still in the log become those of a mint
-        that was tracked from the start of the backfill.  If the log does not have all swaps after
-        a backfill, the backfill returns to READING.
-        """
 
 
 # Swaps of this number of seconds are kept for the log.  The log keeps the swaps of the 15 minutes
@@ -274,7 +234,6 @@ class Backfill:
         )
 
     def _header(self, slot: BackfillSlot) -> SlotHeader:
-        """Return the header of *slot*, with the rate of SOL that prices it."""
         newest = self._headers[-1] if self._headers else None
         previous = UnixS(0) if newest is None else newest.time
         time = previous if slot.time is None else max(slot.time, previous)
@@ -305,18 +264,14 @@ class Backfill:
 
 
 def decide_again(
-    decided: Standing | None,
+    decided: Standing | None,  # the pools of the mint before these swaps; None: it has none
     time: UnixS,
     swaps: Sequence[PricedSwap],
-    sol_usd: float | None = None,
+    sol_usd: float | None = None,  # the rate in the slot, if any; used only for swaps of SOL
 ) -> tuple[list[PricedSwap], Standing | None]:
     """Decide again which logged *swaps* of one mint and slot set its price or count as its volume.
 
     The prices that the swaps offer do not change.  Return the swaps, and the pools after them.
-
-    decided   the pools of the mint before these swaps; None: it has none
-    time      the time of the slot
-    sol_usd   the rate of SOL in the slot, in USD, None if there is none; used only for swaps of SOL
     """
     again = []
     pools: set[str | None] = set() if decided is None else {one.pool for one in decided.pools}
@@ -361,7 +316,7 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
     """Return the volume of a logged *swap*, in micro-USD; unchanged if the log has no evidence.
 
-    sets   whether the swap sets the price; if it does not, its volume is 0
+    With evidence, the volume is 0 if the swap does not count or does not set the price (*sets*).
     """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
@@ -408,68 +363,45 @@ class BackfillState(StrEnum):
 
 
 class Cost(NamedTuple):
-    """The approximate cost of reading.
+    """The approximate cost of reading."""
 
-    transactions   number of transactions to list and read
-    calls          number of requests to the node
-    seconds        duration at the allowed number of calls a second
-    """
-
-    transactions: int
-    calls: int
-    seconds: float
+    transactions: int  # number of transactions to list and read
+    calls: int  # number of requests to the node
+    seconds: float  # duration at the allowed number of calls a second
 
 
 class Survey(NamedTuple):
-    """The estimate made before anything is read.
+    """The estimate made before anything is read."""
 
-    from_time   start of the backfill, no earlier than the oldest block of the node
-    addresses   the addresses to read
-    """
-
-    from_time: UnixS
-    addresses: Mapping[str, Kind]
+    from_time: UnixS  # start of the backfill, no earlier than the oldest block of the node
+    addresses: Mapping[str, Kind]  # the addresses to read
     cost: Cost
 
 
 class BackfillJob(NamedTuple):
-    """A backfill that an administrator requested.
-
-    from_time   start of the backfill: as requested; from the estimate on, no earlier than the
-                oldest block of the node
-    cost        None before the estimate
-    listed      number of listed transactions
-    read        number of listed transactions that were read
-    words       why the backfill failed, waits, or could not be cancelled; "" otherwise
-    ended_at    None before the backfill has ended
-    """
+    """A backfill that an administrator requested."""
 
     ask_id: int
     mint: Mint
-    from_time: UnixS
+    from_time: UnixS  # as requested; once estimated, no earlier than the oldest block
     asked_at: UnixMs
     state: BackfillState
-    cost: Cost | None
-    listed: int
-    read: int
-    words: str
-    ended_at: UnixMs | None
+    cost: Cost | None  # None before the estimate
+    listed: int  # number of listed transactions
+    read: int  # number of listed transactions that were read
+    words: str  # why the backfill failed, waits, or could not be cancelled; "" otherwise
+    ended_at: UnixMs | None  # None before the backfill has ended
 
 
 class ImportedCandle(NamedTuple):
-    """A candle of a provider.
+    """A candle of a provider; prices are USD per whole token."""
 
-    bucket   start of the candle, Unix seconds
-    prices   USD per whole token
-    volume   micro-USD
-    """
-
-    bucket: UnixS
+    bucket: UnixS  # start of the candle, Unix seconds
     open: float
     high: float
     low: float
     close: float
-    volume: int
+    volume: int  # micro-USD
 
 
 class CannotImport(ValueError):
@@ -480,15 +412,11 @@ class CannotImport(ValueError):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The imported candles of a timeframe.
-
-    candles   number of imported candles in the series
-    waiting   number of imported candles that are not in the series yet
-    """
+    """The imported candles of a timeframe."""
 
     provider: str
-    candles: int
-    waiting: int
+    candles: int  # number of imported candles in the series
+    waiting: int  # number of imported candles that are not in the series yet
 
 
 def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
@@ -498,13 +426,16 @@ def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
         raise CannotImport(f"expected t at the start of a candle of {timeframe}; was {at}")
     prices = candle[1:5]
     if not all(isfinite(price) and PRICE_USD_MIN <= price <= PRICE_USD_MAX for price in prices):
-        raise CannotImport(f"expected prices of the candle at {at} that are some; were {prices}")
+        raise CannotImport(
+            f"expected prices at {at} from {PRICE_USD_MIN:g} to {PRICE_USD_MAX:g} USD;"
+            f" were {prices}"
+        )
     if candle.low > min(prices) or candle.high < max(prices):
         raise CannotImport(
-            f"expected low and high of the candle at {at} to bound it; were {prices}"
+            f"expected a low and a high that bound all prices at {at}; were {prices}"
         )
     if not 0 <= candle.volume <= VOLUME_MAX:
-        raise CannotImport(f"expected a volume of the candle at {at}; was {candle.volume}")
+        raise CannotImport(f"expected a volume from 0 to {VOLUME_MAX} at {at}; was {candle.volume}")
 
 
 def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
@@ -546,16 +477,11 @@ class CallsSpent(SourceError):
 
 
 class MendPlan(NamedTuple):
-    """The schedule of attempts to mend a gap.
+    """The schedule of attempts to mend a gap."""
 
-    after_s         seconds from a gap to the first attempt; doubles after each failure
-    attempts_max    number of failed attempts after which the gap is given up
-    calls_per_day   maximum number of requests of all attempts in a UTC day; 0: no gap is mended
-    """
-
-    after_s: float
-    attempts_max: int
-    calls_per_day: int
+    after_s: float  # seconds from a gap to the first attempt; doubles after each failure
+    attempts_max: int  # number of failed attempts after which the gap is given up
+    calls_per_day: int  # maximum of requests of all attempts in a UTC day; 0: no gap is mended
 
     def pause_ms(self, attempts: int) -> int:
         """Return the pause after *attempts* failed attempts, in milliseconds; a new gap has 0."""
@@ -563,19 +489,13 @@ class MendPlan(NamedTuple):
 
 
 class GapMend(NamedTuple):
-    """The state of an open gap.
-
-    attempts      number of failed attempts
-    next_at       time of the next attempt; None: ingest has not seen the gap yet
-    given_up_at   the time at which the gap was given up; None if it is not
-    words         why the newest attempt failed, or why the next attempt waits; "" otherwise
-    """
+    """The state of an open gap."""
 
     gap: Gap
-    attempts: int
-    next_at: UnixMs | None
-    given_up_at: UnixMs | None
-    words: str
+    attempts: int  # number of failed attempts
+    next_at: UnixMs | None  # time of the next attempt; None: ingest has not seen the gap yet
+    given_up_at: UnixMs | None  # the time at which the gap was given up; None if it is not
+    words: str  # why the newest attempt failed, or why the next attempt waits; "" otherwise
 
 
 class GapCounts(NamedTuple):

@@ -136,9 +136,9 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class SqlHistory(SqlStore):
-    """Stores the lists and transactions that a backfill has read, and the result of its fold.
+    """Stores the lists and transactions that backfills have read, and the results of their folds.
 
-    Every method raises ServiceUnavailable if the store does not answer.
+    Every method may raise ServiceUnavailable.
     """
 
     unavailable = UNAVAILABLE
@@ -178,12 +178,13 @@ class SqlHistory(SqlStore):
         """Store *page* and the progress of its list; the same transaction may be stored again."""
 
         def work(db: Database) -> None:
-            at = {"mint": number(db, mint), "address": page.address}
+            mint_id = number(db, mint)
+            at = {"mint": mint_id, "address": page.address}
             kind, first = db.execute(LIST, at).get
             db.executemany(
                 ADD_LINE,
                 (
-                    (at["mint"], line.slot, line.signature, page.address, place, line.time, kind)
+                    (mint_id, line.slot, line.signature, page.address, place, line.block_time, kind)
                     for place, line in enumerate(page.lines, first)
                 ),
             )
@@ -197,7 +198,7 @@ class SqlHistory(SqlStore):
     async def unread(self, mint: Mint, limit: int) -> Sequence[backfill.UnreadTransaction]:
         """Return up to *limit* unread transactions, oldest first.
 
-        A transaction that the node did not return in three attempts is omitted.
+        A transaction that the node did not return in TRIES_MAX attempts is omitted.
         """
         rows = await self._read(lambda db: db.execute(UNREAD, (_id(db, mint), TRIES_MAX, limit)))
         return [
@@ -311,7 +312,6 @@ class SqlHistory(SqlStore):
 
 
 def _id(db: Database, mint: Mint) -> int | None:
-    """Return the id of *mint* in the store; None if the store does not have it."""
     found: int | None = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return found
 
@@ -378,10 +378,7 @@ DELETE FROM history_ask
 
 
 class SqlBackfillJobs(SqlStore):
-    """Stores requested backfills, for administrators and for ingest.
-
-    Every method raises ServiceUnavailable if the store does not answer.
-    """
+    """Stores requested backfills.  Every method may raise ServiceUnavailable."""
 
     unavailable = UNAVAILABLE
     beside = True

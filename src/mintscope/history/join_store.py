@@ -1,6 +1,7 @@
 """Stores imported candles and attempts to mend gaps in SQL, and merges backfills."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from msgspec.structs import astuple
@@ -143,9 +144,9 @@ def join_imported(db: Database) -> Mint | None:
 
 
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
-    """Replace the waypoints of a mint and *timeframe*, all of whose candles must be stored.
+    """Replace the waypoints of a mint and *timeframe*; call this in a transaction.
 
-    Call this in a transaction.
+    They are computed from the stored candles, which must be the whole series.
     """
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
@@ -249,32 +250,35 @@ class _Ready(NamedTuple):
     followed_since: Slot
 
 
+@dataclass(eq=False, repr=False)
 class SqlBackfillMerge:
-    """Implements BackfillMerge; only ingest uses it, in addition to its log writer."""
+    """Joins backfills to the log, each in one transaction; only ingest may use it.
 
-    def __init__(
-        self, access: DatabaseAccess[Database], tables: MarketTables, retention: Retention
-    ) -> None:
-        self._access = access
-        self._tables = tables
-        self._retention = retention
+    The candles, the state, the price pools and the swaps still in the log become those of a mint
+    that was tracked from the start of the backfill.  If the log does not have all swaps after
+    a backfill, the backfill returns to READING.
+    """
+
+    access: DatabaseAccess[Database]
+    tables: MarketTables
+    retention: Retention
 
     async def join(self) -> Mint | None:
         """Join a finished backfill, or else imported candles, and return the mint.
 
         Return None if nothing can be joined now.
         """
-        return await self._access.run(self._join_one)
+        return await self.access.run(self._join_one)
 
     async def close(self) -> None:
         """Close the database."""
-        self._access.close()
+        self.access.close()
 
     def _join_one(self, db: Database) -> Mint | None:
         if not db.execute(ANY).get:
             return None
         with db.transaction():
-            self._tables.written(db)
+            self.tables.written(db)
             folded = db.execute("SELECT folded_slot FROM progress").get
             for ready in [_Ready(*row) for row in db.execute(READY)]:
                 if folded is None or folded < ready.slot:
@@ -327,7 +331,7 @@ class SqlBackfillMerge:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price the swaps logged after the backfill again, and fold the ones up to the checkpoint.
+        """Price the swaps logged after the backfill again, and fold those up to the checkpoint.
 
         Return the time of the newest folded swap; None if no swap was folded.
         """
@@ -353,16 +357,14 @@ class SqlBackfillMerge:
             db.executemany(CANDLES, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
             bucket = db.execute(NEWEST_BUCKET, (ready.mint_id, timeframe)).get
             if bucket is not None:
-                cut = cut_of(self._retention, ready.mint_id, timeframe, UnixS(bucket))
-                self._tables.drop_old(db, [cut], CANDLES_MIN)
+                cut = cut_of(self.retention, ready.mint_id, timeframe, UnixS(bucket))
+                self.tables.drop_old(db, [cut], CANDLES_MIN)
 
 
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
-    """Return whether the log holds all swaps after the backfill, and can price them.
-
-    A rate of SOL depends on the swaps of the RATE_WINDOW_S seconds before, so the log must
-    begin at least RATE_WINDOW_S seconds before the last rate of the backfill.
-    """
+    """Return whether the log holds all swaps after the backfill, and can price them."""
+    # A rate of SOL depends on the swaps of the RATE_WINDOW_S seconds before, so the log must begin
+    # at least RATE_WINDOW_S seconds before the last rate of the backfill.
     oldest: int | None = db.execute(OLDEST).get
     rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
     if oldest is None or rated is None or ready.followed_since > ready.slot:

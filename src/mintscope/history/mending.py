@@ -5,7 +5,7 @@ that after a kill the next ingest resumes at that step.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -15,7 +15,7 @@ import structlog
 from mintscope.history import backfill
 from mintscope.history.jobs_store import SqlHistory
 from mintscope.history.join_store import SqlGapMends
-from mintscope.history.worker import AWAY, WORDS_MAX, Pause
+from mintscope.history.worker import AWAY, WORDS_MAX, Pause, forever
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import GAPS_GIVEN_UP, GAPS_MENDED, GAPS_OPEN
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
@@ -50,15 +50,17 @@ class GapSource(Protocol):
         """Return the mints with a swap in *gap*.  Raises NotMendable if *gap* is too long."""
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the start of the backfill of *mint*: the earlier of its first candle and *since*.
+        """Return the start of a backfill that replaces the candles of *mint*.
 
-        Raises ValueError if *mint* cannot be backfilled.
+        The start is at or before *since*, and before the first candle.  Raises ValueError if *mint*
+        cannot be backfilled.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:
-        """Return the addresses to read for a backfill of *mint*, and the expected cost.
+        """Return the start, the addresses and the cost of a backfill of *mint*.
 
-        Raises ValueError with the reason if there is nothing to read.
+        The start is later than *from_time* if the node has no blocks that old.  Raises ValueError,
+        with the reason, if *mint* cannot be backfilled or there is nothing to read.
         """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
@@ -70,14 +72,10 @@ class _Waits(Exception):
 
 
 class _Moment(NamedTuple):
-    """The time of a gap.
+    """The time of a gap."""
 
-    time      approximate time of its first slot
-    settled   the first slot whose rate of SOL depends on no swap of the gap
-    """
-
-    time: UnixS
-    settled: Slot
+    time: UnixS  # approximate time of its first slot
+    settled: Slot  # the first slot whose rate of SOL depends on no swap of the gap
 
     @property
     def since(self) -> UnixS:
@@ -104,18 +102,14 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class GapMending:
-    """Mends gaps, one attempt at a time.
-
-    lock    is held while a backfill is read; raises BackfillIsRead if another process holds it
-    """
+    """Mends gaps, one attempt at a time."""
 
     mends: SqlGapMends
     reader: SqlLogReader
     tracking: SqlTracking
-    reading: SqlHistory
     jobs: SqlHistory
     source: GapSource
-    lock: Callable[[], AbstractAsyncContextManager[None]]
+    lock: Callable[[], AbstractAsyncContextManager[None]]  # raises BackfillIsRead if taken
     plan: backfill.MendPlan
     clock: Clock
     pause: Pause = asyncio.sleep
@@ -123,18 +117,8 @@ class GapMending:
     async def run(self) -> None:
         """Count and mend gaps until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._forever(self.count))
-            tasks.create_task(self._forever(self.mend_one))
-
-    async def _forever(self, step: Callable[[], Awaitable[bool]]) -> None:
-        while True:
-            try:
-                is_idle = not await step()
-            except AWAY as trouble:
-                log.warning("gaps cannot be read", reason=str(trouble))
-                is_idle = True
-            if is_idle:
-                await self.pause(LOOK_S)
+            for step in (self.count, self.mend_one):
+                tasks.create_task(forever(step, self.pause, LOOK_S, "gaps cannot be read"))
 
     async def count(self) -> bool:
         """Export the numbers of open and given-up gaps; return False, because no work is left."""
@@ -266,12 +250,12 @@ class GapMending:
             )
         if found.from_time > moment.time:
             raise ValueError(f"the node lacks blocks before the gap for {mint}")
-        await self.reading.begin(mint, found.from_time, found.addresses)
+        await self.jobs.begin(mint, found.from_time, found.addresses)
 
     async def _wait_while_ready(self, mint: Mint) -> None:
         """Wait until ingest has joined the backfill, or has returned it to READING.
 
-        Raises _Waits if that takes too long.
+        Raises _Waits after a minute.
         """
         for _ in range(JOIN_LOOKS_MAX):
             job = await self.jobs.one(mint)

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -24,7 +24,7 @@ from mintscope.solana import rpc
 from mintscope.solana.blocks import Block, Endpoint, Gap, SourceError
 from mintscope.solana.node import Node
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
-from mintscope.solana.wire import Answer, SlotNumber, read_transaction
+from mintscope.solana.wire import Answer, read_transaction
 
 LINES_MAX: Final = 1_000  # the highest limit that getSignaturesForAddress accepts
 FILTER_TRANSACTION_NOT_FOUND: Final = -32020
@@ -36,22 +36,13 @@ class UnknownSignature(rpc.RpcFailure):
     """The node does not know the transaction at which a list should start or end."""
 
 
-class LineWire(msgspec.Struct, frozen=True, rename="camel"):
-    """A transaction in the list of an address."""
-
-    signature: Annotated[Signature, msgspec.Meta(min_length=64, max_length=88)]
-    slot: SlotNumber
-    err: object = None
-    block_time: SlotNumber | None = None
-
-
 class SignedBlock(msgspec.Struct, frozen=True):
     """A block, requested with only the signatures of its transactions."""
 
     signatures: list[Signature]
 
 
-LINES: Final = msgspec.json.Decoder(Answer[list[LineWire]])
+LINES: Final = msgspec.json.Decoder(Answer[list[backfill.Line]])
 # Raw bytes would be sufficient, but msgspec has no type for raw bytes or null.
 TRANSACTION: Final = msgspec.json.Decoder(Answer[dict[str, Any]])
 SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
@@ -61,9 +52,6 @@ class PacedNode(rpc.Rpc):
     """Sends requests, at a limited rate, to a JSON-RPC node that has past blocks.
 
     Every method raises RpcFailure if the node gives no usable answer.
-
-    calls       number of requests so far, including repeated ones
-    in_flight   maximum number of requests at the same time
     """
 
     def __init__(
@@ -77,11 +65,11 @@ class PacedNode(rpc.Rpc):
     ) -> None:
         """Limit requests to *calls_per_s* a second; *more* is passed on to Rpc.
 
-        allow   awaited before each request; an error that it raises ends the call
+        allow   awaited before each request, also a repeated one; its errors end the call
         """
         super().__init__(endpoint, clock=clock, **more)
-        self.calls = 0
-        self.in_flight = endpoint.requests_in_flight
+        self.calls = 0  # number of requests so far, including repeated ones
+        self.in_flight = endpoint.requests_in_flight  # maximum number of requests at the same time
         self._monotonic_s = clock.monotonic_s
         self._allow = allow
         self._pause_s = 1 / calls_per_s
@@ -98,7 +86,7 @@ class PacedNode(rpc.Rpc):
 
     async def lines(
         self, address: str, *, before: Signature | None, until: Signature | None
-    ) -> Sequence[LineWire]:
+    ) -> Sequence[backfill.Line]:
         """Return up to 1,000 transactions that name *address*, newest first, including failed ones.
 
         They are older than *before* and newer than *until*; None: there is no such bound.  Raises
@@ -122,14 +110,14 @@ class PacedNode(rpc.Rpc):
         A transaction that cannot be parsed is returned as UnreadableTransaction.
         """
         while True:
-            asked = self._version.newest
+            asked = self.version.newest
             options = {
                 "encoding": "json",
                 "commitment": rpc.Commitment.FINALIZED,
                 "maxSupportedTransactionVersion": asked,
             }
             answer = await self._call("getTransaction", [signature, options], TRANSACTION)
-            if answer.error is None or not self._version.rise(asked, answer.error.message):
+            if answer.error is None or not self.version.rise(asked, answer.error.message):
                 break
         entry = _result(answer, "getTransaction")
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
@@ -140,7 +128,7 @@ class PacedNode(rpc.Rpc):
             "transactionDetails": "signatures",
             "rewards": False,
             "commitment": rpc.Commitment.FINALIZED,
-            "maxSupportedTransactionVersion": self._version.newest,
+            "maxSupportedTransactionVersion": self.version.newest,
         }
         answer = await self._call("getBlock", [slot, options], SIGNED)
         signatures = [] if answer.result is None else answer.result.signatures
@@ -218,7 +206,7 @@ class HistoryReader:
             wanted = [w for w in known if w.block_time is None or w.block_time >= from_time]
             page = backfill.ListPage(
                 address=cursor.address,
-                lines=[_line(wire) for wire in wanted if wire.err is None],
+                lines=[wire for wire in wanted if wire.err is None],
                 before=wires[-1].signature if wires else None,
                 top=top,
                 is_last=len(wires) < LINES_MAX or len(wanted) < len(known),
@@ -229,7 +217,9 @@ class HistoryReader:
                 return
             before = page.before
 
-    async def _lines(self, cursor: backfill.Cursor, before: Signature | None) -> Sequence[LineWire]:
+    async def _lines(
+        self, cursor: backfill.Cursor, before: Signature | None
+    ) -> Sequence[backfill.Line]:
         """Return lines older than *before*, or the newest lines if the node does not know *before*.
 
         A provider may answer from several nodes; lines that are listed twice change nothing.
@@ -275,11 +265,6 @@ class HistoryReader:
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
-
-
-def _line(wire: LineWire) -> backfill.Line:
-    time = None if wire.block_time is None else UnixS(wire.block_time)
-    return backfill.Line(wire.signature, Slot(wire.slot), time)
 
 
 SAMPLES_MAX: Final = 60  # maximum number of transactions read to find the pools of a mint
@@ -331,9 +316,9 @@ class NotThere(SourceError):
 
 
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
-    """Yield all blocks of *gap*, newest first, by following each block to its parent.
+    """Yield all blocks of *gap*, newest first.
 
-    Raises NotThere if a block is missing, NotMendable if *gap* is too long, or RpcFailure.
+    Raises NotThere if the node lacks a block, NotMendable if *gap* is too long, or RpcFailure.
     """
     if gap.last - gap.first >= SLOTS_MAX:
         raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")
@@ -347,7 +332,6 @@ async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
 
 
 async def _parent_of_the_next(node: Node, slot: Slot) -> Slot:
-    """Return the parent of the first block after *slot*."""
     later = await node.blocks(
         first=Slot(slot + 1), last=Slot(slot + LATER_SLOTS_MAX), commitment=rpc.Commitment.FINALIZED
     )

@@ -54,19 +54,37 @@ class BackfillSource(Protocol):
     """The source of a backfill.  Every method may raise SourceError."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        """Return the addresses to read for a backfill of *mint*, and the expected cost.
+        """Return the start, the addresses and the cost of a backfill of *mint*.
 
-        Raises ValueError with the reason if there is nothing to read.
+        The start is later than *from_time* if the node has no blocks that old.  Raises ValueError,
+        with the reason, if *mint* cannot be backfilled or there is nothing to read.
         """
 
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
     ) -> object:
-        """Read and fold the backfill of *mint* that was begun.
+        """Read and fold the backfill of *mint*, which was begun from *from_time*.
 
         progress   called with "listed" or "read", and the number of transactions added
-        Raises IncompleteBackfill if the node does not return all listed transactions.
+        Raises     IncompleteBackfill if the node does not return all listed transactions
         """
+
+
+async def forever(
+    step: Callable[[], Awaitable[bool]], pause: Pause, pause_s: float, warning: str
+) -> None:
+    """Call *step* until cancelled, and pause for *pause_s* each time it returns False.
+
+    If *step* raises an error of AWAY, log *warning* and pause too; raise any other error.
+    """
+    while True:
+        try:
+            is_idle = not await step()
+        except AWAY as trouble:
+            log.warning(warning, reason=str(trouble))
+            is_idle = True
+        if is_idle:
+            await pause(pause_s)
 
 
 @dataclass(eq=False)
@@ -87,24 +105,22 @@ class _Doing:
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillQueue:
-    """Estimates and reads the requested backfills.
-
-    lock    is held while a backfill is read; raises BackfillIsRead if another process holds it
-    """
+    """Estimates and reads the requested backfills."""
 
     queue: SqlBackfillJobs
-    reading: SqlHistory
     jobs: SqlHistory
     source: BackfillSource
-    lock: Callable[[], AbstractAsyncContextManager[None]]
+    lock: Callable[[], AbstractAsyncContextManager[None]]  # raises BackfillIsRead if taken
     clock: Clock
     pause: Pause = asyncio.sleep
 
     async def run(self) -> None:
         """Estimate and read backfills until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._forever(self.estimate_one))
-            tasks.create_task(self._forever(self.read_one))
+            for step in (self.estimate_one, self.read_one):
+                tasks.create_task(
+                    forever(step, self.pause, LOOK_S, "requested backfills cannot be read")
+                )
 
     async def estimate_one(self) -> bool:
         """Estimate the cost of the next backfill; return False if none waits for an estimate."""
@@ -121,7 +137,7 @@ class BackfillQueue:
         if ask is None:
             return False
         if ask.state is BackfillState.CANCELLING:
-            is_dropped = await self.reading.drop(ask.mint)
+            is_dropped = await self.jobs.drop(ask.mint)
             await self._end(
                 ask,
                 BackfillState.CANCELLED if is_dropped else BackfillState.DONE,
@@ -131,16 +147,6 @@ class BackfillQueue:
             doing = _Doing(ask, ask.listed, ask.read)
             await self._do(doing, self._read(doing))
         return True
-
-    async def _forever(self, step: Callable[[], Awaitable[bool]]) -> None:
-        while True:
-            try:
-                is_idle = not await step()
-            except AWAY as trouble:
-                log.warning("requested backfills cannot be read", reason=str(trouble))
-                is_idle = True
-            if is_idle:
-                await self.pause(LOOK_S)
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
         """Run *work* until it ends or its backfill is cancelled; store its progress or failure."""
@@ -205,10 +211,7 @@ class BackfillQueue:
                 doing.words = READ
 
     async def _begun(self, doing: _Doing) -> UnixS | None:
-        """Begin the backfill, or resume it if it was begun; return its start.
-
-        Return None if the backfill was cancelled meanwhile.
-        """
+        """Begin the backfill, or resume it; return its start, or None if it was cancelled."""
         ask = doing.ask
         job = await self.jobs.one(ask.mint)
         if (
@@ -223,7 +226,7 @@ class BackfillQueue:
         found = await self._survey(doing)
         if not await self.queue.began(ask.ask_id, found.from_time):
             return None
-        await self.reading.begin(ask.mint, found.from_time, found.addresses)
+        await self.jobs.begin(ask.mint, found.from_time, found.addresses)
         return found.from_time
 
     async def _read_on(self, doing: _Doing, from_time: UnixS) -> None:
@@ -241,10 +244,9 @@ class BackfillQueue:
             raise
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *ask*; if the node fails, wait and call *ask* again.
-
-        A refusal is raised at once, and other errors after FAILURES_MAX failures without progress.
-        """
+        """Return the result of *ask*; if the node fails, wait and call *ask* again."""
+        # A refusal is raised at once, and other errors after FAILURES_MAX failures without
+        # progress.
         failures = 0
         before = doing.read
         while True:

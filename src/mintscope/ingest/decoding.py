@@ -14,6 +14,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from select import select
 from struct import Struct
@@ -46,23 +47,18 @@ class WorkerLost(Exception):
 class Heard(NamedTuple):
     """An answer of the worker; *decoded* is None if the worker has no result.
 
-    The first answer only means that the worker is ready.
+    The first answer has none: it only means that the worker is ready.
     """
 
     decoded: Decoded | None
 
 
 class AskedBlock(msgspec.Struct, array_like=True):
-    """A request for one block.
+    """A request to decode one block."""
 
-    place   index of the place in shared memory that has the block
-    form    name of the form of the transactions; "" if they did not fit into the place
-    ends    the end of each transaction, in bytes from the start of the place
-    """
-
-    place: int
-    form: str = ""
-    ends: list[int] = []
+    place: int  # index of the place in shared memory that has the block
+    form: str = ""  # name of the form of the transactions; "" if they did not fit into the place
+    ends: list[int] = []  # the end of each transaction, in bytes from the start of the place
 
 
 ASKED: Final = msgspec.msgpack.Decoder(AskedBlock)
@@ -74,7 +70,6 @@ class DecodeWorker:
     """A child process that decodes; it answers in the order of requests, and ends with its parent.
 
     command   the command line; the file descriptors of socket and memory are appended
-    pack      converts transactions to bytes, see `Pack`
     """
 
     def __init__(self, command: Sequence[str], pack: Pack) -> None:
@@ -97,12 +92,14 @@ class DecodeWorker:
         self._link = _WorkerLink(ours, memory)
         self._asked_count = 0
         self._heard_count = -1
-        with theirs:
-            numbers = theirs.fileno(), memory
-            self._process = Popen(  # noqa: S603 - our own
-                [*self._command, *map(str, numbers)], stdin=DEVNULL, pass_fds=numbers
-            )
-        os.close(memory)  # the mapping of the memory remains
+        try:
+            with theirs:
+                numbers = theirs.fileno(), memory
+                self._process = Popen(  # noqa: S603 - our own
+                    [*self._command, *map(str, numbers)], stdin=DEVNULL, pass_fds=numbers
+                )
+        finally:
+            os.close(memory)  # the mapping of the memory remains
 
     def ask(self, transactions: Transactions) -> None:
         """Request the decoding of *transactions*; at most PLACES requests may be open.
@@ -118,7 +115,11 @@ class DecodeWorker:
         self._asked_count += 1
 
     def hear(self, wait_s: float) -> Heard | None:
-        """Return the next answer, None if it takes over *wait_s* seconds.  Raises WorkerLost."""
+        """Return the next answer; None if none arrives within *wait_s* seconds.
+
+        The first answer means that the worker is ready; the others are in the order of requests.
+        Raises WorkerLost.
+        """
         link = self._expect_link()
         place = self._heard_count % PLACES
         try:
@@ -149,9 +150,13 @@ class DecodeWorker:
 
 
 def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: int) -> None:
-    """Answer requests over the socket until it closes; runs in the worker.
+    """Answer the requests of the parent process in order, until the socket closes or fails.
 
-    unpack   the inverse of the parent's *pack*
+    The first answer only means that this process is ready.  An answer has no result if the block
+    cannot be decoded, or if the result does not fit into the place of the block.
+
+    unpack                         the inverse of the parent's *pack*
+    socket_number, memory_number   file descriptors of the socket and of the shared memory
     """
     link = _WorkerLink(socket.socket(fileno=socket_number), memory_number)
     with suppress(EOFError, OSError):
@@ -195,16 +200,13 @@ class _WorkerLink:
         return AskedBlock(place, form, ends)
 
     def parts(self, asked: AskedBlock) -> list[memoryview]:
-        """Return the parts of *asked* in shared memory."""
         room = self._memory[asked.place * PLACE_BYTES :]
         return [room[begin:end] for begin, end in zip([0, *asked.ends], asked.ends, strict=False)]
 
     def read(self, place: int, length: int) -> memoryview:
-        """Return the first *length* bytes of *place*."""
         return self._memory[place * PLACE_BYTES :][:length]
 
     def send(self, message: bytes) -> None:
-        """Send *message*.  Raises OSError."""
         self._socket.sendall(LENGTH.pack(len(message)) + message)
 
     def has_message(self, wait_s: float) -> bool:
@@ -217,7 +219,6 @@ class _WorkerLink:
         return self._exactly(length)
 
     def end(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     def _exactly(self, count: int) -> bytes:
@@ -244,8 +245,9 @@ class Worker(Protocol):
         """Request the decoding of *transactions*.  Raises WorkerLost."""
 
     def hear(self, wait_s: float) -> Heard | None:
-        """Return the next answer, in the order of requests, or None after *wait_s* seconds.
+        """Return the next answer; None if none arrives within *wait_s* seconds.
 
+        The first answer means that the worker is ready; the others are in the order of requests.
         Raises WorkerLost.
         """
 
@@ -262,30 +264,18 @@ class WorkerState(Enum):
     LOST = auto()
 
 
+@dataclass(eq=False, repr=False)
 class DecodeAhead:
-    """Decodes offered blocks in advance, and other blocks on request.
+    """Decodes blocks on request, and offered blocks in advance while the worker runs."""
 
-    decode         decodes in this process
-    worker         decodes in another process, until it fails once
-    starts_after   the worker is started after this number of blocks that had to wait
-    rests_after    the worker is ended after this number of blocks in a row that did not wait
-    patience_s     the seconds that the worker may take for one block
-    """
+    decode: Decode  # decodes in this process
+    worker: Worker  # decodes in another process, until it fails once
+    _: KW_ONLY
+    starts_after: int = STARTS_AFTER  # number of blocks that had to wait
+    rests_after: int = RESTS_AFTER  # number of blocks in a row that did not wait
+    patience_s: float = PATIENCE_S  # the seconds that the worker may take for one block
 
-    def __init__(
-        self,
-        decode: Decode,
-        worker: Worker,
-        *,
-        starts_after: int = STARTS_AFTER,
-        rests_after: int = RESTS_AFTER,
-        patience_s: float = PATIENCE_S,
-    ) -> None:
-        self._decode = decode
-        self._worker = worker
-        self._starts_after = starts_after
-        self._rests_after = rests_after
-        self._patience_s = patience_s
+    def __post_init__(self) -> None:
         self._state = WorkerState.RESTS
         self._waiting: dict[int, Block] = {}  # by `id`, oldest first
         self._asked: deque[Block | None] = deque()  # open requests; None: no longer needed
@@ -297,7 +287,7 @@ class DecodeAhead:
         """Record that *block* waits for others, and will be requested later."""
         self._waited_count += 1
         self._unwaited_count = 0
-        if self._state is WorkerState.RESTS and self._waited_count >= self._starts_after:
+        if self._state is WorkerState.RESTS and self._waited_count >= self.starts_after:
             self._start()
         if self._state in (WorkerState.STARTS, WorkerState.WORKS):
             self._waiting[id(block)] = block
@@ -315,7 +305,7 @@ class DecodeAhead:
             self._decode_another()
         _, decoded = self._done.pop(key, (None, None))
         self._rest_if_idle()
-        return self._decode(block.transactions) if decoded is None else decoded
+        return self.decode(block.transactions) if decoded is None else decoded
 
     def forget(self) -> None:
         """Forget all blocks: none of them will be requested."""
@@ -326,7 +316,7 @@ class DecodeAhead:
     def close(self) -> None:
         """End the worker."""
         self.forget()
-        self._worker.end()
+        self.worker.end()
 
     def _is_asked(self, block: Block) -> bool:
         return any(each is block for each in self._asked)
@@ -334,11 +324,11 @@ class DecodeAhead:
     def _decode_another(self) -> None:
         """Decode a waiting block; if there is none, wait for the worker up to `patience_s`."""
         if not self._waiting:
-            self._go_on(self._patience_s)
+            self._go_on(self.patience_s)
             return
         other = self._take()
         with suppress(Exception):  # the error occurs again when this block is requested
-            self._done[id(other)] = other, self._decode(other.transactions)
+            self._done[id(other)] = other, self.decode(other.transactions)
         self._go_on()
 
     def _take(self) -> Block:
@@ -359,14 +349,14 @@ class DecodeAhead:
             while self._state is WorkerState.WORKS and self._waiting and len(self._asked) < PLACES:
                 block = self._take()
                 self._asked.append(block)
-                self._worker.ask(block.transactions)
+                self.worker.ask(block.transactions)
         except WorkerLost:
             self._lose("it has ended")
 
     def _start(self) -> None:
         self._state = WorkerState.STARTS
         try:
-            self._worker.start()
+            self.worker.start()
         except OSError as cause:
             self._lose(str(cause))
 
@@ -374,10 +364,10 @@ class DecodeAhead:
         log.warning("decode_worker_lost", reason=reason)
         self._state = WorkerState.LOST
         self._asked.clear()
-        self._worker.end()
+        self.worker.end()
 
     def _hear(self, wait_s: float) -> bool:
-        heard = None if self._state is WorkerState.LOST else self._worker.hear(wait_s)
+        heard = None if self._state is WorkerState.LOST else self.worker.hear(wait_s)
         if heard is None:
             return False
         if self._state is WorkerState.STARTS:
@@ -389,11 +379,10 @@ class DecodeAhead:
         return True
 
     def _rest_if_idle(self) -> None:
-        """End a worker that is not needed."""
         self._unwaited_count += 1
-        if self._unwaited_count < self._rests_after or self._state is not WorkerState.WORKS:
+        if self._unwaited_count < self.rests_after or self._state is not WorkerState.WORKS:
             return
         self._state = WorkerState.RESTS
         self._waited_count = 0
         self._asked.clear()
-        self._worker.end()
+        self.worker.end()

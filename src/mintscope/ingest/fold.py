@@ -1,6 +1,7 @@
 """Folds final slots into candles, in slot order, each slot exactly once."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
@@ -40,47 +41,34 @@ def not_measured() -> None:
     """Return None, because the finality of this source is not measured."""
 
 
+@dataclass(eq=False, repr=False)
 class FinalFold:
     """Folds batches of final slots, for a few milliseconds after each append to the log."""
 
-    def __init__(  # noqa: PLR0913 - one argument for each part
-        self,
-        store: SqlMarketStore,
-        floor: ports.Floor | None,
-        clock: Clock,
-        *,
-        mints_max: int = MINTS_MAX,
-        pace: Callable[[], Pace | None] = lambda: None,
-        finality: MeasuredFinality = not_measured,
-    ) -> None:
-        """Track every mint that reaches *floor*; if *floor* is None, only listed mints.
+    store: SqlMarketStore
+    floor: ports.Floor | None  # every mint that reaches it is tracked; None: only listed mints
+    clock: Clock
+    _: KW_ONLY
+    mints_max: int = MINTS_MAX  # a batch ends with the slot in which it reaches this number
+    pace: Callable[[], Pace | None] = lambda: None  # of the chain, None if it is unknown
+    finality: MeasuredFinality = not_measured  # if it takes only seconds, pauses depend on it
 
-        mints_max   a batch ends with the slot in which it reaches this number of mints
-        pace        returns the pace of the chain, None if it is unknown
-        finality    returns the delay of finality, None if it is unknown; if the delay is only a few
-                    seconds, the pause between batches depends on it
-        """
-        self._store = store
-        self._mints_max = mints_max
-        self._floor = floor
-        self._clock = clock
-        self._pace = pace
-        self._finality = finality
+    def __post_init__(self) -> None:
         self._under_way: _Batch | None = None
         self._waiting = 0
-        self._begun_s = clock.monotonic_s()
+        self._begun_s = self.clock.monotonic_s()
         self._took_s = 0.0
         self._counted_s: float | None = None
 
     @property
     def hurries(self) -> bool:
         """Whether a batch is under way, on a chain whose finality takes only seconds."""
-        behind = self._finality()
+        behind = self.finality()
         return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
         """Fold for 20 ms, or longer if many slots wait: see `_step_s`."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         end_s = now_s + self._step_s()
         while now_s < end_s:
             if self._under_way is None:
@@ -89,7 +77,7 @@ class FinalFold:
                 self._took_s = 0.0
             await self._step()
             before_s = now_s
-            now_s = self._clock.monotonic_s()
+            now_s = self.clock.monotonic_s()
             self._took_s += now_s - before_s
             if self._under_way is not None and self._under_way.is_packed and not self._is_behind:
                 return  # the write takes a step of its own
@@ -106,13 +94,13 @@ class FinalFold:
     def _step_s(self) -> float:
         if self._is_behind:
             return BEHIND_STEP_S
-        pace = self._pace()
+        pace = self.pace()
         late_step_s = LATE_STEP_S if pace is None else LATE_SHARE * pace.slot_s
         return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
     def _wait_s(self) -> float:
         """Return the pause between the starts of two batches if fewer than SLOTS_MIN slots wait."""
-        behind = self._finality()
+        behind = self.finality()
         if behind is None or not behind.is_fast:
             return WAIT_S
         return min(max(FAST_WAIT * behind.seconds, self._took_s / COST_SHARE), WAIT_S)
@@ -121,24 +109,23 @@ class FinalFold:
         """Fold everything that is final."""
         while self._under_way is not None:
             await self._step()
-        most = self._mints_max * LATE_BATCH  # without a limit, a batch may have too many mints
-        while await fold_once(self._store, self._floor, most):
+        most = self.mints_max * LATE_BATCH  # without a limit, a batch may have too many mints
+        while await fold_once(self.store, self.floor, most):
             pass
         await self._count()
 
     async def _count(self) -> None:
-        TRACKED_MINTS.set(await self._store.tracked_count())
-        self._counted_s = self._clock.monotonic_s()
+        TRACKED_MINTS.set(await self.store.tracked_count())
+        self._counted_s = self.clock.monotonic_s()
 
     async def _begin(self) -> bool:
-        """Begin a batch if one is due; return whether it was begun."""
-        folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
+        folding, now_s = await self.store.fold(SLOTS_MAX), self.clock.monotonic_s()
         waiting = self._waiting = len(folding.slots)
         if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < self._wait_s()):
             return False
-        mints_max = round(self._mints_max * (1 + self._late * (LATE_BATCH - 1)))
+        mints_max = round(self.mints_max * (1 + self._late * (LATE_BATCH - 1)))
         self._begun_s = now_s
-        self._under_way = await _Batch.begin(folding, self._floor, mints_max)
+        self._under_way = await _Batch.begin(folding, self.floor, mints_max)
         return True
 
     async def _step(self) -> None:
@@ -148,7 +135,7 @@ class FinalFold:
         if await batch.step():
             self._under_way = batch
             return
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if self._counted_s is None or now_s - self._counted_s >= COUNT_S:
             await self._count()
 
@@ -156,11 +143,9 @@ class FinalFold:
 async def fold_once(
     store: SqlMarketStore, floor: ports.Floor | None, mints_max: int | None = None
 ) -> bool:
-    """Move one batch of final slots from the log into candles; return False if there is none.
+    """Fold one batch of final slots; return False if there is none.
 
-    floor       every mint that reaches it is tracked; None: only listed mints
-    mints_max   the batch ends with the slot in which it reaches this number of mints; None: no
-                limit
+    floor, mints_max   see `FinalFold`; if *mints_max* is None, there is no limit
     """
     folding = await store.fold(SLOTS_MIN)
     if not folding.slots:
@@ -183,24 +168,19 @@ class _Touched:
         self.last_swap = UnixS(0)
 
 
+@dataclass(eq=False, repr=False)
 class _Batch:
     """The changes of some slots of one day; other tasks may write between two steps."""
 
-    def __init__(
-        self,
-        folding: SqlFolding,
-        slots: Sequence[ports.FinalizedSlot],
-        untracked: Sequence[Mint],
-        floor: ports.Floor | None,
-        mints_max: int | None,
-    ) -> None:
-        self._slots = slots
-        self._mints_max = mints_max
+    folding: SqlFolding
+    slots: Sequence[ports.FinalizedSlot]
+    untracked: Sequence[Mint]
+    floor: ports.Floor | None
+    mints_max: int | None
+
+    def __post_init__(self) -> None:
         self._applied = 0
         self._touched: dict[Mint, _Touched] = {}
-        self._folding = folding
-        self._floor = floor
-        self._untracked = untracked
         self._tracked: dict[Mint, ports.FinalizedSlot] = {}
         self._kept: dict[Mint, ports.Kept] = {}
         self._activity: dict[Mint, ports.Activity | None] = {}
@@ -210,10 +190,10 @@ class _Batch:
     async def begin(
         cls, folding: SqlFolding, floor: ports.Floor | None, mints_max: int | None = None
     ) -> "_Batch":
-        """Begin a batch of slots of one day; on a new day, untrack mints that no longer trade.
+        """Begin a batch of slots of one day.
 
-        mints_max   the batch ends with the slot in which it reaches this number of mints; None: no
-                    limit
+        On a new day, the batch also untracks the mints that are dead by *floor*, see `is_dead`; if
+        *floor* is None, it untracks none.
         """
         today = ports.day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: ports.day_of(slot.time) == today, folding.slots))
@@ -228,31 +208,31 @@ class _Batch:
     @property
     def is_packed(self) -> bool:
         """Whether everything is encoded, so that the next step writes."""
-        return self._applied == len(self._slots) and len(self._packed) == len(self._touched)
+        return self._applied == len(self.slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:
         """Fold a slot, encode some mints, or write everything; return False after the write."""
-        if self._applied < len(self._slots):
-            await self._apply(self._slots[self._applied])
+        if self._applied < len(self.slots):
+            await self._apply(self.slots[self._applied])
             self._applied += 1
-            if self._mints_max is not None and len(self._touched) >= self._mints_max:
-                self._slots = self._slots[: self._applied]
+            if self.mints_max is not None and len(self._touched) >= self.mints_max:
+                self.slots = self.slots[: self._applied]
             return True
         if not self.is_packed:
             done = len(self._packed)
             self._pack(list(islice(self._touched.items(), done, done + PACKED_MAX)))
             return True
-        if await self._folding.save(self._folded()):
-            FINALIZED_SLOT.set(self._slots[-1].slot)
+        if await self.folding.save(self._folded()):
+            FINALIZED_SLOT.set(self.slots[-1].slot)
         return False
 
     async def _apply(self, slot: ports.FinalizedSlot) -> None:
-        swaps_of = await self._folding.swaps(slot)
+        swaps_of = await self.folding.swaps(slot)
         await self._load([mint for mint in swaps_of if mint not in self._kept])
         unnamed: list[Mint] = []
         for mint, swaps in swaps_of.items():
-            if self._floor is not None:
-                self._count(mint, slot, swaps, self._floor)
+            if self.floor is not None:
+                self._count(mint, slot, swaps, self.floor)
             since = self._kept[mint].since_slot
             if mint not in self._tracked and (since is None or slot.slot <= since):
                 continue
@@ -268,7 +248,7 @@ class _Batch:
             if touched.pools.unnamed:
                 unnamed.append(mint)
         if unnamed:
-            details = await self._folding.details(slot, unnamed)
+            details = await self.folding.details(slot, unnamed)
             for mint in unnamed:
                 self._touched[mint].pools.name(with_details(swaps_of[mint], details.get(mint)))
 
@@ -290,16 +270,16 @@ class _Batch:
 
     def _folded(self) -> ports.Folded:
         return ports.Folded(
-            checkpoint=self._slots[-1],
-            untracked=self._untracked,
+            checkpoint=self.slots[-1],
+            untracked=self.untracked,
             tracked=self._tracked,
             activity={mint: was for mint, was in self._activity.items() if was is not None},
             mints=self._packed,
         )
 
     async def _load(self, mints: Sequence[Mint]) -> None:
-        kept = await self._folding.kept(mints)
-        for mint in kept.keys() & set(self._untracked):
+        kept = await self.folding.kept(mints)
+        for mint in kept.keys() & set(self.untracked):
             kept[mint] = ports.Kept(None, kept[mint].is_removed, None, None, kept[mint].activity)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}

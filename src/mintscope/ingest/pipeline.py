@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import structlog
 from prometheus_client import REGISTRY
 
-from mintscope.history.backfill import BackfillMerge
+from mintscope.history.join_store import SqlBackfillMerge
 from mintscope.ingest.coverage import VenueWatch
 from mintscope.ingest.decoding import DecodeAhead
 from mintscope.ingest.fold import FinalFold, MeasuredFinality, not_measured
@@ -83,9 +83,10 @@ class ReadAhead:
         return bool(self._held) or self._has_ended
 
     async def take(self) -> list[Update]:
-        """Return the next updates: at least one, or none after the end of the source.
+        """Wait for updates, and return the next ones, in order; none after the end of the source.
 
-        Raises the error of the source, after all updates before it.
+        Returns all buffered updates, or, if blocks are offered, at most TAKEN_MAX.  Raises the
+        error of the source after all updates before it were returned.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: self._held or self._has_ended)
@@ -144,32 +145,21 @@ class WrongChain(SourceBroken, NeedsOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """Writes the updates of one source to one store.
-
-    mints           the mints that are tracked in a new store
-    floor           every mint that reaches it is tracked; None: only listed mints
-    follows_files   whether the market takes its time from replayed files
-    quote_mints     dollars and staking tokens that price other mints
-    history         joins finished backfills; None: there are none
-    ahead           decodes waiting blocks in a second process; None: there is no second process
-    finality        returns the delay of finality, None while it is unknown
-    venues          counts the swaps of each block, by program
-    shard           the part of all mints that this ingest writes
-    """
+    """Writes the updates of one source to one store."""
 
     source: Source
     store: SqlMarketStore
     decode: Decode
     clock: Clock
-    mints: Sequence[Mint] = (WSOL,)
-    floor: Floor | None = None
-    follows_files: bool = False
+    mints: Sequence[Mint] = (WSOL,)  # the mints that are tracked in a new store
+    floor: Floor | None = None  # every mint that reaches it is tracked; None: only listed mints
+    follows_files: bool = False  # whether the market takes its time from replayed files
     quote_mints: QuoteMints = QuoteMints()  # noqa: RUF009 - immutable
-    history: BackfillMerge | None = None
-    ahead: DecodeAhead | None = None
-    finality: MeasuredFinality = not_measured
-    venues: VenueWatch | None = None
-    shard: Shard = WHOLE
+    history: SqlBackfillMerge | None = None  # joins finished backfills; None: there are none
+    ahead: DecodeAhead | None = None  # decodes waiting blocks in a second process; None: none
+    finality: MeasuredFinality = not_measured  # the delay of finality, None while unknown
+    venues: VenueWatch | None = None  # counts the swaps of each block, by program
+    shard: Shard = WHOLE  # the part of all mints that this ingest writes
 
     async def run(self) -> None:
         """Ingest until the source ends or the task is cancelled.
@@ -265,12 +255,10 @@ class Ingest:
         await self._join(chain)
 
     async def _finish(self, fold: FinalFold, chain: Slots) -> None:
-        """Fold everything that is final, and join the backfills and imports that are ready."""
         await fold.finish()
         await self._join(chain)
 
     async def _join(self, chain: Slots) -> None:
-        """Join the backfills and the imported candles that are ready."""
         while self.history is not None and (mint := await self.history.join()) is not None:
             chain.standings = Standings(await self.store.price_pools())
             log.info("history_joined", mint=mint)

@@ -256,11 +256,8 @@ class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):
     """The request is invalid; the message says why."""
 
 
-class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
+class NotFound(ServiceError, code=ErrorCode.NOT_FOUND, text="There is nothing at this path."):
     """Nothing has this path."""
-
-    def __init__(self) -> None:
-        super().__init__("There is nothing at this path.")
 
 
 class MethodNotAllowed(ServiceError, code=ErrorCode.METHOD_NOT_ALLOWED):
@@ -362,11 +359,9 @@ _GUARD: Final = _Guard()
 
 
 def parsed_by_others() -> AbstractContextManager[None]:
-    """Raise Undecodable for any error that a library raises while it parses untrusted bytes.
-
-    Libraries raise errors that they do not document.  A panic of a Rust library is not an
-    Exception, so it would end the calling task.
-    """
+    """Raise Undecodable for any error in the block, where a library parses untrusted bytes."""
+    # Libraries raise errors that they do not document.  A panic of a Rust library is not an
+    # Exception, so it would end the calling task.
     return _GUARD
 
 

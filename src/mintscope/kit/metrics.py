@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate
-from socketserver import ThreadingMixIn
 from typing import ClassVar, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import REGISTRY, Counter, Gauge, Metric, make_wsgi_app
 from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
@@ -27,10 +27,6 @@ class Spans:
 
     def __init__(self) -> None:
         self.listener: Listener | None = None  # None: nothing is traced
-
-    def answered(self, route: str, status: int, elapsed_s: float) -> None:
-        """Report the span of an answered request to *route*."""
-        self.ended(route, elapsed_s, {"http.route": route, "http.response.status_code": status})
 
     def ended(self, name: str, elapsed_s: float, attributes: Attributes) -> None:
         """Report the span *name*, which has ended."""
@@ -51,7 +47,6 @@ class SetGauge(Gauge):
 
     @override
     def set(self, value: float) -> None:
-        """Set the gauge to *value*, and export it from now on."""
         self._is_set = True
         super().set(value)
 
@@ -62,7 +57,6 @@ class SetGauge(Gauge):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return the samples of the gauge; none before it is set."""
         return super().collect() if self._is_set or self._labelnames else []
 
 
@@ -135,9 +129,7 @@ WAL_BYTES: Final = SetGauge(
     "mintscope_wal_bytes", "Bytes of the write-ahead log of a SQLite file", ["store"]
 )
 FREE_BYTES: Final = SetGauge(
-    "mintscope_free_bytes",
-    "Unused bytes of a SQLite file, as of the last check",
-    ["store"],
+    "mintscope_free_bytes", "Unused bytes of a SQLite file, as of the last check", ["store"]
 )
 UNCLEARED_MINTS: Final = SetGauge(
     "mintscope_uncleared_mints", "Mints no longer followed whose candles wait to be deleted"
@@ -320,7 +312,8 @@ class RequestTally(Collector):
         self._counts[key][bisect_left(self.BOUNDS_S, elapsed_s)] += 1
         self._sums_s[key] += elapsed_s
         if SPANS.listener is not None:
-            SPANS.answered(route, status, elapsed_s)
+            attributes: Attributes = {"http.route": route, "http.response.status_code": status}
+            SPANS.ended(route, elapsed_s, attributes)
 
     def by_status(self) -> dict[int, int]:
         """Return the number of responses for each status."""
@@ -331,7 +324,6 @@ class RequestTally(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        """Yield a histogram of the times to answer, by route and status."""
         seconds = HistogramMetricFamily(
             "mintscope_request_s", "Time to answer", labels=["route", "status"]
         )
@@ -357,7 +349,7 @@ def serve_metrics(host: str, port: int) -> Iterator[int]:
         host,
         port,
         make_wsgi_app(REGISTRY),
-        server_class=_MetricsServer6 if ":" in host else _MetricsServer,
+        server_class=_MetricsServer6 if ":" in host else ThreadingWSGIServer,
         handler_class=_MetricsHandler,
     )
     thread = threading.Thread(
@@ -372,12 +364,7 @@ def serve_metrics(host: str, port: int) -> Iterator[int]:
         thread.join()
 
 
-class _MetricsServer(ThreadingMixIn, WSGIServer):
-    daemon_threads = True  # a slow client must not keep the process running
-    block_on_close = False
-
-
-class _MetricsServer6(_MetricsServer):
+class _MetricsServer6(ThreadingWSGIServer):
     address_family = socket.AF_INET6
 
 

@@ -17,14 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from mintscope.credits.invariants import (
-    SETTLED_AFTER_MS,
-    Checked,
-    Invariant,
-    Proven,
-    Violation,
-    Walked,
-)
+from mintscope.credits import invariants
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
@@ -163,12 +156,14 @@ Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: not a payme
 
 
 class Orphan(msgspec.Struct, frozen=True):
-    """A payment to us that is on chain and has no row.
+    """A payment to us that is on chain, and had no row when an audit found it.
 
-    payer, amount, asset, bought    the wallet, the atoms, the mint, and the purchase; None if no
-                                    quote of this service was found in the transaction.  *bought* is
-                                    the path of a kind if only the kind is known
-    found_at                        the time when an audit first found it
+    `payer`, `amount`, `asset` and `bought` are None if the transaction was not found, could not be
+    read, or was not recognised as a payment for a sold item.
+
+    amount      the atoms that were paid
+    bought      the purchase, or the path of its kind if only the kind is known
+    found_at    the time when an audit first found the payment
     """
 
     signature: Signature
@@ -188,32 +183,71 @@ class Acknowledgement(Enum):
     UNKNOWN = auto()  # no audit has found the payment
 
 
+class TreasuryBooks(Protocol):
+    """Stores doubts, orphans, and the progress of scans of the treasury's history.
+
+    Every method raises ServiceUnavailable if the store does not answer.
+    """
+
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return the progress of the scan of *scope*; None if there is none.
+
+        asset    the token of the scanned treasury account; None: the payment token
+        """
+
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
+        """Store *scan* as the progress of the scan of *scope*; *asset* is as in `scan`."""
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Record a doubt about each of *signatures*, then delete all doubts that are resolved.
+
+        If the same doubt exists, count another check of it; a doubt of another kind is replaced.
+        If *signatures* is empty, do nothing.
+        """
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return up to *count_max* doubted arrivals that are due for a check, in any order.
+
+        Older doubts are due less often.
+        """
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Delete every doubt about *signatures*, and every doubt that is resolved."""
+
+    async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
+        """Store those of *orphans* that are not stored yet, and leave the others unchanged.
+
+        Return the signatures of those of *orphans* that an operator has settled.
+        """
+
+
 class AuditBooks(Protocol):
     """The auditor's access to the books."""
 
-    async def check(self, *, after_entry: int | None) -> Checked:
-        """Return the violations among doubts, and among new payments, entries and balances.
+    async def check(self, *, after_entry: int | None) -> invariants.Checked:
+        """Return the violations among doubts and new entries, and the number of the newest entry.
 
-        Return the number of the newest entry, too.  If very many entries are new, only the check of
-        all books checks them.
+        New entries are checked with their payments and balances.  If very many are new, or if it is
+        not known which are new, only the check of all books checks them.
 
-        after_entry   entries of the journal after this number are new; None: those after the last
-                      entry that an audit checked before this process started
+        after_entry   entries after this number are new, and the number is stored; None: entries
+                      after the number that was stored last are new
         """
 
-    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+    async def prove(self, *, now: UnixMs, begins: bool) -> invariants.Proven:
         """Check the next part of all books; one part takes a fraction of a second.
 
         begins   whether to start a new check of all books if the previous check has finished
         """
 
-    async def walked(self) -> Walked:
+    async def walked(self) -> invariants.Walked:
         """Return the progress of the check of all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of closed months that are more than *kept_months* old.
+        """Delete some spends of closed months over *kept_months* months before that of *now*.
 
-        Return whether more may remain.
+        Spends are kept longer if their month was closed in the last 7 days, or if they are not
+        added up by day yet.  Return whether more may remain to be deleted.
         """
 
     async def unsettled(
@@ -229,42 +263,15 @@ class AuditBooks(Protocol):
         """Stop sales until an operator resumes them; keep the reason of an earlier stop."""
 
 
-class TreasuryBooks(Protocol):
-    """Stores scans of the treasury's history, doubts and orphans."""
-
-    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*, None if there is none.
-
-        asset    the token of the scanned treasury account; None: the payment token
-        """
-
-    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Store the progress of the scan of *scope*."""
-
-    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record a doubt about each of *signatures*; delete all doubts that are resolved."""
-
-    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return up to *count_max* doubted arrivals that are due for a check.
-
-        Older doubts are due less often.
-        """
-
-    async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Delete every doubt about *signatures*, and every doubt that is resolved."""
-
-    async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Store those *orphans* that are new; return those that an operator has settled."""
-
-
 def recognise(
     wire: bytes, offers: Iterable[SoldItem], *, terms: Terms, quote_key: bytes
 ) -> Recognised | None:
-    """Return the payment in the transaction *wire* if it pays for one of *offers*; None otherwise.
+    """Return the payment in *wire* if its memo is our quote for one of *offers*; None otherwise.
 
+    None is also returned if the payment does not meet its quote, or if *wire* is no transaction.
     A quote of any age counts, because its age was checked before the payment was sent.
 
-    terms        terms of one token; payments in other tokens are not recognised
+    terms        the terms of one token; payments in other tokens are not recognised
     quote_key    the key that signs quotes
     """
     envelope = open_envelope(wire)
@@ -293,17 +300,28 @@ WALK_S: Final = 6.0  # seconds that each audit spends on all books; there is one
 PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages that one audit reads
 
 
-def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
-    """Return the violations among arrivals: payments that paid too little, or have no row.
+def compare(
+    ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]
+) -> list[invariants.Violation]:
+    """Return the violations among arrivals.
+
+    The first are the payments to us without a row, then come the final payments with a row that
+    paid too little.
 
     ours         the arrivals that have a row
-    sponsored    whether an arrival without a row is a payment to us; None: unknown
+    sponsored    whether an arrival without a row is a payment to us; None: unknown, so no violation
     """
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
     return [
-        *(Violation(Invariant.LANDED_IS_KNOWN, signature) for signature in unknown),
-        *(Violation(Invariant.LANDED_IS_ISSUED, signature) for signature in short),
+        *(
+            invariants.Violation(invariants.Invariant.LANDED_IS_KNOWN, signature)
+            for signature in unknown
+        ),
+        *(
+            invariants.Violation(invariants.Invariant.LANDED_IS_ISSUED, signature)
+            for signature in short
+        ),
     ]
 
 
@@ -329,18 +347,22 @@ class Auditor:
     spends_kept_months: int | None = None
     _entry_mark: int | None = None  # None: this process has finished no audit yet
 
-    async def audit(self, *, full: bool = False, is_start: bool = False) -> Sequence[Violation]:
+    async def audit(
+        self, *, full: bool = False, is_start: bool = False
+    ) -> Sequence[invariants.Violation]:
         """Return every violation that is found, and stop sales if there is one.
 
         Payments that landed unnoticed are issued first, because a late payment is not a violation.
         If no node answers, the books themselves are still checked.
 
-        full        whether to start comparing the treasury's whole history, and checking all books
+        full        whether to start comparing the treasury's whole history, and checking all books.
+                    Until an audit of this process has finished, each starts a check of all books
         is_start    whether the process has just started: then start no check of all books if one
                     ended today
-        Raises      ChainUnavailable if no node answered, and the other checks found no violation
+        Raises      ChainUnavailable if no node answered, and the other checks found no violation;
+                    ServiceUnavailable if the store does not answer
         """
-        violations: list[Violation] = []
+        violations: list[invariants.Violation] = []
         trouble: ChainUnavailable | None = None
         try:
             await self._audit_chain(violations, full=full)
@@ -362,10 +384,11 @@ class Auditor:
         finished_at = (await self.books.walked()).finished_at
         return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
-    async def _walk(self, *, begins: bool) -> list[Violation]:
-        """Continue the check of all books for up to WALK_S.
+    async def _walk(self, *, begins: bool) -> list[invariants.Violation]:
+        """Continue the check of all books until WALK_S seconds have passed; return the violations.
 
-        If it finishes earlier, delete old spends in the time left.
+        If the check has finished before that, delete old spends in the time left, unless
+        `spends_kept_months` is None.  *begins* is as in `AuditBooks.prove`.
         """
         until_s = self.clock.monotonic_s() + WALK_S
         part = await self.books.prove(now=self.clock.now(), begins=begins)
@@ -379,7 +402,7 @@ class Auditor:
             may_be_more = await self.books.forget_spends(now=self.clock.now(), kept_months=months)
         return violations
 
-    async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
+    async def _audit_chain(self, violations: list[invariants.Violation], *, full: bool) -> None:
         if full:  # before any request to the node, which may not answer
             for asset in self.assets:
                 scan = await self.treasury.scan(ScanScope.ALL, asset)
@@ -398,14 +421,18 @@ class Auditor:
     async def _settle_issued(self) -> None:
         """Look up issued payments that should be final; record a doubt about each that is not."""
         height = await self.history.finalized_height()
-        before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
+        before = UnixMs(self.clock.now() - invariants.SETTLED_AFTER_MS)
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
         if late:
             await self.reconciler.look_at(late)
             await self.treasury.doubt(DoubtKind.ISSUED, late, now=self.clock.now())
 
     async def _scan(
-        self, scope: ScanScope, asset: Mint | None, scan: Scan, violations: list[Violation]
+        self,
+        scope: ScanScope,
+        asset: Mint | None,
+        scan: Scan,
+        violations: list[invariants.Violation],
     ) -> None:
         """Continue the scan page by page, and store its progress after each page."""
         for _ in range(PAGES_MAX[scope]):
@@ -419,8 +446,13 @@ class Auditor:
             scan = scan.go_on(page)
             await self.treasury.keep_scan(scope, scan, asset)
 
-    async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
-        """Issue payments among *arrived* (<= BATCH); record violations, orphans and doubts."""
+    async def _compare(
+        self, arrived: Sequence[Signature], violations: list[invariants.Violation]
+    ) -> None:
+        """Issue the payments among *arrived* (<= BATCH); add their violations to *violations*.
+
+        Stop sales if there is a violation.  Store orphans, and update the doubts.
+        """
         if not arrived:
             return
         ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
@@ -459,7 +491,7 @@ class Auditor:
             found_at=now,
         )
 
-    async def _stop(self, violation: Violation) -> None:
+    async def _stop(self, violation: invariants.Violation) -> None:
         why = f"{violation.invariant} ({violation.subject})"
         await self.books.stop_sales(now=self.clock.now(), why=why)
 

@@ -55,7 +55,7 @@ from mintscope.payments.protocol.envelope import (
     open_envelope,
 )
 from mintscope.payments.protocol.headers import Presented
-from mintscope.payments.protocol.memo import NONCE_BYTES, quote
+from mintscope.payments.protocol.memo import NONCE_BYTES, write_memo
 from mintscope.payments.protocol.verify import Asked, Verified, verify
 from mintscope.payments.reconciler import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
 from mintscope.payments.trials import Trials
@@ -133,9 +133,8 @@ def answer(
 ) -> ports.Outcome:
     """Return the stored outcome of *payment* for the holder of *key*.
 
-    is_key_ours    whether the service created *key*, because the client sent none; then an
-                   unresolved outcome includes *key*
-    Raises         Contradiction
+    is_key_ours    whether the service created *key*; then an unresolved outcome includes it
+    Raises         Contradiction if the payment failed and its row has no reason, or as `settled`
     """
     match payment.state:
         case State.ISSUED:
@@ -153,7 +152,7 @@ def settled(
 ) -> ports.Settled:
     """Return the outcome of the issued *payment* for the holder of *key*.
 
-    Raises    Contradiction if the credit token that the payment bought cannot be derived from *key*
+    Raises Contradiction if the credit token that the payment bought cannot be derived from *key*.
     """
     token = None
     if isinstance(payment.purchase, NewToken):
@@ -207,7 +206,7 @@ class Facilitator:
     secrets: Secrets
     fee_payer: Keypair
     store: ports.PaymentStore
-    adoptions: lost.AdoptionStore
+    adoptions: ports.AdoptionStore
     chain: ports.Settlement
     clock: Clock
     entropy: Callable[[int], bytes]
@@ -228,9 +227,10 @@ class Facilitator:
         """
         now = self.clock.now()
         secrets = self.secrets.at(now)
-        requirement = quote(
+        terms = terms or self.terms
+        memo = write_memo(
             secrets.quote,
-            terms=terms or self.terms,
+            terms=terms,
             resource=resource,
             amount=amount,
             now=now,
@@ -239,8 +239,14 @@ class Facilitator:
         recent = self.chain.offer()
         blocks = BLOCKHASH_BLOCKS if recent is None else recent.blocks_left
         left_s = int(blocks * self.slot_s())  # rounded down, so that no payment comes too late
-        return msgspec.structs.replace(
-            requirement, max_timeout_s=min(max(left_s, TIMEOUT_S_MIN), HELD_OPEN_S), recent=recent
+        timeout_s = min(max(left_s, TIMEOUT_S_MIN), HELD_OPEN_S)
+        return Requirement(
+            terms=terms,
+            resource=resource,
+            amount=amount,
+            memo=memo,
+            max_timeout_s=timeout_s,
+            recent=recent,
         )
 
     async def present(
@@ -322,9 +328,11 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Count a trial, and return whether it is allowed.
+        """Return whether another trial is allowed, and count it if it is; see `Trials.take`.
 
-        address, payer    as in `Trials.take`
+        If `trials` is None, every trial is allowed.
+
+        Raises    ServiceUnavailable if the store does not answer
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
@@ -385,7 +393,7 @@ class Facilitator:
             return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)
         if isinstance(begun, ports.KnownPayment):
             return await self._recall(begun.payment, envelope, candidate.demand)
-        return ports.not_begun(begun)
+        return begun
 
     async def _untried(
         self, candidate: VerifiedPayment, trial: ports.Failing, wanted: Wanted
@@ -413,13 +421,10 @@ class Facilitator:
             last_valid_height=lost.LANDED_HEIGHT,
             now=self.clock.now(),
         )
-        match await self.adoptions.adopt(payment, landed, by=SERVICE, now=payment.begun_at):
-            case Payment() as adopted:
-                return await self._recall(adopted, envelope, candidate.demand)
-            case ports.KeyTaken():
-                return ports.AlreadyUsed(ports.Used.KEY)
-            case lost.Acknowledged():
-                return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
+        adopted = await self.adoptions.adopt(payment, landed, by=SERVICE, now=payment.begun_at)
+        if isinstance(adopted, ports.AlreadyUsed):
+            return adopted
+        return await self._recall(adopted, envelope, candidate.demand)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> ports.Outcome:
         """Return the outcome of a payment that has a row.
@@ -451,11 +456,13 @@ class Facilitator:
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment, and wait for its outcome on chain for up to `patience_s`.
+        """Broadcast a pending payment, wait for its outcome for up to `patience_s`, and return it.
 
-        Repeat the broadcast after each pause, because a node may lose the payment.
-        After each wait without an outcome, search the whole history, so that an expired payment is
-        reported as soon as its failure is final.
+        The returned payment is still pending unless an outcome was found, read and stored.
+
+        Repeat the broadcast after each pause, because a node may lose the payment.  After each
+        wait without an outcome, search the whole history, so that an expired payment is reported
+        soon.
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):

@@ -29,7 +29,7 @@ from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.payments.audit import Closure, Recognise, Recognised
 from mintscope.payments.facilitator import Credits, Demand, Facilitator, make_payment
 from mintscope.payments.payment import Landed, Payment
-from mintscope.payments.ports import KeyTaken, PaymentStore, Settlement
+from mintscope.payments.ports import KEY_TAKEN, AdoptionStore, AlreadyUsed, PaymentStore, Settlement
 from mintscope.payments.price_cache import NO_PRICE, PriceCache
 from mintscope.payments.pricing import REQUEST_USD, Bundle, PriceList
 from mintscope.payments.protocol.envelope import (
@@ -40,13 +40,7 @@ from mintscope.payments.protocol.envelope import (
     open_envelope,
 )
 from mintscope.payments.protocol.verify import FEE_LAMPORTS_USUAL
-from mintscope.payments.reconciler import (
-    GENERATED_KEY_BYTES,
-    LANDED_HEIGHT,
-    Acknowledged,
-    AdoptionStore,
-    Secrets,
-)
+from mintscope.payments.reconciler import GENERATED_KEY_BYTES, LANDED_HEIGHT, Secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +142,8 @@ class Adopter:
             return NotAdopted.NOT_FINAL
         payment = self._payment(signature, recognised)
         adopted = await self.adoptions.adopt(payment, sighting, by=by, now=payment.begun_at)
-        assert not isinstance(adopted, KeyTaken)  # the key is new and random
-        return NotAdopted.ACKNOWLEDGED if isinstance(adopted, Acknowledged) else adopted
+        assert adopted != KEY_TAKEN  # the key is new and random
+        return NotAdopted.ACKNOWLEDGED if isinstance(adopted, AlreadyUsed) else adopted
 
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
         """Return *recognised* as a payment, with a random redelivery key that is not stored."""
@@ -255,10 +249,7 @@ def _base64(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedToken:
-    """A token in which clients can pay, and its price.
-
-    name, symbol    shown to clients
-    """
+    """A token in which clients can pay, and its price; clients see its *name* and *symbol*."""
 
     terms: Terms
     price_cache: PriceCache
@@ -326,9 +317,9 @@ class Merchant:
         ]
 
     async def quote_in(self, order: Order, asset: Mint) -> Requirement:
-        """Return the demand for payment of *order* in *asset*.
+        """Return the demand for payment of *order* in the token *asset*.
 
-        Raises PriceUnavailable if `quote` returns no demand in *asset*.
+        Raises PriceUnavailable if `quote` raises it or returns no demand in this token.
         """
         for each in await self.quote(order):
             if each.terms.asset == asset:

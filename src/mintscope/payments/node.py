@@ -7,7 +7,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
 from itertools import cycle
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import httpx
 import msgspec
@@ -26,6 +26,8 @@ from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS
 from mintscope.solana.pace import Pace, pace_of_samples
 
 ATOMS_MAX: Final = 2**63 - 1  # the limit of the store; no valuable token has more atoms
+
+T = TypeVar("T")
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # a slot or a block height
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=ATOMS_MAX)]
@@ -67,11 +69,11 @@ class _AnswerContext(msgspec.Struct, frozen=True):
     slot: Number
 
 
-class Statuses(msgspec.Struct, frozen=True):
-    """Statuses of signatures at a node that had reached the slot of *context*."""
+class InContext(msgspec.Struct, Generic[T], frozen=True):
+    """The *value* in a node's answer, and in *context* the slot that the node had reached."""
 
     context: _AnswerContext
-    value: list[Status | None]
+    value: T
 
 
 class _TokenAmount(msgspec.Struct, frozen=True):
@@ -120,19 +122,13 @@ class RecordedTransaction(msgspec.Struct, frozen=True):
 
 
 class _Simulated(msgspec.Struct, frozen=True):
-    class Value(msgspec.Struct, frozen=True):
-        """The error of the simulation, and the accounts after it."""
+    class Account(msgspec.Struct, frozen=True):
+        """An account after the simulated transaction: its data, and the name of their encoding."""
 
-        class Account(msgspec.Struct, frozen=True):
-            """An account after the simulated transaction."""
+        data: tuple[str, str]
 
-            data: tuple[str, str]
-
-        err: str | dict[str, Any] | None
-        accounts: list[Account | None] | None = None
-
-    context: _AnswerContext
-    value: Value
+    err: str | dict[str, Any] | None
+    accounts: list[Account | None] | None = None
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -155,17 +151,11 @@ class _Balance(msgspec.Struct, frozen=True):
     value: Lamports
 
 
-class LatestBlockhash(msgspec.Struct, frozen=True):
-    """The newest blockhash at a commitment, as of the slot of *context*."""
+class LatestBlockhash(msgspec.Struct, frozen=True, rename="camel"):
+    """The newest blockhash at a commitment, and its last valid height; None: the node omits it."""
 
-    class Value(msgspec.Struct, frozen=True, rename="camel"):
-        """The blockhash; a node may omit its last valid height."""
-
-        blockhash: Annotated[str, msgspec.Meta(max_length=44)]
-        last_valid_block_height: Number | None = None
-
-    context: _AnswerContext
-    value: Value
+    blockhash: Annotated[str, msgspec.Meta(max_length=44)]
+    last_valid_block_height: Number | None = None
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -183,13 +173,13 @@ NUMBER: Final = msgspec.json.Decoder(Number)
 TEXT: Final = msgspec.json.Decoder(str)
 TIP: Final = msgspec.json.Decoder(EpochInfo)
 SAMPLES: Final = msgspec.json.Decoder(list[PerformanceSample])
-STATUSES: Final = msgspec.json.Decoder(Statuses)
+STATUSES: Final = msgspec.json.Decoder(InContext[list[Status | None]])
 TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
 WIRE: Final = msgspec.json.Decoder(RecordedTransaction | None)
-SIMULATED: Final = msgspec.json.Decoder(_Simulated)
+SIMULATED: Final = msgspec.json.Decoder(InContext[_Simulated])
 ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
-BLOCKHASH: Final = msgspec.json.Decoder(LatestBlockhash)
+BLOCKHASH: Final = msgspec.json.Decoder(InContext[LatestBlockhash])
 BALANCE: Final = msgspec.json.Decoder(_Balance)
 
 
@@ -225,7 +215,6 @@ def _atoms(entry: AccountTokenBalance) -> int:
     return atoms
 
 
-T = TypeVar("T")
 log = structlog.get_logger()
 
 CALL_S: Final = 5.0  # a request that takes longer counts as unanswered
@@ -301,7 +290,7 @@ class PaymentNode:
         """Close every connection."""
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
-    async def latest(self) -> tuple[Hash, LatestBlockhash]:
+    async def latest(self) -> tuple[Hash, InContext[LatestBlockhash]]:
         """Return the newest confirmed blockhash, and the node's whole answer."""
         options = {"commitment": CONFIRMED}
         found = await self._ask("getLatestBlockhash", [options], BLOCKHASH)
@@ -357,8 +346,13 @@ class PaymentNode:
         """Return the slot and the height of the newest block at *commitment*."""
         return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
 
-    async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
-        """Return the status of each signature; *search*: also in blocks before the last 150."""
+    async def statuses(
+        self, signatures: Sequence[Signature], *, search: bool
+    ) -> InContext[list[Status | None]]:
+        """Return the status of each signature, in the same order; None if it is not found.
+
+        search    whether to search the node's whole history; otherwise only recent blocks
+        """
         params = [list(signatures), {"searchTransactionHistory": search}]
         found = await self._ask("getSignatureStatuses", params, STATUSES)
         if len(found.value) != len(signatures):

@@ -16,11 +16,12 @@ import msgspec
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
+from mintscope.kit.audit import Actor
 from mintscope.kit.credentials import CreditToken
 from mintscope.kit.errors import ErrorCode, ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import HOUR_MS
-from mintscope.payments.payment import Evidence, Payment, Sighting
+from mintscope.payments.payment import Evidence, Landed, Payment, Sighting
 from mintscope.payments.protocol.envelope import (
     Envelope,
     MessageHash,
@@ -214,30 +215,89 @@ class KnownPayment(msgspec.Struct, frozen=True):
     payment: Payment
 
 
-class KeyTaken:
-    """The redelivery key belongs to another payment of this payer that has not failed."""
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """The payment has arrived and its purchase is delivered.
 
-
-class QuoteUsed:
-    """Another payment was begun with the same quote, whatever its outcome was."""
-
-
-class Overdrawn(msgspec.Struct, frozen=True):
-    """The payer or the address has reached a limit, or the payer has too few tokens."""
-
-    reason: RefusalReason
-
-
-class SalesClosed:
-    """Sales are stopped, no more fees may be put at risk, or the fee payer has too few lamports.
-
-    New payers, and payers with more reverted payments than purchases, reach the limit of the fees
-    earlier.
+    token          the text of the new credit token that it bought; None if it bought none
+    redelivered    whether the payment had settled earlier, and its answer is sent again
     """
 
+    payment: Payment
+    token: CreditToken | None
+    redelivered: bool
 
-Objection = KeyTaken | QuoteUsed | Overdrawn | SalesClosed
+
+class Used(Enum):
+    """The reason why a payment, or its redelivery key, counts as used."""
+
+    PAYMENT = auto()  # the sender proves no right to its answer, or the answer is not sent again
+    KEY = auto()  # the redelivery key is of another payment of this payer that has not failed
+    LOST = auto()  # it is on chain, but the store lost it, and the sender proves no ownership
+    ACKNOWLEDGED = auto()  # an operator has settled it
+
+
+class AlreadyUsed(msgspec.Struct, frozen=True):
+    """The payment or its key was used already, so it gets no answer now; *what* is the reason."""
+
+    what: Used
+
+
+class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
+    """The payment is frozen, or it is pending: it may have been sent, with an unknown outcome.
+
+    key    the redelivery key that the service created, because the client sent none; None: the
+           client sent a key
+    """
+
+    payment: Payment
+    key: str | None
+
+
+class Obstacle(Enum):
+    """The reason why a payment cannot be taken now."""
+
+    CHAIN = auto()
+    NODE_BEHIND = auto()  # the node does not know the blockhash, which may yet be valid
+    SALES_CLOSED = auto()
+    TREASURY = auto()  # our token account accepts no payments
+    UNSETTLED = auto()  # the payment may have been sent before, and its outcome is not final yet
+
+
+class Unavailable(msgspec.Struct, frozen=True):
+    """The payment cannot be taken now: nothing was sent or charged for this request."""
+
+    obstacle: Obstacle
+
+
+Outcome = Settled | Refused | AlreadyUsed | Unresolved | Unavailable
+
+KEY_TAKEN: Final = AlreadyUsed(Used.KEY)
+# Sales are stopped, no more fees may be put at risk, or the fee payer has too few lamports.  New
+# payers, and payers with more reverted payments than purchases, reach the limit of fees earlier.
+SALES_CLOSED: Final = Unavailable(Obstacle.SALES_CLOSED)
+
+Objection = Refused | AlreadyUsed | Unavailable
 Beginning = Begun | KnownPayment | Objection
+
+
+class AdoptionStore(Protocol):
+    """Stores adopted payments: those that landed, and whose rows were lost.
+
+    `adopt` raises ServiceUnavailable if the store does not answer, and Inconsistent if the books
+    refuse the change.
+    """
+
+    async def adopt(
+        self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
+    ) -> Payment | AlreadyUsed:
+        """Store and issue *payment*, which has landed and is final, in one transaction; return it.
+
+        No budget is checked, because the payment has landed.  If it has a row, that row is issued
+        and returned.  If an operator has settled it, or if its redelivery key belongs to another
+        payment that has not failed, nothing is stored, and AlreadyUsed is returned.
+
+        by    the actor, for the audit log
+        """
 
 
 class PaymentStore(Protocol):
@@ -247,10 +307,16 @@ class PaymentStore(Protocol):
         """Return the payment of *message_hash*, if there is one, and the current mark."""
 
     async def begin(self, pending: PendingPayment) -> Beginning:
-        """Store the payment as pending, unless it exists or there is an objection.
+        """Store the payment as pending and return Begun, unless it exists or there is an objection.
 
-        `balance_after` must cover every other payment of that payer in the same token that is
-        pending or was resolved after `mark`, because the simulation cannot have seen those.
+        If it exists, return it as KnownPayment; otherwise return the objection: sales are stopped,
+        a limit of `budget` is reached, the fee payer has too few lamports, another payment has the
+        same quote, whatever its outcome was, or another payment that has not failed has the same
+        redelivery key.
+
+        There is also an objection if `balance_after` is less than the sum of the other payments of
+        that payer in the same token that are pending or were resolved after `mark`, because the
+        simulation cannot have seen those.
         """
 
     async def resolve(
@@ -359,9 +425,9 @@ class Settlement(Protocol):
         """Send the transaction; it may have been sent even if this raises."""
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
-        """Wait until a freshly broadcast transaction is confirmed or failed, else return Unseen.
+        """Wait until a transaction that was just sent is confirmed, and return its outcome.
 
-        patience_s    the longest wait, in seconds
+        Return Unseen if no outcome is known within *patience_s* seconds.
         """
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
@@ -392,75 +458,6 @@ class PaymentChain(Protocol):
 
     async def lamports(self, wallet: Wallet) -> int:
         """Return the balance of *wallet*, in lamports."""
-
-
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment has arrived and its purchase is delivered.
-
-    token          the text of the new credit token that it bought; None if it bought none
-    redelivered    whether the payment had settled earlier, and its answer is sent again
-    """
-
-    payment: Payment
-    token: CreditToken | None
-    redelivered: bool
-
-
-class Used(Enum):
-    """The reason why a payment counts as used."""
-
-    PAYMENT = auto()  # the sender proves no right to its answer, or the answer is not sent again
-    KEY = auto()  # another payment has used the redelivery key
-    LOST = auto()  # it is on chain, but the store lost it, and the sender proves no ownership
-    ACKNOWLEDGED = auto()  # an operator has settled it
-
-
-class AlreadyUsed(msgspec.Struct, frozen=True):
-    """The payment or its key was used already, so it gets no answer now; *what* is the reason."""
-
-    what: Used
-
-
-class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment was sent, and its outcome is not known yet, or it is frozen.
-
-    key    the key for sending the payment again, for a client that sent none; None otherwise
-    """
-
-    payment: Payment
-    key: str | None
-
-
-class Obstacle(Enum):
-    """The reason why no payment can be taken now."""
-
-    CHAIN = auto()
-    NODE_BEHIND = auto()  # the node does not know the blockhash, which may yet be valid
-    SALES_CLOSED = auto()
-    TREASURY = auto()  # our token account accepts no payments
-    UNSETTLED = auto()  # the payment may have been sent before, and its outcome is not final yet
-
-
-class Unavailable(msgspec.Struct, frozen=True):
-    """No payment can be taken now: nothing was sent or charged for this request."""
-
-    obstacle: Obstacle
-
-
-Outcome = Settled | Refused | AlreadyUsed | Unresolved | Unavailable
-
-
-def not_begun(why: Objection) -> Outcome:
-    """Return the outcome of a payment that the store refused to begin."""
-    match why:
-        case KeyTaken():
-            return AlreadyUsed(Used.KEY)
-        case Overdrawn(reason):
-            return Refused(reason)
-        case QuoteUsed():
-            return Refused(RefusalReason.QUOTE_USED)
-        case SalesClosed():
-            return Unavailable(Obstacle.SALES_CLOSED)
 
 
 def not_simulated(trial: Failing) -> Outcome:

@@ -62,15 +62,15 @@ class SolSource(Protocol):
         """Return the price, None if it is not known; ends within its own time limit."""
 
 
+@dataclass(frozen=True)
 class PinnedPrice:
     """A price fixed by the operator, for a stablecoin or a devchain's token."""
 
-    def __init__(self, usd: Decimal) -> None:
-        self._usd = usd
+    usd: Decimal
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the fixed price."""
-        return Quote(usd=self._usd, observed_at=now)
+        return Quote(usd=self.usd, observed_at=now)
 
 
 @dataclass(eq=False, repr=False)

@@ -29,7 +29,6 @@ from mintscope.payments.price_cache import (
 )
 from mintscope.payments.pricing import (
     Doubt,
-    FeedReading,
     Quote,
     is_clock_right,
     price_of_feed,
@@ -122,7 +121,7 @@ class FeedPrice:
         except (TimeoutError, httpx.HTTPError, Undecodable, ArithmeticError) as trouble:
             log.warning("no price of the payment token", reason=type(trouble).__name__)
             return Doubt.NO_ANSWER
-        return Doubt.NOT_A_PRICE if reading is None else price_of_feed(reading, now)
+        return Doubt.NOT_A_PRICE if reading is None else price_of_feed(*reading, now=now)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -134,30 +133,31 @@ class FeedPrice:
             return await read_body(answer, bytes_max=ANSWER_BYTES_MAX)
 
 
-def _reading(body: bytes) -> FeedReading | None:
-    """Return the price in *body*; None unless it is the only one, and |exponent| <= EXPONENT_MAX.
+def _reading(body: bytes) -> tuple[Decimal, UnixMs] | None:
+    """Return the price in *body*, in USD, and its time.
 
-    Raises    Undecodable, ArithmeticError
+    Return None if there is not exactly one price, or if its |exponent| is above EXPONENT_MAX.
+
+    Raises    Undecodable if *body* has another form; ArithmeticError if the price is not a number
     """
     parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
     price = parsed[0].price
-    usd = Decimal(price.price).scaleb(price.expo)
-    return FeedReading(usd=usd, observed_at=UnixMs(price.publish_time * 1000))
+    return Decimal(price.price).scaleb(price.expo), UnixMs(price.publish_time * 1000)
 
 
+@dataclass(frozen=True)
 class SolPrice:
     """A SolSource that reads SOL's own market, as this service tracks it."""
 
-    def __init__(self, reader: LogReader) -> None:
-        self._reader = reader
+    reader: LogReader
 
     async def read(self, now: UnixMs) -> Decimal | None:
         """Return the last price; None if it is more than an hour old, or unknown."""
         try:
             async with asyncio.timeout(READ_S):
-                loaded = await self._reader.load(WSOL)
+                loaded = await self.reader.load(WSOL)
         except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
             log.warning("no price of SOL", reason=repr(trouble))
             return None
@@ -167,30 +167,30 @@ class SolPrice:
         return Decimal(repr(minutes[-1].close))
 
 
+@dataclass(eq=False, repr=False)
 class TrueClock:
     """A price source that has no price while the clock differs too much from the chain's time.
 
     Quotes expire by this clock.  If no node answers, the result of the last comparison counts.
     """
 
-    def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
-        self._source = source
-        self._chain = chain
-        self._clock = clock
-        self._is_right = True
+    source: PriceSource
+    chain: PaymentChain
+    clock: Clock
+    _is_right: bool = True
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or the reason why it is unknown."""
         await self._compare()
-        return await self._source.read(now) if self._is_right else Doubt.CLOCK
+        return await self.source.read(now) if self._is_right else Doubt.CLOCK
 
     async def _compare(self) -> None:
         try:
-            block_time_s = await self._chain.block_time_s()
+            block_time_s = await self.chain.block_time_s()
         except ChainUnavailable as trouble:
             log.warning("the clock cannot be compared with the chain's", reason=str(trouble))
             return
-        skew_s = self._clock.now() / 1000 - block_time_s
+        skew_s = self.clock.now() / 1000 - block_time_s
         CLOCK_SKEW_S.set(skew_s)
         was_right = self._is_right
         self._is_right = is_clock_right(skew_s)
@@ -200,6 +200,7 @@ class TrueClock:
             log.info("the clock and the chain's agree again", skew_s=round(skew_s, 1))
 
 
+@dataclass(eq=False, repr=False)
 class OwnChain:
     """A price source that has no price while payments settle on another chain than the log's.
 
@@ -207,31 +208,31 @@ class OwnChain:
     names no chain is accepted.
     """
 
-    def __init__(self, source: PriceSource, chain: PaymentChain, reader: LogReader) -> None:
-        self._source = source
-        self._chain = chain
-        self._reader = reader
-        self._is_own = True
+    source: PriceSource
+    chain: PaymentChain
+    reader: LogReader
+    _is_own: bool = True
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or the reason why it is unknown."""
         try:
-            other = await other_chain(self._chain, self._reader)
+            other = await other_chain(self.chain, self.reader)
         except (ChainUnavailable, ServiceUnavailable, UnusableStore) as trouble:
             log.warning("the chain of payments cannot be compared", reason=str(trouble))
         else:
             self._is_own = other is None
             if other is not None:
                 log.error("payments settle on another chain", reason=other)
-        return await self._source.read(now) if self._is_own else Doubt.OTHER_CHAIN
+        return await self.source.read(now) if self._is_own else Doubt.OTHER_CHAIN
 
 
 async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
-    """Return a message if payments settle on another chain than the log's, else None.
+    """Return a message if payments settle on another chain than the log names; else None.
 
     None is also returned if the log names no chain.
 
-    Raises ChainUnavailable, ServiceUnavailable; UnusableStore if ingest has not created the log yet
+    Raises    ChainUnavailable if no node answers; ServiceUnavailable if the log does not answer;
+              UnusableStore if ingest has not created the log yet
     """
     followed = (await reader.tip()).genesis_hash
     if followed is None:
@@ -245,34 +246,37 @@ async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
     )
 
 
+@dataclass(eq=False, repr=False)
 class UsableToken:
-    """A price source that first checks whether the chain can take payments in a token.
+    """A price source that has no price while *asset* or its treasury account is unusable.
+
+    If no node answers, the result of the last check counts; before the first check, *asset* is
+    unusable.  The price of the payment token is also recorded as a metric, 0 if it is unknown.
 
     asset    the mint of the token; None: the payment token
     """
 
-    def __init__(self, source: PriceSource, chain: PaymentChain, asset: Mint | None = None) -> None:
-        self._source = source
-        self._chain = chain
-        self._asset = asset
-        self._is_usable = False
+    source: PriceSource
+    chain: PaymentChain
+    asset: Mint | None = None
+    _is_usable: bool = False
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or the reason why it is unknown."""
         found: Quote | Doubt = Doubt.BROKEN
         try:
             await self._look()
-            found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
+            found = await self.source.read(now) if self._is_usable else Doubt.UNUSABLE
         except Exception:
             log.exception("request for the price of the payment token failed")
-        if self._asset is None:
+        if self.asset is None:
             TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
         return found
 
     async def _look(self) -> None:
         """Ask the chain whether the token is usable; if no node answers, keep the old result."""
         try:
-            await self._chain.expect_usable(self._asset)
+            await self.chain.expect_usable(self.asset)
         except UnusablePaymentToken as trouble:
             log.warning("the payment token cannot be used", reason=str(trouble))
             self._is_usable = False

@@ -110,13 +110,6 @@ class TokenMarket:
     lag_s: float
 
 
-class FeedReading(msgspec.Struct, frozen=True, kw_only=True):
-    """A price from a feed, in USD per whole token."""
-
-    usd: Decimal
-    observed_at: UnixMs
-
-
 def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
     """Return the lower of two averages that agree, or the reason for doubt."""
     now_s = UnixS(now // 1000)
@@ -136,11 +129,17 @@ def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
     return _quote(Decimal(repr(min(recent, long))), now)
 
 
-def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
-    """Return the feed's price if it is fresh, or the reason for doubt."""
-    if not -FEED_AHEAD_MS_MAX <= now - reading.observed_at <= FEED_AGE_MS_MAX:
+def price_of_feed(usd: Decimal, observed_at: UnixMs, *, now: UnixMs) -> Quote | Doubt:
+    """Return the feed's price, or the reason for doubt.
+
+    A price is in doubt if it is more than FEED_AGE_MS_MAX old or FEED_AHEAD_MS_MAX ahead of *now*,
+    below USD_MIN, above USD_MAX, or not finite.
+
+    usd    the price of a whole token
+    """
+    if not -FEED_AHEAD_MS_MAX <= now - observed_at <= FEED_AGE_MS_MAX:
         return Doubt.STALE_FEED
-    return _quote(reading.usd, reading.observed_at)
+    return _quote(usd, observed_at)
 
 
 def is_jump(quote: Quote, previous: Quote) -> bool:
@@ -232,7 +231,7 @@ BUNDLES: Final = (
 def parse_bundle(text: str | None) -> Bundle:
     """Return the bundle whose number of credits is *text*, in decimal digits.
 
-    Raises    InvalidBundle if there is none
+    Raises    InvalidBundle if there is no such bundle, or if *text* is None
     """
     for bundle in BUNDLES:
         if text == str(bundle.credits):
@@ -250,9 +249,9 @@ class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
-    """Return the fewest atoms of a token with *decimals* that are worth at least *usd* (>= 0).
+    """Return the fewest atoms that are worth at least *usd* (>= 0) at *quote*.
 
-    The result is exact: a quotient of integers that is rounded up once.
+    decimals    the number of decimal places of the token
     """
     atoms_per_token: int = 10**decimals
     exact = Fraction(usd) * atoms_per_token / Fraction(quote.usd)
@@ -260,9 +259,11 @@ def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
 
 
 def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
-    """Return the value of *atoms* (>= 0) of a token with *decimals*, in micro-USD, <= WORTH_MAX.
+    """Return the value of *atoms* (>= 0) at *quote*, in micro-USD.
 
-    The result is exact: a product of fractions that is rounded half up once.
+    The exact product is rounded half up once; if the result is above WORTH_MAX, return WORTH_MAX.
+
+    decimals    the number of decimal places of the token
     """
     worth = Fraction(atoms) * Fraction(quote.usd) * MICRO / 10**decimals
     return min(int(worth + Fraction(1, 2)), WORTH_MAX)

@@ -23,12 +23,11 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace as structs_replace
 
 from mintscope.kit import credentials
-from mintscope.kit.audit import Actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
@@ -287,27 +286,6 @@ ALREADY_PROCESSED: Final = "AlreadyProcessed"  # the chain's name for the error
 LANDED_HEIGHT: Final = 1  # `last_valid_height` of a payment that has already landed
 
 
-class Acknowledged:
-    """An operator has settled the payment in another way, so it buys nothing."""
-
-
-Adoption = Payment | ports.KeyTaken | Acknowledged
-
-
-class AdoptionStore(Protocol):
-    """Stores adopted payments.  Raises ServiceUnavailable if the store does not answer."""
-
-    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Store and issue *payment*, which has landed and is final, in one transaction; return it.
-
-        No budget is checked, because the payment has landed.  If it has a row, that row is issued
-        and returned.  If nothing may be stored, return Acknowledged, or KeyTaken if the redelivery
-        key belongs to another payment.
-
-        by    the actor, for the audit log
-        """
-
-
 async def look(
     signature: Signature,
     verified: Verified,
@@ -402,12 +380,10 @@ class RecentBlockhashes:
         return None if named is None else named.last_valid_height
 
     def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
-        """Return the newest blockhash if it is at most YOUNG_BLOCKS old; None otherwise.
+        """Return the newest blockhash, with `blocks_left`; None if none is known or it is too old.
 
-        `blocks_left` of the result is set.
-
-        Its age in blocks is estimated from *height*, and from the time since a node first returned
-        the blockhash; the greater age counts.
+        It is too old if its age is over YOUNG_BLOCKS blocks.  The age is estimated from *height*,
+        and from the time since a node first returned the blockhash; the greater age counts.
 
         now_s, slot_s    as in `note`
         height           height of the newest known confirmed block; 0: unknown

@@ -5,6 +5,7 @@ This module changes nothing: it returns advice for the operator, and a text for 
 
 from collections.abc import Sequence
 from enum import StrEnum
+from importlib.resources import files
 from typing import Final
 
 import msgspec
@@ -68,9 +69,10 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptOrphan(Orphan, frozen=True):
-    """An orphan with its settlement.
+    """An orphan, and its settlement by an operator.
 
-    note    the note of the operator who settled it at *acknowledged_at*; None: unsettled
+    acknowledged_at    the time when an operator settled it; None: it is not settled
+    note               the note of that operator; None: it is not settled
     """
 
     acknowledged_at: UnixMs | None
@@ -78,10 +80,13 @@ class KeptOrphan(Orphan, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A search for payments and orphans that match any of the fields.
+    """A search for payments and orphans, the newest *limit* of each.
 
-    hint    the last eight characters of a credit token
-    limit   the most payments to find, and the most orphans
+    A payment is found if it matches any of the fields; an orphan is found by signature or payer.
+
+    accounts    matched by payments into these accounts, and payments whose credits they now hold
+    hint        the last eight characters of a credit token, whose account is matched like
+                *accounts*; None: no token
     """
 
     signatures: Sequence[Signature] = ()
@@ -138,6 +143,11 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+ADVICE: Final = msgspec.toml.decode(
+    (files("mintscope.payments") / "advice.toml").read_bytes(), type=dict[str, Advice]
+)
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction as reported by the node.
 
@@ -165,276 +175,61 @@ def chain_says(sighting: Sighting | None, why_not: str) -> str:
 
 def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advice:
     """Return the advice for a payment with a row; *sighting* is None if no node was asked."""
-    match payment.state:
-        case State.ISSUED:
-            return _issued(payment, now)
-        case State.PENDING:
-            return _pending(payment, sighting)
-        case State.FAILED:
-            return _failed(payment, sighting)
-        case State.FROZEN:
-            return _frozen(payment)
+    holder = payment.holder
+    return _advice(
+        _kind_of(payment, sighting, now),
+        payment.signature,
+        payment=payment,
+        hint=payment.hint if holder is None else holder.hint,
+        left="" if holder is None else f" and has {holder.balance} left",
+    )
 
 
 def advise_orphan(orphan: KeptOrphan) -> Advice:
     """Return the advice for a payment that an audit found on chain without a row."""
-    signature = orphan.signature
+    kind = "no_quote" if orphan.bought is None else "lost_row"
     if orphan.note is not None:
-        return Advice(
-            finding=Finding.SETTLED_BY_HAND,
-            do=f"nothing: an operator settled it for good, with the note: {orphan.note}",
-            text=(
-                f"Your payment {signature} was settled by hand. Our note of it says: {orphan.note}"
-            ),
-        )
-    if orphan.bought is not None:
-        return _lost(signature, orphan.bought)
-    return Advice(
-        finding=Finding.NO_QUOTE,
-        do=(
-            "the payment does not name its purchase. Make up for it with `mintscope credits"
-            " issue`, or send it back from the treasury; then `mintscope sales acknowledge"
-            f" {signature} --note TEXT`"
-        ),
-        text=(
-            f"Your payment {signature} arrived, but it does not name its purchase. Please write"
-            " what you bought: we either give you the credits, or send the payment back."
-        ),
-    )
+        kind = "settled_by_hand"
+    return _advice(kind, orphan.signature, note=orphan.note, bought=orphan.bought)
 
 
-def advise_unknown(  # noqa: PLR0911 - one for each answer of the node
-    signature: Signature, seen: Seen | None
-) -> Advice:
-    """Return the advice for a signature that the store does not know.
-
-    seen    the transaction; None: no node was asked
-    """
-    if seen is None:
-        return Advice(
-            finding=Finding.NOT_FOUND,
-            do="configure the node of payments, so that the chain can be asked; then search again",
-            text=(
-                f"We have no payment with the signature {signature}. We are asking the chain for it"
-                " and will write again. Please do not pay again."
-            ),
-        )
-    match seen.sighting:
-        case Landed(final=True) if seen.bought is not None:
-            return _lost(signature, seen.bought)
-        case Landed(final=True):
-            return Advice(
-                finding=Finding.NOT_OURS,
-                do=(
-                    "nothing is owed: the transaction has no quote of this service. Compare its"
-                    " recipient with payments.pay_to in an explorer: a transfer to the treasury by"
-                    " hand buys nothing, and may be sent back"
-                ),
-                text=(
-                    f"The transaction {signature} is no purchase from us: it does not carry our"
-                    " quote. A purchase begins with our offer (402) or on our page /pricing."
-                    " Which address did you send to?"
-                ),
-            )
-        case Landed():
-            return _not_final(signature)
-        case Reverted():
-            return _reverted(signature)
+def advise_unknown(signature: Signature, seen: Seen | None) -> Advice:
+    """Return the advice for a signature without a row; *seen* is None if no node was asked."""
+    match None if seen is None else seen.sighting:
+        case None:
+            return _advice("not_asked", signature)
+        case Landed(final=True) if seen is not None and seen.bought is not None:
+            return _advice("lost_row", signature, bought=seen.bought)
         case UnreadablePayment(why=why):
-            return Advice(
-                finding=Finding.UNREADABLE,
-                do=f"look the transaction up in an explorer: the answer of the node says {why}",
-                text=f"We are looking up your payment {signature}, and will write again.",
-            )
-        case _:
-            return Advice(
-                finding=Finding.NOT_FOUND,
-                do=(
-                    "nothing is owed: the chain has no such transaction. Ask the customer for the"
-                    " signature that an explorer shows, and on which network it is"
-                ),
-                text=(
-                    f"The chain has no transaction {signature}, so nothing was taken from your"
-                    " wallet by it. Please look the payment up in your wallet, and send us its"
-                    " signature."
-                ),
-            )
+            return _advice("unreadable", signature, why=why)
+        case Landed(final=final):
+            return _advice("not_ours" if final else "not_final", signature)
+        case sighting:
+            is_reverted = isinstance(sighting, Reverted)
+            return _advice("reverted" if is_reverted else "not_found", signature)
 
 
-def _issued(payment: KeptPayment, now: UnixMs) -> Advice:
-    if payment.credit_count == 0:
-        return _delivered(payment, now)
-    holder = payment.holder
-    signature = payment.signature
-    bought = f"Your payment {signature} bought {payment.credit_count} credits."
-    if holder is not None and holder.owner is not None:
-        return Advice(
-            finding=Finding.CREDITS_ISSUED,
-            do=(
-                f"nothing: the credits are in the account of user {holder.owner}, which has"
-                f" {holder.balance} left; `mintscope users list` names it"
-            ),
-            text=(
-                f"{bought} They are in your account, which has {holder.balance} credits left: sign"
-                " in and open /credits on our site."
-            ),
-        )
-    hint = payment.hint if holder is None else holder.hint
-    left = "" if holder is None else f" and has {holder.balance} left"
-    return Advice(
-        finding=Finding.CREDITS_ISSUED,
-        do=(
-            f"nothing is owed: the credit token that ends in {hint} has the credits{left}. If the"
-            f" customer does not have that token, the wallet {payment.payer} can move them to a new"
-            " one; `mintscope credits show` lists the spends"
-        ),
-        text=(
-            f"{bought} They are on the credit token that ends in {hint}{left}. If you did not"
-            " receive that token, send the same purchase again with the same Idempotency-Key:"
-            " it costs nothing more. Or move the credits to a new token with the wallet that paid:"
-            " POST /v1/credits/rotate/challenge explains how."
-        ),
-    )
+def _kind_of(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> str:
+    has_landed = isinstance(sighting, Landed)
+    match payment.state:
+        case State.ISSUED if payment.credit_count == 0:
+            is_kept = now - payment.begun_at <= DAY_MS
+            return "delivered" if is_kept else "delivered_long_ago"
+        case State.ISSUED:
+            is_owned = payment.holder is not None and payment.holder.owner is not None
+            return "credits_in_account" if is_owned else "credits_on_token"
+        case State.PENDING:
+            return "arrived_unfinished" if has_landed else "under_way"
+        case State.FAILED if has_landed:
+            return "arrived_late"
+        case State.FAILED:
+            return "reverted" if payment.reason is RefusalReason.REVERTED else "never_landed"
+        case State.FROZEN:
+            return "underpaid" if payment.reason is RefusalReason.UNDERPAID else "taken_back"
 
 
-def _delivered(payment: KeptPayment, now: UnixMs) -> Advice:
-    signature = payment.signature
-    is_kept = now - payment.begun_at <= DAY_MS
-    if is_kept:
-        return Advice(
-            finding=Finding.ANSWER_DELIVERED,
-            do="nothing is owed: the same request gets the answer again for a day after payment",
-            text=(
-                f"Your payment {signature} bought one answer. Send the same request again with the"
-                " same payment and Idempotency-Key: for a day you get the same answer, and pay"
-                " nothing more."
-            ),
-        )
-    return Advice(
-        finding=Finding.ANSWER_DELIVERED,
-        do=(
-            "the answer is older than a day and kept no longer. If you believe that it never"
-            f" arrived: `mintscope credits issue --credits 1 --note {signature}`"
-        ),
-        text=(
-            f"Your payment {signature} bought one answer, more than a day ago. If it never reached"
-            " you, write to us: we give you a credit for another one."
-        ),
-    )
-
-
-def _pending(payment: KeptPayment, sighting: Sighting | None) -> Advice:
-    if isinstance(sighting, Landed):
-        return Advice(
-            finding=Finding.ARRIVED_UNFINISHED,
-            do=(
-                "wait a minute: a running api finishes it by itself. If it is still pending then,"
-                " run `mintscope doctor`: does the api run, and does its node answer?"
-            ),
-            text=(
-                f"Your payment {payment.signature} has arrived and is being finished. Please send"
-                " the same request again in a minute, with the same payment and Idempotency-Key."
-                " Do not pay again."
-            ),
-        )
-    return Advice(
-        finding=Finding.UNDER_WAY,
-        do=(
-            "wait: the outcome comes by itself as soon as a final block is above the last height"
-            " that the payment can land at, within some minutes. If it takes"
-            " longer, run `mintscope doctor`: does the node answer?"
-        ),
-        text=(
-            f"Your payment {payment.signature} is under way and not on the chain yet. Please do not"
-            " pay again: within some minutes it either arrives, and you get what you bought by the"
-            " same request, or it expires and nothing is taken from your wallet."
-        ),
-    )
-
-
-def _failed(payment: KeptPayment, sighting: Sighting | None) -> Advice:
-    if isinstance(sighting, Landed):
-        return Advice(
-            finding=Finding.ARRIVED_UNFINISHED,
-            do=(
-                "the payment landed after it was given up. A running api hands it out when it next"
-                " compares the treasury: search again in ten minutes. If it is still failed then,"
-                " `mintscope sales status` shows the findings of audits"
-            ),
-            text=(
-                f"Your payment {payment.signature} arrived late. Your purchase is issued within"
-                " some minutes: then send the same request again, with the same payment and"
-                " Idempotency-Key. Do not pay again."
-            ),
-        )
-    if payment.reason is RefusalReason.REVERTED:
-        return _reverted(payment.signature)
-    return Advice(
-        finding=Finding.NEVER_LANDED,
-        do="nothing: the payment expired before it reached the chain, and nothing was paid",
-        text=(
-            f"Your payment {payment.signature} never reached the chain and cannot any more, so"
-            " nothing was taken from your wallet. Please buy again."
-        ),
-    )
-
-
-def _frozen(payment: KeptPayment) -> Advice:
-    signature = payment.signature
-    if payment.reason is RefusalReason.UNDERPAID:
-        return Advice(
-            finding=Finding.UNDERPAID,
-            do=(
-                f"{payment.paid} of {payment.amount} atoms arrived: send them back from the"
-                " treasury, or make up for them with `mintscope credits issue`"
-            ),
-            text=(
-                f"Less than the price arrived by your payment {signature}, so it bought nothing."
-                " We send back what arrived, or give you credits for it: which do you prefer?"
-            ),
-        )
-    return Advice(
-        finding=Finding.TAKEN_BACK,
-        do=(
-            f"nothing is owed: a fork took the payment back, and {payment.frozen} credits with it."
-            " They come back by themselves if the transaction lands after all"
-        ),
-        text=(
-            f"The network took your payment {signature} back: the tokens are in your wallet again,"
-            " and the credits that it bought are frozen. Please buy again."
-        ),
-    )
-
-
-def _lost(signature: Signature, bought: Resource) -> Advice:
-    return Advice(
-        finding=Finding.LOST_ROW,
-        do=(
-            f"the payment bought {bought}, and the store lost it, by a restore for example:"
-            f" `mintscope sales adopt {signature}` hands it out to the wallet that paid"
-        ),
-        text=(
-            f"Your payment {signature} arrived. Send the same request again with the same payment"
-            " and Idempotency-Key. Or move the credits to a new token with the wallet that paid:"
-            " POST /v1/credits/rotate/challenge says how."
-        ),
-    )
-
-
-def _not_final(signature: Signature) -> Advice:
-    return Advice(
-        finding=Finding.NOT_FINAL,
-        do="wait: the transaction is not final yet; search again in a minute",
-        text=f"Your payment {signature} is not final yet. We will look again in a minute.",
-    )
-
-
-def _reverted(signature: Signature) -> Advice:
-    return Advice(
-        finding=Finding.REVERTED,
-        do="nothing: the transaction failed on chain, and nothing was paid",
-        text=(
-            f"Your payment {signature} failed on the chain: the tokens are still in your wallet,"
-            " and we paid the network fee. Please check the balance of the token, and buy again."
-        ),
-    )
+def _advice(kind: str, signature: Signature, **facts: object) -> Advice:
+    """Return the advice *kind* of `advice.toml`, with *signature* and *facts* in its texts."""
+    found = ADVICE[kind]
+    do, text = (each.format(signature=signature, **facts) for each in (found.do, found.text))
+    return Advice(finding=found.finding, do=do, text=text)

@@ -16,18 +16,9 @@ from solders.pubkey import Pubkey
 
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import SPANS
-from mintscope.kit.primitives import Mint, Signature, Wallet
-from mintscope.payments import ports
+from mintscope.kit.primitives import Mint, Signature
+from mintscope.payments import node, ports
 from mintscope.payments.audit import Arrivals
-from mintscope.payments.node import (
-    STATUSES_MAX,
-    ConfirmedTransaction,
-    EpochInfo,
-    PaymentNode,
-    SimulatedAnswer,
-    Status,
-    received,
-)
 from mintscope.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Signed, Terms
 from mintscope.payments.protocol.memo import (
@@ -44,88 +35,11 @@ Answer = TypeVar("Answer")
 AUDITS_AT_ONCE: Final = 4  # transactions read at once, so that waiting payments are not delayed
 
 
-class RpcTreasury:
-    """Implements TreasuryHistory; used in one event loop.
-
-    terms    the terms of every accepted token, the payment token's first
-    """
-
-    def __init__(self, node: PaymentNode, terms: Sequence[Terms]) -> None:
-        self._node = node
-        self._terms = terms
-        self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
-
-    async def arrivals(
-        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
-    ) -> Arrivals:
-        """Return the newest page of arrivals after *after* and before *before*; None: no bound."""
-        treasury = str(self._terms_of(asset).treasury)
-        page = await self._node.arrivals(treasury, after, before)
-        return Arrivals(
-            succeeded=[Signature(each.signature) for each in page if each.err is None],
-            newest=Signature(page[0].signature) if page else None,
-            oldest=Signature(page[-1].signature) if page else None,
-        )
-
-    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
-
-        The value is None if this is unknown.
-        """
-        said = await asyncio.gather(
-            *(self._is_sponsored(each) for each in signatures), return_exceptions=True
-        )
-        return dict(zip(signatures, answered(said, or_else=None), strict=True))
-
-    async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent; None if it is not found or cannot be read."""
-        try:
-            async with self._audits:
-                return await self._node.wire(signature)
-        except ports.Unintelligible:
-            return None
-
-    async def finalized_height(self) -> int:
-        """Return the height of the newest finalized block."""
-        return await self._node.height("finalized")
-
-    async def _is_sponsored(self, signature: Signature) -> bool | None:
-        try:
-            async with self._audits:
-                found = await self._node.transaction(signature)
-        except ports.Unintelligible:
-            return None
-        if found is None:
-            return None
-        if found.transaction.message.account_keys[:1] != [self._terms[0].fee_payer]:
-            return False
-        try:  # a transaction that only opens the treasury's account is no payment
-            return self._received(found) > 0
-        except ValueError:
-            return None
-
-    def _terms_of(self, asset: Mint | None) -> Terms:
-        """Return the terms of the token *asset*; None means the payment token."""
-        return next(each for each in self._terms if asset in {None, each.asset})
-
-    def _received(self, found: ConfirmedTransaction) -> int:
-        """Return the atoms that arrived, 0 if none did; they must be of one token only.
-
-        Raises    ValueError for invalid amounts, and for several tokens
-        """
-        amounts = [
-            received(found, asset=each.asset, treasury=str(each.treasury)) for each in self._terms
-        ]
-        moved = [amount for amount in amounts if amount]
-        if len(moved) > 1:
-            raise ValueError("expected one token to arrive; there were several")
-        return moved[0] if moved else 0
-
-
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
     """Return *answers*, with *or_else* in place of each ChainUnavailable.
 
-    Raises    ChainUnavailable if all have failed, and any error of another kind
+    Raises the first error if all *answers* are errors; otherwise the first error of another kind
+    than ChainUnavailable, if there is one.
     """
     troubles = [each for each in answers if isinstance(each, BaseException)]
     for trouble in troubles:
@@ -153,18 +67,19 @@ UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
 # trip.
 EAGER_MAX: Final = 16
 
-Tried: TypeAlias = tuple[SimulatedAnswer, EpochInfo]
+Tried: TypeAlias = tuple[node.SimulatedAnswer, node.EpochInfo]
 
 
 async def _none_followed() -> int:
     return 0
 
 
-class RpcSettlement(RpcTreasury):
+class RpcSettlement:
     """Implements Settlement, PaymentChain and TreasuryHistory; used in one event loop.
 
+    terms            the terms of every accepted token, the payment token's first
     pace             returns the pace of the chain that another source has measured; None: no source
-                     has, so the pace of this node is measured
+                     has, so the pace that was measured at this node counts
     followed_slot    returns the newest confirmed slot that another source has seen; 0: none
     """
 
@@ -179,7 +94,12 @@ class RpcSettlement(RpcTreasury):
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        super().__init__(PaymentNode(endpoint, transport), terms)
+        self._node = node.PaymentNode(endpoint, transport)
+        self.genesis_hash = self._node.genesis_hash
+        self.block_time_s = self._node.block_time_s
+        self.lamports = self._node.lamports
+        self._terms = terms
+        self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
         self._clock = clock
         self._pace = pace
         self._sampled: Pace | None = None
@@ -187,12 +107,12 @@ class RpcSettlement(RpcTreasury):
         self._followed_slot = followed_slot
         self._sleep = sleep
         self._recents = RecentBlockhashes()
-        self._seen = EpochInfo(absolute_slot=0, block_height=0)
+        self._seen = node.EpochInfo(absolute_slot=0, block_height=0)
         self._seen_at_s = 0.0
         self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
         self._reading: set[Signature] = set()
         self._fresh_until_s = 0.0
-        self._tip: asyncio.Task[EpochInfo] | None = None
+        self._tip: asyncio.Task[node.EpochInfo] | None = None
         self._tip_at_s = 0.0
         self._poller: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -284,7 +204,7 @@ class RpcSettlement(RpcTreasury):
         return tried, tip
 
     async def _try_until_level(
-        self, envelope: Envelope, source: Pubkey, tried: SimulatedAnswer, tip: EpochInfo
+        self, envelope: Envelope, source: Pubkey, tried: node.SimulatedAnswer, tip: node.EpochInfo
     ) -> Tried | ports.UnknownBlockhash:
         """Retry once per slot, until the node has passed the newest slot known at the start.
 
@@ -326,8 +246,11 @@ class RpcSettlement(RpcTreasury):
             return ports.Rejected(error)
         return ports.Rejected(error, is_unfunded=payers is None)
 
-    async def _confirmed_tip(self) -> EpochInfo:
-        """Return a tip that is at most TIP_SLOTS old; many payments share one request."""
+    async def _confirmed_tip(self) -> node.EpochInfo:
+        """Return a confirmed tip that was requested less than TIP_SLOTS slots ago.
+
+        Many payments share one request.  The tip is stored, unless a higher one was seen lately.
+        """
         now_s = self._clock.monotonic_s()
         tip = self._tip
         is_old = now_s - self._tip_at_s >= TIP_SLOTS * self.slot_s()
@@ -348,9 +271,10 @@ class RpcSettlement(RpcTreasury):
         await self._node.send(signed.wire)
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
-        """Wait until the transaction is confirmed or has failed; all waiters share requests.
+        """Wait until the transaction is confirmed, and return its outcome.
 
-        Return Unseen after *patience_s*.
+        Return Unseen if no outcome is known within *patience_s* seconds.  All waiters share
+        requests.
         """
         began_s = self._clock.monotonic_s()
         waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
@@ -378,8 +302,10 @@ class RpcSettlement(RpcTreasury):
         The height is read before the search, so that absence is evidence.  The two requests may
         reach two nodes: absence at a lagging node proves nothing.
         """
-        if len(signatures) > STATUSES_MAX:
-            raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")
+        if len(signatures) > node.STATUSES_MAX:
+            raise ValueError(
+                f"expected {node.STATUSES_MAX} signatures at most; was {len(signatures)}"
+            )
         tip = await self._node.tip("finalized")
         found = await self._node.statuses(signatures, search=True)
         height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
@@ -404,24 +330,52 @@ class RpcSettlement(RpcTreasury):
         expect_usable_mint(mint, terms)
         expect_usable_treasury(treasury, terms)
 
-    async def genesis_hash(self) -> str:
-        """Return the genesis hash of the chain that payments settle on."""
-        return await self._node.genesis_hash()
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
+        """Return the newest page of arrivals after *after* and before *before*; None: no bound.
 
-    async def block_time_s(self) -> int:
-        """Return the time of the newest confirmed block, in Unix seconds."""
-        return await self._node.block_time_s()
+        asset    the token of the treasury account to read; None: the payment token
+        """
+        treasury = str(self._terms_of(asset).treasury)
+        page = await self._node.arrivals(treasury, after, before)
+        return Arrivals(
+            succeeded=[Signature(each.signature) for each in page if each.err is None],
+            newest=Signature(page[0].signature) if page else None,
+            oldest=Signature(page[-1].signature) if page else None,
+        )
 
-    async def lamports(self, wallet: Wallet) -> int:
-        """Return the balance of *wallet*, in lamports."""
-        return await self._node.lamports(wallet)
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
+
+        The value is None if this is unknown.  Raises ChainUnavailable if every request failed.
+        """
+        said = await asyncio.gather(
+            *(self._is_sponsored(each) for each in signatures), return_exceptions=True
+        )
+        return dict(zip(signatures, answered(said, or_else=None), strict=True))
+
+    async def recorded(self, signature: Signature) -> bytes | None:
+        """Return the confirmed transaction as it was sent.
+
+        Return None if it is not found, is not confirmed, or cannot be read.
+        """
+        try:
+            async with self._audits:
+                return await self._node.wire(signature)
+        except ports.Unintelligible:
+            return None
+
+    async def finalized_height(self) -> int:
+        """Return the height of the newest finalized block."""
+        return await self._node.height("finalized")
 
     async def _poll(self) -> None:
         """Request the statuses for all waiters at a steady pace, even if answers are slow."""
         while self._waiting:
             if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
-                for start in range(0, len(self._waiting), STATUSES_MAX):
-                    self._spawn(self._ask(list(self._waiting)[start : start + STATUSES_MAX]))
+                for start in range(0, len(self._waiting), node.STATUSES_MAX):
+                    self._spawn(self._ask(list(self._waiting)[start : start + node.STATUSES_MAX]))
             is_fresh = self._clock.monotonic_s() < self._fresh_until_s
             await self._sleep(POLL_S if is_fresh else PATIENT_POLL_SLOTS * self.slot_s())
 
@@ -461,7 +415,9 @@ class RpcSettlement(RpcTreasury):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _examine(self, signature: Signature, status: Status | None, height: int) -> Sighting:
+    async def _examine(
+        self, signature: Signature, status: node.Status | None, height: int
+    ) -> Sighting:
         if status is None:
             return Unseen(height=height)
         if not status.is_confirmed:
@@ -487,10 +443,43 @@ class RpcSettlement(RpcTreasury):
         except ValueError as trouble:
             return UnreadablePayment(why=str(trouble))
 
+    async def _is_sponsored(self, signature: Signature) -> bool | None:
+        try:
+            async with self._audits:
+                found = await self._node.transaction(signature)
+        except ports.Unintelligible:
+            return None
+        if found is None:
+            return None
+        if found.transaction.message.account_keys[:1] != [self._terms[0].fee_payer]:
+            return False
+        try:  # a transaction that only opens the treasury's account is no payment
+            return self._received(found) > 0
+        except ValueError:
+            return None
+
+    def _terms_of(self, asset: Mint | None) -> Terms:
+        """Return the terms of *asset*, which must be an accepted token; None: the payment token."""
+        return next(each for each in self._terms if asset in {None, each.asset})
+
+    def _received(self, found: node.ConfirmedTransaction) -> int:
+        """Return the atoms that the treasury gained; 0: none; below 0: it lost atoms.
+
+        Raises    ValueError for invalid amounts, and if the balances of several tokens changed
+        """
+        amounts = [
+            node.received(found, asset=each.asset, treasury=str(each.treasury))
+            for each in self._terms
+        ]
+        moved = [amount for amount in amounts if amount]
+        if len(moved) > 1:
+            raise ValueError("expected one token to arrive; there were several")
+        return moved[0] if moved else 0
+
 
 def _has_result(waiter: "asyncio.Future[Sighting]") -> bool:
     return waiter.done() and not waiter.cancelled()
 
 
-def _failed(task: "asyncio.Task[EpochInfo]") -> bool:
+def _failed(task: "asyncio.Task[node.EpochInfo]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

@@ -8,7 +8,7 @@ phone: the plot is stretched to the available space; the prices on its right and
 are not.  Colours come from CSS classes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -65,7 +65,7 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     histogram: float | None = None
 
 
-class _Pane(NamedTuple):
+class Pane(NamedTuple):
     """A part of the plot from *top* to *bottom*, for values from *low* to *high*."""
 
     top: float
@@ -114,10 +114,10 @@ def on_one_axis(points: Sequence[ChartPoint], width_s: int) -> Sequence[ChartPoi
 
 
 class _Panes(NamedTuple):
-    price: _Pane
-    volume: _Pane
-    rsi: _Pane
-    macd: _Pane
+    price: Pane
+    volume: Pane
+    rsi: Pane
+    macd: Pane
 
 
 def draw_chart(
@@ -131,31 +131,17 @@ def draw_chart(
     """
     panes = _panes(points)
     axis = axis_of(points, width_s)
-    plot = Markup("").join(
-        [
-            *_grid(panes),
-            *(_line("level-line", [(0, panes.price.y(y)), (SIZE, panes.price.y(y))])
-              for y in levels.values() if panes.price.low <= y <= panes.price.high),
-            _filled(points, panes.price, axis),
-            *_candles(points, panes.price, axis),
-            *(
-                _curve(f"line {name}", points, panes.price, axis, attrgetter(name))
-                for name in AVERAGES
-            ),
-            *_volumes(points, panes.volume, axis),
-            *_momentum(points, panes, axis),
-        ]
-    )  # fmt: skip
-    return Markup(
-        '<svg class="plot" viewBox="0 0 {size} {size}" preserveAspectRatio="none" role="img"'
-        ' aria-label="{label}">{plot}</svg>{prices}{times}'
-    ).format(
-        size=SIZE,
-        label=label,
-        plot=plot,
-        prices=_prices(points, panes, levels),
-        times=_times(points, width_s),
-    )
+    pane = panes.price
+    parts = [
+        *_grid(panes),
+        *(_level("level-line", pane, y) for y in levels.values() if pane.low <= y <= pane.high),
+        _filled(points, pane, axis),
+        *_candles(points, pane, axis),
+        *(_curve(f"line {name}", points, pane, axis, attrgetter(name)) for name in AVERAGES),
+        *_volumes(points, panes.volume, axis),
+        *_momentum(points, panes, axis),
+    ]
+    return _plot(label, parts) + _prices(points, panes, levels) + _times(points, width_s)
 
 
 MERGED_MAX: Final = 240
@@ -172,18 +158,10 @@ def draw_marked(
     width_s   width of a candle in seconds; more than MERGED_MAX candles are merged
     """
     merged, step_s = _merged(points, width_s)
-    low = min((each.low for each in merged), default=0.0)
-    high = max((each.high for each in merged), default=1.0)
-    margin = (high - low) * 0.08 or high * 0.01
-    pane = _Pane(0, SIZE, low - margin, high + margin)
+    pane = price_pane(merged, 0, SIZE, margin=0.08)
     axis = axis_of(merged, step_s)
     steps = nice_steps(pane.low, pane.high, 6)
-    plot = Markup("").join(
-        [
-            *(_line("grid-line", [(0, pane.y(value)), (SIZE, pane.y(value))]) for value in steps),
-            *_candles(merged, pane, axis),
-        ]
-    )
+    parts = [*(_level("grid-line", pane, value) for value in steps), *_candles(merged, pane, axis)]
     marked = {each // step_s for each in marks}
     signs = [
         _text("mark", f"{x:.2f}%", pane.y(each.low) / 10 + MARK_BELOW, "\u25b2")
@@ -191,17 +169,21 @@ def draw_marked(
         if each.t // step_s in marked
     ]
     prices = [_text("tick", 8, pane.y(value) / 10, short_price(value)) for value in steps]
+    beside = _beside("prices", prices) + _beside("marks", signs)
+    return _plot(label, parts) + beside + _times(merged, step_s)
+
+
+def _plot(label: str, parts: Iterable[Markup]) -> Markup:
     return Markup(
         '<svg class="plot" viewBox="0 0 {size} {size}" preserveAspectRatio="none" role="img"'
-        ' aria-label="{label}">{plot}</svg><svg class="prices" aria-hidden="true">{prices}</svg>'
-        '<svg class="marks" aria-hidden="true">{signs}</svg>{times}'
-    ).format(
-        size=SIZE,
-        label=label,
-        plot=plot,
-        prices=Markup("").join(prices),
-        signs=Markup("").join(signs),
-        times=_times(merged, step_s),
+        ' aria-label="{label}">{plot}</svg>'
+    ).format(size=SIZE, label=label, plot=Markup("").join(parts))
+
+
+def _beside(kind: str, texts: Iterable[Markup]) -> Markup:
+    """Return an SVG image with the CSS class *kind* and *texts*; screen readers skip it."""
+    return Markup('<svg class="{}" aria-hidden="true">{}</svg>').format(
+        kind, Markup("").join(texts)
     )
 
 
@@ -255,35 +237,45 @@ def stepped(places: Sequence[tuple[float, float]]) -> str:
     return "".join((f"M{places[0][0]:.1f} {places[0][1]:.1f}", *steps))
 
 
-def _panes(points: Sequence[ChartPoint]) -> _Panes:
+def price_pane(
+    points: Sequence[ChartPoint], top: float, bottom: float, margin: float = 0.05
+) -> Pane:
+    """Return the pane from *top* to *bottom* for the prices of *points*.
+
+    margin    space above and below the prices, as a fraction of their range
+    """
     low = min((each.low for each in points), default=0.0)
     high = max((each.high for each in points), default=1.0)
-    margin = (high - low) * 0.05 or high * 0.01
+    beyond = (high - low) * margin or high * 0.01
+    return Pane(top, bottom, low - beyond, high + beyond)
+
+
+def _panes(points: Sequence[ChartPoint]) -> _Panes:
     volume, _ = volume_top(points)
     swings = [
         abs(value) for p in points for value in (p.macd, p.signal, p.histogram) if value is not None
     ]
     swing = max(swings, default=0.0) * 1.1 or 1.0
     return _Panes(
-        _Pane(0, 600, low - margin, high + margin),
-        _Pane(628, 740, -volume, volume),
-        _Pane(768, 870, 0.0, 100.0),
-        _Pane(898, 1000, -swing, swing),
+        price_pane(points, 0, 600),
+        Pane(628, 740, -volume, volume),
+        Pane(768, 870, 0.0, 100.0),
+        Pane(898, 1000, -swing, swing),
     )
 
 
 def _grid(panes: _Panes) -> Iterator[Markup]:
     for pane in panes:
-        yield _line("edge-line", [(0, pane.bottom), (SIZE, pane.bottom)])
+        yield _line("edge-line", pane.bottom)
     for value in nice_steps(panes.price.low, panes.price.high, 6):
-        yield _line("grid-line", [(0, panes.price.y(value)), (SIZE, panes.price.y(value))])
+        yield _level("grid-line", panes.price, value)
     for value in (OVERSOLD, OVERBOUGHT):
-        yield _line("level-line", [(0, panes.rsi.y(value)), (SIZE, panes.rsi.y(value))])
+        yield _level("level-line", panes.rsi, value)
     for pane in (panes.volume, panes.macd):
-        yield _line("grid-line", [(0, pane.y(0.0)), (SIZE, pane.y(0.0))])
+        yield _level("grid-line", pane, 0.0)
 
 
-def _filled(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Markup:
+def _filled(points: Sequence[ChartPoint], pane: Pane, axis: Axis) -> Markup:
     """Return the line of the last price, or "" if `is_filled` is false."""
     if not is_filled(points, axis):
         return Markup("")
@@ -291,7 +283,7 @@ def _filled(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Markup:
     return _path("line filled", stepped(list(zip(axis.of(SIZE), heights, strict=True))))
 
 
-def _candles(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
+def _candles(points: Sequence[ChartPoint], pane: Pane, axis: Axis) -> Iterator[Markup]:
     """Yield wicks and bodies of the rising candles, then those of the falling candles."""
     step = SIZE / axis.spans
     for kind in ("rise", "fall"):
@@ -308,7 +300,7 @@ def _candles(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[
         yield _path(f"bar {kind}", "".join(bodies))
 
 
-def _volumes(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
+def _volumes(points: Sequence[ChartPoint], pane: Pane, axis: Axis) -> Iterator[Markup]:
     top = pane.high
 
     def cut(value: float) -> float:
@@ -338,7 +330,7 @@ def _momentum(points: Sequence[ChartPoint], panes: _Panes, axis: Axis) -> Iterat
 def _bars(
     kind: str,
     points: Sequence[ChartPoint],
-    pane: _Pane,
+    pane: Pane,
     axis: Axis,
     of: Callable[[ChartPoint], float],
 ) -> Markup:
@@ -361,7 +353,7 @@ def _bar(middle: float, step: float, top: float, bottom: float) -> str:
 def _curve(
     kind: str,
     points: Sequence[ChartPoint],
-    pane: _Pane,
+    pane: Pane,
     axis: Axis,
     of: Callable[[ChartPoint], float | None],
 ) -> Markup:
@@ -379,8 +371,13 @@ def _curve(
     return _path(kind, "".join(drawn))
 
 
-def _line(kind: str, ends: Sequence[tuple[float, float]]) -> Markup:
-    return _path(kind, "L".join(f"{x:.1f} {y:.1f}" for x, y in ends).join(("M", "")))
+def _level(kind: str, pane: Pane, value: float) -> Markup:
+    return _line(kind, pane.y(value))
+
+
+def _line(kind: str, y: float) -> Markup:
+    """Return a horizontal line over the whole width."""
+    return _path(kind, f"M0.0 {y:.1f}L{SIZE:.1f} {y:.1f}")
 
 
 def _path(kind: str, drawn: str) -> Markup:
@@ -410,12 +407,10 @@ def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, fl
         kind = "rise" if last.close >= last.open else "fall"
         texts.append(_text(f"last {kind}", 8, price.y(last.close) / 10, short_price(last.close)))
     names = [_text("level-name", "100%", y / 10, name) for name, y in _apart(levels, price)]
-    return Markup('<svg class="prices" aria-hidden="true">{}</svg>').format(
-        Markup("").join(texts)
-    ) + Markup('<svg class="levels" aria-hidden="true">{}</svg>').format(Markup("").join(names))
+    return _beside("prices", texts) + _beside("levels", names)
 
 
-def _apart(levels: Mapping[str, float], pane: _Pane) -> Iterator[tuple[str, float]]:
+def _apart(levels: Mapping[str, float], pane: Pane) -> Iterator[tuple[str, float]]:
     """Yield name and height of the levels in *pane* whose names do not overlap the name above."""
     below = float(-LEVEL_NAME)
     inside = [(pane.y(usd), name) for name, usd in levels.items() if pane.low <= usd <= pane.high]
@@ -455,7 +450,7 @@ def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
         _text("tick", f"{place * step:.2f}%", 50, clock)
         for place, clock in time_marks(points, width_s)
     ]
-    return Markup('<svg class="times" aria-hidden="true">{}</svg>').format(Markup("").join(texts))
+    return _beside("times", texts)
 
 
 def _clock(at: UnixS) -> str:

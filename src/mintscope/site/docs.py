@@ -1,11 +1,8 @@
-"""Documentation pages: guides, endpoints, definitions, changelog.
-
-Includes the programs of the guide about alerts, which tests/docs/test_alert_guide.py runs.
-"""
+"""Documentation pages: guides, endpoints, definitions, changelog."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,57 +13,10 @@ from mintscope.kit.errors import NotFound
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 from mintscope.site.definitions import DEFINITIONS
 from mintscope.site.page import Markdown, Page, PageResponse, PlainText
-from mintscope.site.programs import ExampleProgram, programs_of
+from mintscope.site.programs import TEXTS, ExampleProgram, filled, programs_of
 from mintscope.site.reference import DescribedEndpoint, Reference
 from mintscope.site.routes import PageHandler, PageRequest, PageRoute, get
 from mintscope.solana.blocks import WSOL
-
-RULE: Final = """\
-curl -s -X POST {origin}/v1/signals \\
-  -H "Authorization: Bearer $MINTSCOPE_API_KEY" -H "content-type: application/json" \\
-  -d '{"name": "RSI of SOL", "mint": "{mint}",
-       "field": "indicators.h1.rsi", "kind": "crosses", "level": 30, "margin": 1,
-       "webhookUrl": "https://example.org/hooks/mintscope"}'"""
-HOOK_PYTHON: Final = """\
-import os
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from standardwebhooks import Webhook, WebhookVerificationError
-
-webhook = Webhook(os.environ["MINTSCOPE_WEBHOOK_SECRET"])
-
-class Hook(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"]))
-        try:
-            event = webhook.verify(body, dict(self.headers))
-        except WebhookVerificationError:
-            return self.send_error(400)
-        self.send_response(204)
-        self.end_headers()
-        name = self.headers["webhook-id"]
-        data = event["data"]
-        print(name, data["field"], data["direction"], data["value"], flush=True)
-
-HTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8000"))), Hook).serve_forever()"""
-HOOK_TYPESCRIPT: Final = """\
-import { createServer } from "node:http";
-import { Webhook } from "standardwebhooks";
-
-type Event = { data: { field: string; direction: "up" | "down"; value: number } };
-const webhook = new Webhook(process.env.MINTSCOPE_WEBHOOK_SECRET!);
-
-createServer(async (request, response) => {
-  let body = "";
-  for await (const part of request.setEncoding("utf8")) body += part;
-  const headers = request.headers as Record<string, string>;
-  try {
-    const { data } = webhook.verify(body, headers) as Event;
-    response.writeHead(204).end();
-    console.log(headers["webhook-id"], data.field, data.direction, data.value);
-  } catch {
-    response.writeHead(400).end();
-  }
-}).listen(Number(process.env.PORT ?? 8000), "127.0.0.1");"""
 
 
 class Guide(NamedTuple):
@@ -88,95 +38,7 @@ GUIDES: Final = (
     Guide("freshness", "How fresh the data is", "Slots, ages, unchanged answers and streams."),
     Guide("clients", "Clients and MCP", "Python, TypeScript, the command line, and agents."),
 )
-BUYING: Final = """\
-from decimal import Decimal
-from pathlib import Path
-
-from mintscope_client import Client
-from mintscope_client.auth import PaymentAuth
-from mintscope_client.keypair import read_keypair
-from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
-
-pin = Pin(
-    network="solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",  # mainnet
-    asset="MINT_OF_THE_PAYMENT_TOKEN",
-    decimals=6,
-    pay_to="WALLET_OF_THE_SELLER",
-    usd_per_token=Decimal(1),
-)
-wallet = PayerWallet(
-    keypair=read_keypair(Path("id.json")),
-    pin=pin,
-    limit=SpendLimit.in_usd(pin, per_payment=Decimal("0.10"), in_all=Decimal(1)),
-)
-payer = PaymentAuth(wallet, rpc_url="https://your-node.example")
-with Client("{origin}", payer=payer) as client:
-    print(client.buy_credits(10).token)"""
-OFFICIAL: Final = """\
-import asyncio, os, secrets
-from x402 import x402Client
-from x402.http.clients import x402HttpxClient
-from x402.mechanisms.svm.exact.register import register_exact_svm_client
-from x402.mechanisms.svm.signers import KeypairSigner
-
-async def main():
-    payer = x402Client()
-    signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
-    register_exact_svm_client(payer, signer, rpc_url=os.environ.get("SOLANA_RPC_URL"))
-    async with x402HttpxClient(payer, base_url="{origin}", timeout=90) as http:
-        key = {"Idempotency-Key": secrets.token_hex(16)}
-        answer = await http.get("/v1/token/{mint}", headers=key)
-        answer.raise_for_status()
-        print(answer.json()["data"]["indicators"]["m5"]["rsi"])
-
-asyncio.run(main())"""
-REPORT: Final = """\
-{
-  "success": true,
-  "data": {
-    "token": "So11111111111111111111111111111111111111112",
-    "price": { "usd": 171.25, "sol": 1.0 },
-    "indicators": {
-      "m5": { "ema9": 171.1, "rsi": 56.3 },
-      "h1": { "ema9": 170.2, "rsi": 61.8 },
-      "buySellPressure": { "m5": 0.49, "h1": 0.51 }
-    }
-  }
-}"""
-ERROR: Final = """\
-{
-  "success": false,
-  "error": {
-    "code": "TOKEN_NOT_FOUND",
-    "message": "This mint is not tracked here. Nothing was charged."
-  },
-  "meta": {
-    "timestamp": "2025-11-18T10:00:00.000Z",
-    "requestId": "5f0c1d2e0000002a"
-  }
-}"""
-
-
-def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
-    """Return the template values that only *guide* needs."""
-    match guide.slug:
-        case "buying":
-            return {"buying_program": BUYING.replace("{origin}", origin)}
-        case "x402":
-            program = OFFICIAL.replace("{origin}", origin).replace("{mint}", WSOL)
-            return {"official_program": program}
-        case "alerts":
-            return {
-                "rule": RULE.replace("{origin}", origin).replace("{mint}", WSOL),
-                "hook_python": HOOK_PYTHON,
-                "hook_typescript": HOOK_TYPESCRIPT,
-            }
-        case "errors":
-            return {"error_example": ERROR}
-        case _:
-            return {}
-
-
+FIRST_ENDPOINT: Final = "get-token"  # the index and the guides show its examples
 FOR_OPERATORS: Final = "For operators"  # heading of changes that the page omits
 
 
@@ -260,9 +122,8 @@ class DocsPages:
 
     async def show(self, _request: PageRequest) -> PageResponse:
         """Show the index."""
-        first = self._read_reference().endpoints["get-token"]
-        programs = self._programs_of(first)
-        return self._page("index", here="", programs_shown=programs, answer_short=REPORT)
+        programs = self._programs_of(self._read_reference().endpoints[FIRST_ENDPOINT])
+        return self._page("index", here="", programs_shown=programs, **TEXTS.index)
 
     async def show_guide(self, request: PageRequest) -> PageResponse:
         """Show a guide, or its Markdown.  Raises NotFound."""
@@ -270,10 +131,11 @@ class DocsPages:
         guide = next((each for each in GUIDES if each.slug == slug), None)
         if guide is None:
             raise NotFound
-        first = self._programs_of(self._read_reference().endpoints["get-token"])
-        facts = facts_of(guide, self._origin)
+        first = self._programs_of(self._read_reference().endpoints[FIRST_ENDPOINT])
+        texts = TEXTS.guides.get(slug, {})
+        programs = {name: filled(text, self._origin) for name, text in texts.items()}
         here = f"/guides/{slug}"
-        page = self._page(here[1:], here=here, guide=guide, programs_shown=first, **facts)
+        page = self._page(here[1:], here=here, guide=guide, programs_shown=first, **programs)
         return self._in_form(page, request.path_params["guide"])
 
     async def show_endpoint(self, request: PageRequest) -> PageResponse:

@@ -159,7 +159,7 @@ def draw_area(
 ) -> Markup:
     """Return a plot of *values*, oldest first, as SVG, with prices to the right and times below.
 
-    begin    time of the first value, in Unix seconds
+    begin    time of the first value
     step_s   time between two values, in seconds
     label    description for screen readers
     quiet    indexes of values without a trade since the previous value; the line is dotted there
@@ -231,26 +231,19 @@ QUIET: Final = Markup(' class="quiet"')
 INSET: Final = 2.0  # keeps the stroke from being cut off at the edges
 
 
-def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
+def sparkline(values: Sequence[float | None]) -> Markup:
     """Return a line of *values*, oldest first and evenly spaced, as SVG; None is a gap.
 
     A value that equals the previous value means that there was no trade: the line is dotted there.
-    CSS classes set the colour: `spark`, and `up`, `down` or `level`.
-
-    label   description for screen readers; "" if adjacent text has the same content
+    CSS classes set the colour: `spark`, and `up`, `down` or `level`.  Screen readers skip the line.
     """
     known = [value for value in values if value is not None]
-    heard = (
-        Markup('role="img" aria-label="{}"').format(label)
-        if label
-        else Markup('aria-hidden="true"')
-    )
     first, last = (known[0], known[-1]) if known else (0.0, 0.0)
     kind = "up" if last > first else "down" if last < first else "level"
     return Markup(
-        '<svg class="spark {}" viewBox="0 0 {} {}" preserveAspectRatio="none" focusable="false" {}>'
-        "{}</svg>"
-    ).format(kind, WIDTH, HEIGHT, heard, _paths(values, known))
+        '<svg class="spark {}" viewBox="0 0 {} {}" preserveAspectRatio="none" focusable="false"'
+        ' aria-hidden="true">{}</svg>'
+    ).format(kind, WIDTH, HEIGHT, _paths(values, known))
 
 
 def _paths(values: Sequence[float | None], known: Sequence[float]) -> Markup:
@@ -289,7 +282,8 @@ def hour_plot(
 ) -> Markup:
     """Return a plot of the last HOURS hours up to *now* as SVG; hours without a value are zero.
 
-    values     by hour, counted as *now*
+    values     value by hour; hours are numbered as in `hour_of`
+    now        number of the last hour
     label      description for screen readers
     is_level   whether hours without a value repeat the previous value; those before the first value
                are then empty

@@ -1,6 +1,6 @@
 """Front page."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from functools import partial
@@ -12,7 +12,7 @@ from mintscope.accounts.session import Session
 from mintscope.accounts.signups.application import ApplicationState
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits
-from mintscope.credits.ledger import CreditLedger
+from mintscope.credits.ledger import CreditLedger, DayUse
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.response import Outlet
@@ -24,10 +24,10 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 from mintscope.site.figures import DAYS, day_bars, day_text
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, Page, PageResponse
+from mintscope.site.programs import examples_of
 from mintscope.site.routes import START, PageRequest, PageRoute, get
 from mintscope.site.sol import LiveSol, MarketParts, SolNow
 from mintscope.site.token.listing import WATCHED_SHOWN, LinePage, TokenLines, Watching
-from mintscope.site.token.pages import KEY, Example
 from mintscope.solana.blocks import WSOL
 
 PAUSE_S: Final = 0.5  # pause between two reads, in seconds
@@ -110,66 +110,22 @@ def _event(sol: SolNow, parts: Mapping[str, str]) -> bytes:
     return encode_event(NEWS, msgspec.json.encode(reported))
 
 
-def examples_of(origin: str, *, has_mcp: bool) -> Iterator[Example]:
-    """Yield examples that request the report of SOL from *origin*."""
-    url = f"{origin}/v1/token/{WSOL}"
-    yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" {url}')
-    if has_mcp:
-        yield Example(
-            "mcp",
-            "MCP",
-            f"claude mcp add --transport http mintscope {origin}/mcp"
-            f' --header "Authorization: Bearer {KEY}"',
-        )
-    yield Example(
-        "python",
-        "Python",
-        f'httpx.get("{url}", headers={{"Authorization": "Bearer {KEY}"}}).json()["data"]["price"]',
-    )
-
-
 LIVE: Final = "/live"
 BUNDLES_SHOWN: Final = (10, 100, 500)
 NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market": False}
-
-
-@dataclass(frozen=True, slots=True)
-class PersonCredits:
-    """Credits of a user, and their history.
-
-    ledger   None if the history is not shown
-    """
-
-    account_credits: AccountCredits
-    ledger: CreditLedger | None
-
-    async def facts(self, user_id: UserId, now: UnixMs) -> dict[str, Any]:
-        """Return the template values for the credits and keys of a user."""
-        summary = await self.account_credits.summary(user_id)
-        account = await self.account_credits.find(user_id)
-        days: dict[int, int] = {}
-        if self.ledger is not None and account is not None:
-            statement = await self.ledger.statement(account)
-            days = {each.day: each.credits for each in statement.days}
-        today = now // DAY_MS
-        used = {day: count for day, count in days.items() if day > today - DAYS}
-        return {
-            "summary": summary,
-            "used": sum(used.values()),
-            "bars": day_bars(used, today) if used else None,
-            "first_day": day_text(today - DAYS + 1),
-        }
 
 
 @dataclass(eq=False, repr=False)
 class FrontPages:
     """The start page, and the part of it that is reloaded when blocks arrive.
 
-    live, lines   the sources of that part; None if no market data is shown
+    live     serves that part; None if no market data is shown
+    lines    reads the entries of the tokens on watchlists; None if no market data is shown
     """
 
     reviews: Reviews
-    credits: PersonCredits
+    credits: AccountCredits
+    ledger: CreditLedger | None
     watching: Watching
     _: KW_ONLY
     live: LiveFront | None
@@ -194,7 +150,7 @@ class FrontPages:
                 (each, _money(each.usd)) for each in BUNDLES if each.credits in BUNDLES_SHOWN
             ],
             "request_usd": _money(REQUEST_USD),
-            "examples": list(examples_of(self.origin, has_mcp=self.has_mcp)),
+            "examples": examples_of("front", WSOL, self.origin, has_mcp=self.has_mcp),
         }
         return Page("front/home.html", facts)
 
@@ -211,13 +167,28 @@ class FrontPages:
     async def _start(self, request: PageRequest, session: Session) -> Page:
         user = session.user
         facts = {
-            **await self.credits.facts(user.user_id, request.now),
+            **await self._credit_facts(user.user_id, request.now),
             "waiting": await self._waiting() if user.is_administrator else 0,
             "watched": await self._watched(request),
             "origin": self.origin,
             **await self._live_facts(),
         }
         return Page("front/start.html", facts)
+
+    async def _credit_facts(self, user_id: UserId, now: UnixMs) -> dict[str, Any]:
+        """Return the template values for the credits and keys of a user."""
+        account = await self.credits.find(user_id)
+        days: Sequence[DayUse] = ()
+        if self.ledger is not None and account is not None:
+            days = (await self.ledger.statement(account)).days
+        today = now // DAY_MS
+        used = {each.day: each.credits for each in days if each.day > today - DAYS}
+        return {
+            "summary": await self.credits.summary(user_id),
+            "used": sum(used.values()),
+            "bars": day_bars(used, today) if used else None,
+            "first_day": day_text(today - DAYS + 1),
+        }
 
     async def _live_facts(self) -> dict[str, Any]:
         return dict(NOT_LIVE) if self.live is None else await self.live.facts()

@@ -4,8 +4,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from importlib.resources import files
+from typing import Any, Final, TypeVar
 
+import msgspec
 from markupsafe import Markup, escape
 
 from mintscope.kit.errors import visible
@@ -13,78 +15,21 @@ from mintscope.kit.http.response import Outlet
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, MINUTE_S, SECOND_MS, utc
 
+T = TypeVar("T")
+
 COOKIE: Final = "__Host-mintscope"
 VISIT: Final = "__Host-mintscope-visit"
 NO_ERRORS: Final[Mapping[str, str]] = {}
 END_SESSION: Final = ""  # cookie value that deletes the session cookie
 GONE: Final = 404
-# Notices at the top of a page, shown once after an action; addresses contain only the key.
-NOTICES: Final[Mapping[str, str]] = {
-    "signed-up": "Welcome. Your account is ready.",
-    "signed-out": "You are signed out.",
-    "password-changed": "Your password is changed. All other sessions were ended.",
-    "password-reset": "Your password is set. Sign in with it.",
-    "reset-sent": "If there is an account with that address, a link is on its way to its mailbox.",
-    "verification-sent": "We sent you a link, unless one was sent in the last five minutes, or"
-    " five today.",
-    "verified": "Your mailbox is verified.",
-    "claim-sent": "We sent a link to the mailbox of that agent, unless one was sent in the last"
-    " five minutes. Open it in this browser.",
-    "claimed": "The agent's API keys are yours now.",
-    "session-ended": "That session is ended.",
-    "sessions-ended": "All other sessions are ended.",
-    "address-sent": "We sent a link to the new address, unless too many were sent lately. Open it"
-    " in this browser; nothing changes until then.",
-    "address-changed": "Your e-mail address is changed. All other sessions were ended.",
-    "account-deleted": "Your account is deleted.",
-    "app-added": "The authenticator app is added. All other sessions were ended.",
-    "passkey-added": "The passkey is added. All other sessions were ended.",
-    "factor-removed": "It is removed and no longer works for signing in.",
-    "account-renamed": "Your user name is changed.",
-    "key-renamed": "The key is renamed.",
-    "key-revoked": "The key is revoked.",
-    "key-capped": "The cap is changed.",
-    "form-kept": "This form was not saved, because its session had ended. Check it and send it.",
-    "key-networks": "The allowed networks are changed.",
-    "view-bought": "One credit was spent. This token is shown for 15 minutes, in every timeframe.",
-    "backtest-bought": "One credit was spent. This test is shown for 15 minutes.",
-    "no-credits": "There was no credit left to spend, so nothing was spent.",
-    "token-added": "The token is tracked from the next block on.",
-    "token-declined": "The request is declined.",
-    "track-verify": "Verify your e-mail address first: /settings/account/email.",
-    "track-requested": "Your request is listed for administrators.",
-    "track-later": "You have made 10 requests in a day. Try again tomorrow.",
-    "token-removed": "The token is no longer tracked.",
-    "past-asked": "Requested. The cost appears below in a moment.",
-    "past-confirm": "Queued: the backfill starts after the one in progress.",
-    "past-cancel": "The backfill is cancelled.",
-    "past-as-it-was": "Nothing was changed: the backfill moved on meanwhile.",
-    "sales-paused": "Sales are paused. Credits keep working.",
-    "sales-resumed": "Sales are open again.",
-    "approved": "Approved. An e-mail is on its way to the applicant.",
-    "rejected": "Rejected. An e-mail is on its way to the applicant.",
-    "approved-scopes": "Approved. Its keys have the scopes now.",
-    "rejected-scopes": "Rejected. Its keys are unchanged.",
-    "decision-undone": "The decision is undone. If it was e-mailed, another e-mail follows.",
-    "application-reset": "The key is revoked. The same secret can be exchanged once more.",
-    "application-forgotten": "The application is forgotten. Its address may apply again.",
-    "credits-deposited": "The credits are in your account. The credit token is empty now.",
-    "alert-made": "The alert is on. It watches from the next trade on.",
-    "alert-tested": "The test is listed below, with its delivery.",
-    "alert-tests-used": "Nothing was sent: the limit is 10 tests an hour.",
-    "alert-changed": "The alert is changed.",
-    "alert-deleted": "The alert is deleted.",
-    "search-near": "Nothing is called exactly that. This is the closest name.",
-    "spend-alert-set": "The spend alert is saved.",
-    "telegram-unlinked": "The chat is unlinked. Nothing more is sent there.",
-    "wallet-linked": "The wallet is linked. Its payments are listed below.",
-    "wallet-unlinked": "The wallet is unlinked. Its payments are no longer listed.",
-    "watchlist-made": "The watchlist is made. Put tokens on it.",
-    "watchlist-renamed": "The watchlist is renamed.",
-    "watchlist-deleted": "The watchlist is deleted.",
-    "watchlist-full": "Your watchlist is full: remove a token first.",
-    "account-removed": "The account is removed.",
-}
+
+
+def read_texts(name: str, shape: type[T]) -> T:
+    """Return the texts in the file *name* of `site/texts`, in the form of *shape*."""
+    return msgspec.toml.decode((files("mintscope.site") / "texts" / name).read_bytes(), type=shape)
+
+
+NOTICES: Final = read_texts("notices.toml", dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from mintscope.accounts.mail.email import Email, EmailId
 from mintscope.accounts.session import Browser, Session
+from mintscope.kit.audit import UserId
 from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound
 from mintscope.kit.http.request import Request, parse_id
 from mintscope.kit.primitives import Mint, UnixMs, parse_mint
@@ -53,10 +55,7 @@ class FormData:
 
 
 async def read_form(request: Request) -> FormData:
-    """Return the form fields in the body of *request*.
-
-    Raises    BadRequest, PayloadTooLarge, ClientDisconnected
-    """
+    """Return the form in the body.  Raises BadRequest, PayloadTooLarge, ClientDisconnected."""
     content_type = request.value(b"content-type")
     if content_type.partition(";")[0].strip().lower() != MEDIA_TYPE:
         raise BadRequest(f"expected a form, {MEDIA_TYPE}; was {content_type[:80]!r}")
@@ -144,16 +143,13 @@ START: Final = "/"
 class PageRequest:
     """A page request that has passed every check.
 
-    path_params   variable segments of the path, by name
-    query_params  fields of the query
-    form          fields of a POST
-    session       None if the visitor is not signed in
-    browser       address and User-Agent of the client
-    bearer        credential of the Authorization header, which only top-ups use; "" if there is
-                  none
-    visit         cookie that identifies a browser without a session in a passkey challenge; "" if
-                  there is none
-    next_path     page of this site to open next, from the field `next`
+    browser    address and User-Agent of the client
+    session    None if the visitor is not signed in
+    form       fields of a POST
+    next_path  page of this site to open next, from the field `next`
+    bearer     credential of the Authorization header, which only top-ups use; "" if there is none
+    visit      cookie that identifies a browser without a session in a passkey challenge; "" if
+               there is none
     """
 
     now: UnixMs
@@ -171,6 +167,11 @@ class PageRequest:
         """The session, on routes that require one."""
         assert self.session is not None
         return self.session
+
+    @property
+    def user_id(self) -> UserId:
+        """The ID of the signed-in user, on routes that require a session."""
+        return self.signed_in.user.user_id
 
     @property
     def mint(self) -> Mint:
@@ -206,9 +207,9 @@ NOT_COUNTED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page, or a form that is posted to it.
+    """A page, or a form that is posted to it: `get` and `post` create one.
 
     path              as in `kit.http.routes.Route`
     is_from_anywhere  for one-click requests of mail programs, which do not come from a page of this
@@ -223,6 +224,7 @@ class PageRoute:
     path: str
     handler: PageHandler
     access: Access = Access.ANYONE
+    _: KW_ONLY
     is_from_anywhere: bool = False
     refilled: Sequence[str] = ()
     keeps: Sequence[str] = ()
@@ -243,30 +245,8 @@ class PageRoute:
         return is_own and not self.path.endswith(NOT_COUNTED)
 
 
-def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
-    """Return the route of a page at *path*."""
-    return PageRoute(method="GET", path=path, handler=handler, access=access)
-
-
-def post(  # noqa: PLR0913 - one argument for each part
-    path: str,
-    handler: PageHandler,
-    access: Access = Access.ANYONE,
-    *,
-    refilled: Sequence[str] = (),
-    keeps: Sequence[str] = (),
-    keeps_on: str = "",
-) -> PageRoute:
-    """Return the route of a form that is posted to *path*."""
-    return PageRoute(
-        method="POST",
-        path=path,
-        handler=handler,
-        access=access,
-        refilled=refilled,
-        keeps=keeps,
-        keeps_on=keeps_on,
-    )
+get = partial(PageRoute, "GET")
+post = partial(PageRoute, "POST")
 
 
 def shows(page: PageResponse) -> PageHandler:

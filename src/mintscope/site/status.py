@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from enum import Enum, auto
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from mintscope.credits.invariants import Invariant
 from mintscope.dex.recognition import named
@@ -17,7 +18,7 @@ from mintscope.market.coverage import (
     percent,
     totals,
 )
-from mintscope.site.page import Page, PageResponse
+from mintscope.site.page import Page, PageResponse, read_texts
 from mintscope.site.routes import PageRequest, PageRoute, get
 from mintscope.solana.blocks import Gap
 from mintscope.solana.finality_meter import Behind
@@ -27,90 +28,26 @@ PATH: Final = "/status"
 REMEMBERED_MS: Final = 2_000  # the status is cached, so that frequent requests cost little
 OK: Final = "ok"
 UNREAD: Final = "the newest block is unknown"
-# The text of each invariant if it holds; the audit has the texts for violations.
-HOLDS: Final[Mapping[Invariant, str]] = {
-    Invariant.LANDED_IS_ISSUED: "Every payment on chain has been credited",
-    Invariant.LANDED_IS_KNOWN: "Every payment on chain is in the books",
-    Invariant.ISSUED_IS_FINAL: "Every credited payment becomes final",
-    Invariant.ISSUED_IS_ENTERED: "Every purchase is in the journal",
-    Invariant.ENTRY_IS_PAID: "Every purchase in the journal was paid",
-    Invariant.PAID_IS_ENOUGH: "Every purchase was paid in full",
-    Invariant.BALANCE_IS_SUM: "Every balance is the sum of its entries",
-    Invariant.KEYS_ADD_UP: "The spends of API keys add up by month",
-    Invariant.MOVES_CANCEL: "Credits that users moved add up",
-    Invariant.ROTATIONS_CANCEL: "Rotations neither make nor lose credits",
-    Invariant.FREEZES_CANCEL: "Frozen credits match their payments",
-    Invariant.MONTHS_ARE_CHAINED: "Closed months are unchanged",
-}
-NAMES: Final = {
-    "store": "Credits can be taken",
-    "data": "Data is up to date",
-    "gaps": "No block of the last day is missing",
-    "sales": "Credits are sold",
-    "chain": "The node that settles payments answers",
-    "ingest": "All checks of ingest pass",
-    "stopping": "This process takes requests",
-    "lists": "The list of tokens is loaded",
-    "rate": "SOL has a rate",
-    "coverage": "Exchanges are read",
-    "processes": "No process has ended",
-    "finality": "Blocks become final",
-    "fold": "Candles and lists follow the final blocks",
-    "price": "The payment tokens have a price",
-    "audits": "The books are audited",
-    "list_age": "The list of tokens is current",
-    "signals": "Alerts are evaluated",
-    "streams": "More streams can be opened",
-    "mail": "E-mails are sent",
-    "webhooks": "Webhooks arrive",
-    "disk": "The disk has free space",
-    "memory": "Memory is available",
-    "wal": "The write-ahead log is short",
-    "backup": "There is a recent backup",
-    "address": "Clients reach the service, and its certificate is good",
-}
 
 
-# The texts of failed checks.
-FAULTS: Final = {
-    "store": "Credits cannot be taken",
-    "data": "The data is late",
-    "gaps": "Blocks of the last day are missing",
-    "sales": "Nothing is sold",
-    "chain": "The node that settles payments does not answer",
-    "ingest": "Ingest says",
-    "stopping": "This process stops",
-    "lists": "The list of tokens is being loaded",
-    "rate": "SOL has no rate, so prices stand still",
-    "coverage": "Too little of what is exchanged is read",
-    "processes": "A process has ended for good",
-    "finality": "Blocks do not become final",
-    "fold": "Candles and lists lag behind the final blocks",
-    "price": "A payment token has no price, so nothing is sold for it",
-    "audits": "The books cannot be audited",
-    "list_age": "The list of tokens is old",
-    "signals": "Alerts are not evaluated",
-    "streams": "Nearly no further stream can be opened",
-    "mail": "E-mails are not sent",
-    "webhooks": "Webhooks do not arrive",
-    "disk": "The disk fills up",
-    "memory": "Memory runs out",
-    "wal": "The write-ahead log grows",
-    "backup": "There is no recent backup",
-    "address": "Clients may not reach the service",
-}
+class CheckTexts(msgspec.Struct, frozen=True):
+    """The texts of a check: if it passes, and if it fails."""
+
+    passes: str
+    fails: str
 
 
-class Lateness(Enum):
-    """The lateness of data, by its effect on requests.
+class StatusTexts(msgspec.Struct, frozen=True):
+    """The texts of each check, and of each invariant for the case that it holds, by name."""
 
-    UNKNOWN   no block was read yet, or the age of the newest block is unknown
-    """
+    checks: dict[str, CheckTexts]
+    invariants: dict[str, str]
 
-    NONE = auto()
-    DEGRADED = auto()
-    STALE = auto()
-    UNKNOWN = auto()
+
+TEXTS: Final = read_texts("status.toml", StatusTexts)
+
+
+Lateness = Literal["none", "degraded", "stale", "unknown"]  # of data, by its effect on requests
 
 
 class AgeRules(NamedTuple):
@@ -128,24 +65,22 @@ class AgeRules(NamedTuple):
     def of(self, age_ms: int | None) -> Lateness:
         """Return the lateness of data of age *age_ms* (None: unknown)."""
         if age_ms is None:
-            return Lateness.UNKNOWN
+            return "unknown"
         if age_ms > self.stale_after_s * SECOND_MS:
-            return Lateness.STALE
-        is_degraded = age_ms > self.degraded_after_s * SECOND_MS
-        return Lateness.DEGRADED if is_degraded else Lateness.NONE
+            return "stale"
+        return "degraded" if age_ms > self.degraded_after_s * SECOND_MS else "none"
 
 
 class MarketStatus(NamedTuple):
     """The position of the market.
 
-    slot                the newest block; None before the first block
-    folded_slot         the newest block that is final and counted in the list of tokens; None
-                        before the first
-    age_ms              age of the newest block; None before the first block
-    tracked_count       number of tracked tokens
-    gaps                newest open gaps, newest first; *gap_count* and *gap_slots* count all gaps
-    pace                pace of the chain; None until some blocks have arrived
-    finality            delay until a block is final; None until it has been measured
+    slot          the newest block; None before the first block
+    folded_slot   the newest block that is final and counted in the list of tokens; None before the
+                  first
+    age_ms        age of the newest block, in milliseconds; None before the first block
+    gaps          newest open gaps, newest first; *gap_count* and *gap_slots* count all gaps
+    pace          pace of the chain; None until some blocks have arrived
+    finality      delay until a block is final; None until it has been measured
     """
 
     slot: Slot | None
@@ -184,7 +119,6 @@ class ServiceStatus(NamedTuple):
     market       None if the position cannot be read
     books        None if nothing is sold, or if the books cannot be read
     is_selling   whether this process takes payments
-    rules        the treatment of data by its age
     coverage     exchanges read and missed recently; None if they are not counted
     """
 
@@ -221,22 +155,22 @@ class StatusPages:
         read_at, status = kept
         lateness = status.rules.of(None if status.market is None else status.market.age_ms)
         checks = dict(status.checks)
-        if lateness is not Lateness.NONE and checks.get("data", OK) == OK:
+        if lateness != "none" and checks.get("data", OK) == OK:
             checks["data"] = UNREAD
         wrong = {name: text for name, text in checks.items() if text != OK}
         facts = {
             "status": status,
             "checks": checks,
             "wrong": wrong,
-            "names": NAMES,
-            "faults": FAULTS,
-            "lateness": lateness.name.lower(),
+            "names": {name: texts.passes for name, texts in TEXTS.checks.items()},
+            "faults": {name: texts.fails for name, texts in TEXTS.checks.items()},
+            "lateness": lateness,
             "coverage": _coverage(status.coverage),
             "newest_at": _newest_at(status.market, read_at),
             "sales": _why_closed(wrong),
             "up_s": (request.now - status.started_at) // SECOND_MS,
             "read_at": read_at,
-            "invariants": [HOLDS[each] for each in Invariant],
+            "invariants": [TEXTS.invariants[each.name] for each in Invariant],
         }
         return Page("front/status.html", facts)
 

@@ -5,7 +5,7 @@ parent of a later block is before the slot.  Lists and reports of a node prove n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
@@ -22,13 +22,10 @@ from mintscope.solana.wire import Absence
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in the chain.
-
-    blockhash   None if the hash is unknown: any block with a parent at or below *slot* may follow
-    """
+    """A position in the chain."""
 
     slot: Slot
-    blockhash: str | None
+    blockhash: str | None  # None: unknown; any block with a parent up to *slot* may follow
 
 
 class Fit(Enum):
@@ -46,15 +43,11 @@ class _Link:
 
 
 class Lineage:
-    """The blocks that were delivered after the newest final block.
-
-    floor   the newest final block; before the first final block, the position of the start
-    tip     the newest block delivered, or the last slot of a later gap; before both, the floor
-    """
+    """The blocks that were delivered after the newest final block."""
 
     def __init__(self, floor: Position) -> None:
-        self.floor = floor
-        self.tip = floor
+        self.floor = floor  # the newest final block, or the position of the start
+        self.tip = floor  # the newest delivered block, the end of a later gap, or the floor
         self._links: dict[Slot, _Link] = {}  # by slot, ascending; all are above the floor
 
     def resume(self, tip: Tip) -> None:
@@ -97,10 +90,12 @@ class Lineage:
         self.tip = position
 
     def run(self, head: Slot) -> Sequence[Position]:
-        """Return the oldest unbroken run of blocks that are not final, up to slot *head*.
+        """Return the oldest run of linked blocks above the floor, up to and including slot *head*.
 
-        The blocks are linked by hashes: if one of them is final, so are all before it.
+        The blocks are ascending; each is the parent of the next.  Returns an empty list if there is
+        no block.
         """
+        # The blocks are linked by hashes: if one of them is final, so are all before it.
         run: list[Position] = []
         for slot, link in self._links.items():
             broken = run and link.parent_slot != run[-1].slot
@@ -142,9 +137,9 @@ FATES: Final[Mapping[Absence, Fate]] = {
 
 
 async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
-    """Ask *rpc* regularly whether the cluster has migrated to Alpenglow; never return.
+    """Export a metric: 1 if the cluster has migrated to Alpenglow, 0 if not, -1 if unknown.
 
-    The interval is MIGRATION_EVERY_S.  The answer is exported as a metric.
+    Asks *rpc* every MIGRATION_EVERY_S seconds, and never returns.
     """
     while True:
         alpenglow = await rpc.alpenglow()
@@ -153,7 +148,7 @@ async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
 
 
 async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
-    """Return the present delay of finality, in slots and in seconds at *pace*.
+    """Return the present delay of finality, in slots and, at *pace*, in seconds.
 
     Returns None if *pace* is None.  Raises RpcFailure.
     """
@@ -162,29 +157,20 @@ async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
     return None if pace is None else Behind(slots, pace.seconds(slots))
 
 
+@dataclass(eq=False, repr=False)
 class Finality:
-    """Finds out which delivered blocks are final, and which have died.
+    """Finds out which delivered blocks are final, and which have died."""
 
-    fast_every_s   seconds between two requests for the final head if finality is fast
-    meter          measures the delay of finality; None: a new meter is created
-    """
+    rpc: Node
+    lineage: Lineage
+    clock: Clock
+    _: KW_ONLY
+    fast_every_s: float = FAST_EVERY_S  # between requests for the final head if finality is fast
+    meter: FinalityMeter = field(default_factory=FinalityMeter)
 
-    def __init__(
-        self,
-        rpc: Node,
-        lineage: Lineage,
-        clock: Clock,
-        *,
-        fast_every_s: float = FAST_EVERY_S,
-        meter: FinalityMeter | None = None,
-    ) -> None:
-        self._rpc = rpc
-        self._lineage = lineage
-        self._clock = clock
-        self._fast_every_s = fast_every_s
-        self._meter = FinalityMeter() if meter is None else meter
+    def __post_init__(self) -> None:
         self._head = Slot(-1)
-        self._asked_at_s = clock.monotonic_s()
+        self._asked_at_s = self.clock.monotonic_s()
         self._undecided = 0
 
     def commitment(self, slot: Slot) -> Commitment:
@@ -197,15 +183,15 @@ class Finality:
 
     def note_confirmed(self, slot: Slot) -> None:
         """Record that *slot* is the newest slot that the node has confirmed."""
-        self._meter.note_confirmed(slot, self._clock.monotonic_s())
+        self.meter.note_confirmed(slot, self.clock.monotonic_s())
 
     def due_in_s(self) -> float:
         """Return the seconds until `advance` is due, or 0 if it is due now."""
         if self._undecided >= EVERY_BLOCKS:
             return 0.0
-        behind = self._meter.behind
-        every_s = self._fast_every_s if behind is not None and behind.is_fast else EVERY_S
-        return max(self._asked_at_s + every_s - self._clock.monotonic_s(), 0.0)
+        behind = self.meter.behind
+        every_s = self.fast_every_s if behind is not None and behind.is_fast else EVERY_S
+        return max(self._asked_at_s + every_s - self.clock.monotonic_s(), 0.0)
 
     async def advance(self) -> Settled:
         """Return the newest delivered block that has become final, and the oldest that has died.
@@ -213,11 +199,11 @@ class Finality:
         Each is None if there is no such block, or if its fate is unknown.  A final block that was
         forgotten during the requests is not returned.
         """
-        self._asked_at_s = self._clock.monotonic_s()
+        self._asked_at_s = self.clock.monotonic_s()
         self._undecided = 0
-        head = await self._rpc.head(Commitment.FINALIZED)
+        head = await self.rpc.head(Commitment.FINALIZED)
         self._note_final(head.slot)
-        run = self._lineage.run(self._head)
+        run = self.lineage.run(self._head)
         if not run:
             return None, None
         # If the final head is the last block of the run, its hash decides without another request.
@@ -228,22 +214,22 @@ class Finality:
         count, is_next_dead = len(run), False
         if newest is Fate.DEAD:
             count, is_next_dead = await self._count_final(run[:-1])
-        final = run[count - 1] if count and self._lineage.holds(run[count - 1]) else None
+        final = run[count - 1] if count and self.lineage.holds(run[count - 1]) else None
         if final is not None:
-            self._lineage.finalize(final)
+            self.lineage.finalize(final)
         return final, run[count] if is_next_dead else None
 
     async def fate(self, position: Position) -> Fate:
         """Return the fate of the block at *position*, which must not be above the final head."""
-        header = await self._rpc.header(position.slot, Commitment.FINALIZED)
+        header = await self.rpc.header(position.slot, Commitment.FINALIZED)
         if isinstance(header, Missing):
             return FATES[header.absence]
         return Fate.FINAL if header.blockhash == position.blockhash else Fate.DEAD
 
     def _note_final(self, slot: Slot) -> None:
         self._head = max(self._head, slot)
-        self._meter.note_final(slot, self._clock.monotonic_s())
-        if (behind := self._meter.behind) is not None:
+        self.meter.note_final(slot, self.clock.monotonic_s())
+        if (behind := self.meter.behind) is not None:
             FINALITY_SLOTS.set(behind.slots)
             FINALITY_SECONDS.set(behind.seconds)
 

@@ -94,10 +94,13 @@ class Patience:
 
 
 def retry_after_s(text: str, now_s: float) -> float:
-    """Return the seconds that *text*, a Retry-After header, asks to wait; 0 if it is unreadable.
+    """Return the seconds to wait according to *text*, a Retry-After header.
 
-    The header is a number of seconds or a date; for a past date the result is negative.
+    The result is negative for a date before *now_s*, and 0 if the header is unreadable.
+
+    now_s   the present Unix time
     """
+    # The header is a number of seconds or a date.
     if text.isascii() and text.isdigit():
         return float(text)
     try:
@@ -126,16 +129,16 @@ class Unreachable(RpcFailure):
 
 
 class RpcRefused(RpcFailure):
-    """The node refuses the request; only a change of configuration can help.
+    """The node refuses the request, or no request can be sent.
 
-    code   the code of the node's JSON-RPC error; None for any other refusal
+    Only a change of configuration can help.
     """
 
     is_refusal = True
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code = code  # the code of the node's JSON-RPC error; None for any other refusal
 
 
 class Commitment(StrEnum):
@@ -147,21 +150,15 @@ class Commitment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A report of the node that it has no block at *slot*.
-
-    reason   the error message if the node refuses the block, else ""
-    """
+    """An answer for *slot* without a block; *absence* is the reason."""
 
     slot: Slot
     absence: wire.Absence
-    reason: str = ""
+    reason: str = ""  # the error message if the node refuses the block, else ""
 
 
 class Head(NamedTuple):
-    """The newest block at a commitment level.
-
-    blockhash   None if the node did not report the hash
-    """
+    """The newest block at a commitment level; *blockhash* is None if it is unknown."""
 
     slot: Slot
     blockhash: str | None
@@ -188,8 +185,8 @@ class Rpc:
         self._endpoint = endpoint
         self._clock = clock
         self._throttle = Throttle(clock, jitter, sleep)
-        self._version = wire.AcceptedVersion(endpoint.max_transaction_version)
-        self._knows_confirmed = True
+        self.version = wire.AcceptedVersion(endpoint.max_transaction_version)
+        self.knows_confirmed = True  # False after a refusal of the level `confirmed`
         self._names_final_block = True
         try:
             self._where = httpx.URL(endpoint.url).host  # without the path, which may contain a key
@@ -224,16 +221,12 @@ class Rpc:
                 return Head(latest.context.slot, latest.value.blockhash)
         return Head(await self.slot(commitment), None)
 
-    @property
-    def knows_confirmed(self) -> bool:
-        """Whether the node is assumed to support `confirmed`; False after a refusal."""
-        return self._knows_confirmed
-
     async def alpenglow(self) -> bool | None:
-        """Return whether the cluster has migrated to Alpenglow; None if the node does not know.
+        """Return whether the cluster has migrated to Alpenglow.
 
-        Older nodes do not have the method, and providers may refuse it (HTTP 401, 404, 429).
+        Returns None if the node does not know, or gives no usable answer.
         """
+        # Older nodes do not have the method, and providers may refuse it (HTTP 401, 404, 429).
         try:
             answer = await self._call("getAgGenesisCert", [], wire.CERTIFICATE)
         except RpcFailure:
@@ -252,11 +245,6 @@ class Rpc:
         """Return the version of the node's software, or "" if the node does not report it."""
         return _some(await self._call("getVersion", [], wire.SOFTWARE)).version
 
-    @property
-    def newest_version(self) -> int:
-        """The newest transaction version that requests accept now."""
-        return self._version.newest
-
     async def health(self) -> str:
         """Return "ok", or raise RpcFailure with the node's own message."""
         return _some(await self._call("getHealth", [], wire.TEXT))
@@ -267,11 +255,9 @@ class Rpc:
         return None if answer.result is None else UnixS(answer.result)
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if the node does not know it.
-
-        The pace comes from the performance samples of the last minutes.  If there are none, it
-        comes from the times of two blocks that are some minutes apart.
-        """
+        """Return the pace of the chain; None if the node does not know it."""
+        # The pace comes from the performance samples of the last minutes.  If there are none, it
+        # comes from the times of two blocks that are some minutes apart.
         with suppress(RpcFailure):  # not every provider offers this method
             params = [PERFORMANCE_SAMPLES]
             answer = await self._call("getRecentPerformanceSamples", params, wire.SAMPLES)
@@ -288,10 +274,11 @@ class Rpc:
         return None if first is None or last is None else pace_between(first, last)
 
     async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
-        """Return the first slot with a known block time, and that time; None if there is none.
+        """Return the first slot from *slot* on with a known block time, and that time.
 
-        PACE_BLOCKS_MAX slots are searched, from *slot* on.
+        Returns None if the first PACE_BLOCKS_MAX slots have no known block time.
         """
+        # PACE_BLOCKS_MAX slots are searched, from *slot* on.
         for near in range(slot, slot + PACE_BLOCKS_MAX):
             time = await self.block_time(Slot(near))
             if time is not None:
@@ -333,9 +320,9 @@ class Rpc:
         return _some(await self._call("getMultipleAccounts", params, wire.ACCOUNTS))
 
     async def largest_accounts(self, mint: Mint) -> Sequence[str]:
-        """Return the addresses of the largest accounts of *mint*, at most 20.
+        """Return the addresses of the largest accounts of *mint*; nodes return at most 20.
 
-        Many public nodes do not offer this method: then it raises RpcRefused.
+        Raises RpcRefused if the node does not offer this method; many public nodes do not.
         """
         params = [mint, {"commitment": "confirmed"}]
         answer = _some(await self._call("getTokenLargestAccounts", params, wire.LARGEST))
@@ -349,7 +336,7 @@ class Rpc:
         decoder: msgspec.json.Decoder[wire.Answer[H]],
     ) -> H | Missing:
         while True:
-            asked = self._version.newest
+            asked = self.version.newest
             options = {
                 "encoding": "json",
                 "transactionDetails": details,
@@ -363,7 +350,7 @@ class Rpc:
             treatment = _code(answer.error).treatment
             if treatment in wire.ABSENCES:
                 return Missing(slot=slot, absence=wire.ABSENCES[treatment])
-            if not self._version.rise(asked, answer.error.message):
+            if not self.version.rise(asked, answer.error.message):
                 advice = _code(answer.error).advice
                 said = answer.error.message[:200]
                 raise RpcRefused(f"{self._where} getBlock: {advice}; it said {said!r}")
@@ -379,11 +366,9 @@ class Rpc:
     async def _call(
         self, method: str, params: list[Any], decoder: msgspec.json.Decoder[wire.Answer[T]]
     ) -> wire.Answer[T]:
-        """Return the answer to *method*: a result or an error.
-
-        An error is returned only if the block is missing or needs a newer transaction version.
-        """
-        if not self._knows_confirmed:
+        """Return the answer to *method*: a result, an error, or neither.  Raises RpcFailure."""
+        # An error is returned only if the block is missing or needs a newer transaction version.
+        if not self.knows_confirmed:
             return await self._ask(method, as_final(params), decoder)
         try:
             return await self._ask(method, params, decoder)
@@ -391,7 +376,7 @@ class Rpc:
             is_of_level = refusal.code == INVALID_PARAMS and as_final(params) != params
             if not is_of_level or not await self._refuses_confirmed():
                 raise
-        self._knows_confirmed = False
+        self.knows_confirmed = False
         log.warning("confirmed_unknown", node=self._where, used=Commitment.FINALIZED.value)
         return await self._ask(method, as_final(params), decoder)
 

@@ -49,34 +49,24 @@ class OtherChain(RpcFailure):
 class Polling:
     """The options of polling.
 
-    start                   where a new store begins: at a slot, at the oldest block of the node
-                            ("first"), or *backfill_s* before the newest block ("latest")
-    requests_in_flight      the most slots that are requested at the same time
-    poll_interval_ms        milliseconds between two requests for the newest slot
-    gap_after_s             seconds for which a missing block that must exist is requested, before
-                            it becomes a gap
-    max_gap_s               if a resumed store is further behind than this, its slots are skipped up
-                            to *backfill_s* before the newest block; 0: never
-    fast_finality_every_s   seconds between two requests for the final head if finality is fast
-    asks_ahead              whether to request expected blocks before the node reports them
+    start        the first slot of a new store: a number, "first" for the oldest block of the node,
+                 or "latest" for *backfill_s* before the newest block
+    max_gap_s    if a resumed store is further behind than this, its slots are skipped up to
+                 *backfill_s* before the newest block; 0: never
     """
 
     start: Slot | Literal["latest", "first"] = "latest"
     backfill_s: float = 0
-    requests_in_flight: int = 10
-    poll_interval_ms: int = 150
-    gap_after_s: float = 15.0
+    requests_in_flight: int = 10  # the most slots that are requested at the same time
+    poll_interval_ms: int = 150  # milliseconds between two requests for the newest slot
+    gap_after_s: float = 15.0  # until a missing block that must exist becomes a gap
     max_gap_s: float = 0
-    fast_finality_every_s: float = FAST_EVERY_S
-    asks_ahead: bool = True
+    fast_finality_every_s: float = FAST_EVERY_S  # between requests if finality is fast
+    asks_ahead: bool = True  # whether to request expected blocks before the node reports them
 
 
 class Walk:
-    """One run of polling the chain, one step at a time.
-
-    head     the newest slot that the node has reported as confirmed, or whose block it has
-             delivered
-    """
+    """Polls a chain from the tip of *lineage* on, one step at a time."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -86,8 +76,8 @@ class Walk:
         *,
         clock: Clock,
         sleep: Sleep,
-        owed_since: dict[Slot, float] | None = None,
-        meter: FinalityMeter | None = None,
+        owed_since: dict[Slot, float],  # shared by walks, so that a restart extends no wait
+        meter: FinalityMeter,
     ) -> None:
         self._rpc = rpc
         self._polling = polling
@@ -98,7 +88,7 @@ class Walk:
         every_s = polling.fast_finality_every_s
         self._finality = Finality(rpc, lineage, clock, fast_every_s=every_s, meter=meter)
         self._window = Window(self._fetch, polling.requests_in_flight)
-        self.head = lineage.tip.slot
+        self.head = lineage.tip.slot  # the newest confirmed slot, reported or delivered
         self._arrivals = Arrivals()
         self._rose_at_s = clock.monotonic_s()
         self._risen = asyncio.Event()  # replaced each time the head rises
@@ -107,15 +97,14 @@ class Walk:
         self._ahead: asyncio.Task[list[Slot]] | None = None
         self._not_given = Slot(-1)  # the last head whose block the node did not return
         self._settling: asyncio.Task[Settled] | None = None
-        # Successive walks share these times, so that a restart does not extend the wait for a
-        # block.
-        self._owed_since = {} if owed_since is None else owed_since
+        self._owed_since = owed_since
         self._reported_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
-        """Do the next step of polling, and return its updates.
+        """Do the next step of polling, and return its updates, of which there may be none.
 
-        Raises RpcFailure; then wait, call `interrupted`, and call `step` again.
+        Raises OtherChain if the node follows another chain.  After any other RpcFailure, call
+        `interrupted`, wait, and call `step` again.
         """
         if self._settling is None and not self._finality.due_in_s():
             self._settling = asyncio.create_task(self._finality.advance())
@@ -185,12 +174,10 @@ class Walk:
         return await self._ask(slot)
 
     async def _jump(self) -> None:
-        """Request the head, because the chain has passed an expected slot that has no block.
-
-        A leader's slots may be skipped together, in less time than they normally take.  A head
-        below the known one comes from a node that lags, and is ignored: slots above it would have
-        to wait, although another node has reported them.
-        """
+        """Request the head after an expected slot was skipped; record it if it is higher."""
+        # A leader's slots may be skipped together, in less time than they normally take.  A head
+        # below the known one comes from a node that lags, and is ignored: slots above it would have
+        # to wait, although another node has reported them.
         asked_at_s = self._clock.monotonic_s()
         head = (await self._rpc.head(Commitment.CONFIRMED)).slot
         if head > self.head:
@@ -212,7 +199,6 @@ class Walk:
             await self._sleep_until_jump(due_in_s)
 
     async def _sleep_until_jump(self, wait_s: float) -> None:
-        """Sleep for *wait_s*, or until the head has jumped over skipped slots."""
         tasks: list[asyncio.Task[Any]] = [
             asyncio.ensure_future(self._sleep(wait_s)),
             asyncio.ensure_future(self._jumped.wait()),
@@ -227,7 +213,6 @@ class Walk:
         return await self._rpc.block(slot, self._finality.commitment(slot))
 
     def _note_head(self, slot: Slot) -> None:
-        """Record that *slot* is the newest confirmed slot."""
         if slot > self.head:
             self._rose_at_s = self._clock.monotonic_s()
         self.head = slot
@@ -313,20 +298,16 @@ class Walk:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
 
     def _forget_expected(self) -> None:
-        """Forget slots beyond the head if earlier blocks are missing and not requested.
-
-        Otherwise the window would never be empty, and the missing blocks would never be planned.
-        """
+        """Forget slots beyond the head if earlier blocks are missing and not requested."""
+        # Otherwise the window would never be empty, and the missing blocks would never be planned.
         if self._lineage.tip.slot < self.head < self._window.lowest_slot:
             self._not_given = self.head
             for slot in list(self._window.slots):
                 self._window.drop(slot)
 
     def _plan_expected(self) -> None:
-        """Plan slots that are expected soon, before the node reports them.
-
-        An empty window would cause a request for the head, so at least one slot stays planned.
-        """
+        """Plan slots that are expected soon, before the node reports them."""
+        # An empty window would cause a request for the head, so at least one slot stays planned.
         pace = self._arrivals.pace
         if not self._polling.asks_ahead or pace is None or self._plan:
             return
@@ -425,10 +406,11 @@ class Walk:
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
-        """Return whether the node still has the received block that names *slot* as its parent.
+        """Return whether a received block has its parent at *slot*, and the node still has it.
 
-        If the received block has died, its parent may never come: do not wait for either.
+        If the node no longer has the received block, drop it, and request its slot again.
         """
+        # If the received block has died, its parent may never come: do not wait for either.
         child = self._window.child_of(slot)
         if child is None:
             return False
@@ -454,8 +436,9 @@ class Walk:
     async def _ancestor(self, block: Block) -> Position:
         """Return the newest delivered ancestor of *block*, or the floor if none is found.
 
-        If the floor is returned, blocks are delivered again, which does no harm.
+        Raises OtherChain if the search passes the floor, and the node's chain lacks the floor.
         """
+        # If the floor is returned, blocks are delivered again, which does no harm.
         floor = self._lineage.floor
         parent = Position(block.parent_slot, block.parent_blockhash)
         for _ in range(WALK_BLOCKS_MAX):

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeAlias
 
 import structlog
@@ -16,26 +17,22 @@ Answer: TypeAlias = Block | Missing
 BYTES_MAX: Final = 128 * 1024 * 1024
 
 
+@dataclass(eq=False, repr=False)
 class Window:
     """Open requests, and answers that wait for the answer of a lower slot; at most *size* in total.
 
-    fetch       requests the block at a slot
     bytes_max   limit of the bytes of all blocks in the window; an open request counts like the
                 largest recent block, and one request is always allowed
     """
 
-    def __init__(
-        self,
-        fetch: Callable[[Slot], Coroutine[None, None, Answer]],
-        size: int,
-        *,
-        bytes_max: int = BYTES_MAX,
-    ) -> None:
-        assert size >= 1
-        self._bytes_max = bytes_max
+    fetch: Callable[[Slot], Coroutine[None, None, Answer]]  # requests the block at a slot
+    size: int
+    _: KW_ONLY
+    bytes_max: int = BYTES_MAX
+
+    def __post_init__(self) -> None:
+        assert self.size >= 1
         self._largest = 0
-        self._fetch = fetch
-        self._size = size
         self._tasks: dict[Slot, asyncio.Task[Answer]] = {}
 
     def __len__(self) -> int:
@@ -48,17 +45,16 @@ class Window:
             self._ask(plan.popleft())
 
     def _room(self) -> int:
-        """Return the maximum number of slots in the window at present."""
         sizes = [size for task in self._tasks.values() if (size := _size(task))]
         self._largest = max(self._largest, *sizes, 1)
         held = sum(sizes)
         waiting = len(self._tasks) - len(sizes)
-        more = (self._bytes_max - held) // self._largest - waiting
-        return min(self._size, max(len(self._tasks) + more, 1))
+        more = (self.bytes_max - held) // self._largest - waiting
+        return min(self.size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
         """Request *slot* at once; if *size* are requested, move the highest slot back to *plan*."""
-        if len(self._tasks) >= self._size:
+        if len(self._tasks) >= self.size:
             highest = max(self._tasks)
             self._tasks.pop(highest).cancel()
             plan.appendleft(highest)
@@ -94,9 +90,9 @@ class Window:
         return self._tasks[slot]
 
     async def answer(self, slot: Slot) -> Answer:
-        """Return the answer for the requested *slot*, which stays until `drop`.
+        """Wait for the answer for *slot*, which must be requested, and return it.
 
-        Raises RpcFailure.
+        The window keeps the answer.  Raises RpcFailure if the request failed.
         """
         return await self._tasks[slot]
 
@@ -123,19 +119,17 @@ class Window:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ask(self, slot: Slot) -> None:
-        task = asyncio.create_task(self._fetch(slot))
+        task = asyncio.create_task(self.fetch(slot))
         task.add_done_callback(_look_at)
         self._tasks[slot] = task
 
 
 def _size(task: asyncio.Task[Answer]) -> int:
-    """Return the size of the received block in bytes, or 0 if there is none."""
     block = _block(task)
     return 0 if block is None else block.size
 
 
 def _block(task: asyncio.Task[Answer]) -> Block | None:
-    """Return the received block, or None."""
     if not task.done() or _has_failed(task):
         return None
     answer = task.result()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -198,29 +198,24 @@ class GroupRoutes:
         return self._group(request, left)
 
     def _groups(self, request: Request, lines: Sequence[WatchlistLine]) -> Response:
-        groups = [
-            GroupLine(
-                group_id=line.watchlist_id,
-                name=line.name,
-                mint_count=line.mint_count,
-                created_at=line.created_at // 1000,
-            )
-            for line in lines
-        ]
-        return success(request, Groups(groups=groups), at=self.clock.now())
+        groups = Groups(groups=[GroupLine(**_line_facts(line)) for line in lines])
+        return success(request, groups, at=self.clock.now())
 
     def _group(self, request: Request, watchlist: Watchlist | None, status: int = 200) -> Response:
         if watchlist is None:
             raise NotFound
-        line = watchlist.line
-        group = FilledGroup(
-            group_id=line.watchlist_id,
-            name=line.name,
-            mint_count=line.mint_count,
-            created_at=line.created_at // 1000,
-            mints=[*watchlist.mints],
-        )
+        group = FilledGroup(**_line_facts(watchlist.line), mints=[*watchlist.mints])
         return success(request, group, at=self.clock.now(), status=status)
+
+
+def _line_facts(line: WatchlistLine) -> dict[str, Any]:
+    """Return *line* as the fields of GroupLine, with `created_at` in Unix seconds."""
+    return {
+        "group_id": line.watchlist_id,
+        "name": line.name,
+        "mint_count": line.mint_count,
+        "created_at": line.created_at // 1000,
+    }
 
 
 async def _name(request: Request) -> str:

@@ -27,9 +27,7 @@ NOT_A_NAME: Final = (
 class WatchlistPages:
     """The pages of watchlists.
 
-    watchlists   the operations on watchlists
-    lines        the list of tokens; None: the service has no list
-    search       the search for tokens in the list
+    lines    the list of tokens; None if the service has no list
     """
 
     watchlists: Watchlists
@@ -51,11 +49,12 @@ class WatchlistPages:
     async def list(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
     ) -> PageResponse:
-        """Show all watchlists, and the form for a new one.
+        """Show all watchlists of the user, and the form for a new one.
 
-        errors, name   the errors and the entered name of the form that was sent before, if any
+        errors    messages about the form, by field
+        name      the text in the field for the name
         """
-        lines = await self.watchlists.of_user(request.signed_in.user.user_id)
+        lines = await self.watchlists.of_user(request.user_id)
         facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
@@ -64,7 +63,7 @@ class WatchlistPages:
         name = request.form.line("name")
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
-        made = await self.watchlists.make(request.signed_in.user.user_id, name)
+        made = await self.watchlists.make(request.user_id, name)
         if isinstance(made, rows.WatchDenied):
             return await self.list(request, {"name": NO_ROOM}, name)
         return Redirect(_address(made), notice="watchlist-made")
@@ -78,9 +77,7 @@ class WatchlistPages:
         found, name = await self._own(request), request.form.line("name")
         if not _is_name(name):
             return await self._show(found, {"name": NOT_A_NAME}, {"name": name})
-        user_id = request.signed_in.user.user_id
-        watchlist_id = found.line.watchlist_id
-        if await self.watchlists.rename(user_id, watchlist_id, name) is None:
+        if await self.watchlists.rename(request.user_id, found.line.watchlist_id, name) is None:
             raise NotFound
         return Redirect(_address(found), notice="watchlist-renamed")
 
@@ -95,9 +92,7 @@ class WatchlistPages:
                 return await self._show(found, {}, values, await self.search.find(text))
             flaw, tokens = await self.search.flaw(text, sentence(error))
             return await self._show(found, {"mint": flaw}, values, tokens)
-        user_id = request.signed_in.user.user_id
-        watchlist_id = found.line.watchlist_id
-        added = await self.watchlists.add(user_id, watchlist_id, mint)
+        added = await self.watchlists.add(request.user_id, found.line.watchlist_id, mint)
         if added is rows.WatchDenied.TOO_MANY:
             return await self._show(found, {"mint": FULL}, values)
         if added is rows.WatchDenied.NOT_FOUND:
@@ -111,9 +106,7 @@ class WatchlistPages:
             mint = parse_mint(request.form.line("mint"))
         except InvalidTokenAddress:
             raise NotFound from None
-        user_id = request.signed_in.user.user_id
-        watchlist_id = found.line.watchlist_id
-        await self.watchlists.remove(user_id, watchlist_id, mint)
+        await self.watchlists.remove(request.user_id, found.line.watchlist_id, mint)
         return Redirect(_address(found))
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
@@ -123,12 +116,12 @@ class WatchlistPages:
     async def delete(self, request: PageRequest) -> PageResponse:
         """Delete a watchlist.  Raises NotFound."""
         found = await self._own(request)
-        await self.watchlists.delete(request.signed_in.user.user_id, found.line.watchlist_id)
+        await self.watchlists.delete(request.user_id, found.line.watchlist_id)
         return Redirect(PATH, notice="watchlist-deleted")
 
     async def _own(self, request: PageRequest) -> rows.Watchlist:
         watchlist_id = rows.WatchlistId(parse_id(request.path_params["watchlist"]))
-        found = await self.watchlists.find(request.signed_in.user.user_id, watchlist_id)
+        found = await self.watchlists.find(request.user_id, watchlist_id)
         if found is None:
             raise NotFound
         return found
@@ -140,11 +133,7 @@ class WatchlistPages:
         values: Mapping[str, str] | None = None,
         tokens: Sequence[ShownToken] | None = None,
     ) -> Page:
-        """Return the page of a watchlist.
-
-        errors, values   the errors and the entered values of the form that was sent before, if any
-        tokens           the tokens that a search has found; None: there was no search
-        """
+        """Return the page of a watchlist; *tokens*: those that a search found; None: no search."""
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,
@@ -160,7 +149,7 @@ class WatchlistPages:
         """Return the lines of a watchlist's tracked tokens; none without a loaded token list."""
         if self.lines is None or not found.mints:
             return []
-        asked = ListQuestion(among=tuple(found.mints), limit=rows.WATCHED_MAX)
+        asked = ListQuestion(among=found.mints, limit=rows.WATCHED_MAX)
         try:
             return (await self.lines.page(asked)).lines
         except ServiceUnavailable:

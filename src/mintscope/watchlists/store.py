@@ -56,20 +56,7 @@ class SqlWatchlistRows:
         """Transfer the watchlists of *giver* to *taker*, even beyond the limit of watchlists."""
         self._db.execute(HAND_OVER, (taker, giver))
 
-    def _lines(self, statement: str, *values: int) -> list[WatchlistLine]:
-        return [
-            WatchlistLine(WatchlistId(row_id), name, count, UnixMs(at))
-            for row_id, name, count, at in self._db.execute(statement, values)
-        ]
-
-
-class SqlWatchedRows:
-    """The mints on watchlists, inside one transaction."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def on(self, watchlist_id: WatchlistId) -> Sequence[Mint]:
+    def mints(self, watchlist_id: WatchlistId) -> Sequence[Mint]:
         """Return the mints on a watchlist, in the order in which they were added."""
         return [Mint(mint) for (mint,) in self._db.execute(ON, (watchlist_id,))]
 
@@ -81,3 +68,9 @@ class SqlWatchedRows:
         """Remove a mint from a watchlist; return whether it was on the watchlist."""
         self._db.execute(REMOVE, (watchlist_id, mint))
         return self._db.changes() == 1
+
+    def _lines(self, statement: str, *values: int) -> list[WatchlistLine]:
+        return [
+            WatchlistLine(WatchlistId(row_id), name, count, UnixMs(at))
+            for row_id, name, count, at in self._db.execute(statement, values)
+        ]

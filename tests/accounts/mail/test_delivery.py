@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,15 +26,13 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
 from support.fakes.mail_server import MailRoom, mail_room, mail_room_beside
 from support.fakes.raw_server import raw_server
-from support.processes import posting_process
+from support.processes.processes import start_process
 from support.scenes.people_service import NOW, SECRETS
 from support.scenes.stores import money_in
 
 HOUR_MS = 3_600_000
 ALICE = EmailAddress("alice@example.org")
 FACTS = {"hint": "...12345678", "scopes": "trade:read"}
-
-TESTS = Path(__file__).resolve().parents[2]
 
 
 def count(outcome: str) -> float:
@@ -287,6 +284,18 @@ async def test_an_email_sent_but_not_recorded_is_sent_again_with_the_same_messag
     assert station.email()[1] == NOW + LEASE_MS
 
 
+def deliver(path: Path, port: int) -> None:
+    """Deliver the e-mails of the file at *path* until the process is killed."""
+    asyncio.run(_deliver(path, port))
+
+
+async def _deliver(path: Path, port: int) -> None:
+    clock = ManualClock(SystemClock().now())
+    async with money_in(path.parent, clock=clock) as money:
+        station = Station(money.accounts, Outbox(money.accounts), clock, path)
+        await station.to(MailRoom(port=port)).run()
+
+
 @pytest.mark.process
 async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_the_next(
     station: Station,
@@ -297,11 +306,12 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_t
         lambda rows: rows.emails.insert(EmailKind.NEW_KEY, ALICE, FACTS, None, at)
     )
     with mail_room_beside() as room:
-        arguments = "-m", posting_process.__name__, str(station.path), str(room.port)
-        process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=TESTS)
-        room.accepted = lambda: os.kill(process.pid, signal.SIGKILL)  # and only then "250 OK"
-        async with asyncio.timeout(30):
-            assert await process.wait() == -signal.SIGKILL
+        process = start_process(deliver, station.path, room.port)
+        pid = process.pid
+        assert pid is not None
+        room.accepted = lambda: os.kill(pid, signal.SIGKILL)  # and only then "250 OK"
+        await asyncio.to_thread(process.join, 30)
+        assert process.exitcode == -signal.SIGKILL
         assert station.email()[1:3] == (None, None)
         room.accepted = lambda: None
         station.clock.advance(clock.now() + LEASE_MS - NOW)

@@ -55,7 +55,7 @@ async def test_what_another_process_takes_is_passed_over_and_not_waited_for(
         is_taken, go_on = threading.Event(), threading.Event()
 
         def take(rows: AccountRows) -> list[EmailId]:
-            taken = [draft.email_id for draft in rows.outbox.claim(NOW, 2)]
+            taken = [draft.email_id for draft in rows.emails.claim(NOW, 2)]
             is_taken.set()
             assert go_on.wait(10)
             return taken

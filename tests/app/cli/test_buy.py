@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,16 +16,10 @@ from mintscope.app.cli.buy import app
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from support.processes.listening import listening
 from support.scenes.payments.payment_shop import Shop
-from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import opened
 
 MINT = "So11111111111111111111111111111111111111112"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 def options(world: World, folder: Path, **changes: str) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.credits import app
-from mintscope.app.stores.sqlite import open_money
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.stores import open_money
 from mintscope.credits.ledger import Spent
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialKind, is_well_formed
@@ -32,7 +33,7 @@ async def in_thread(folder: Path, *arguments: str) -> Result:
 
 
 async def test_an_issued_token_is_good_while_the_service_runs(folder: Path) -> None:
-    async with open_money(folder, pepper=None, clock=ManualClock(NOW)) as money:
+    async with open_money(Config(data_dir=folder), ManualClock(NOW)) as money:
         ledger = money.ledger
         result = await in_thread(folder, "issue", "--credits", "5", "--note", "for the demo")
         token = result.stdout.strip()

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.chain import app
-from support.oracles.recorded_fees import with_gain
-from support.oracles.recorded_pools import pool_trouble
+from support.oracles.recorded import pool_trouble, with_gain
 
 SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDABtAgpm7heoepNhDmxJwN"
 

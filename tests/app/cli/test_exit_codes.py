@@ -5,9 +5,10 @@ import sys
 
 import pytest
 import typer
+from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from mintscope.app.cli.app import run_command_line
+from mintscope.app.cli.app import Commands, app
 from mintscope.app.config.config import ApiConfig, MetricsConfig
 from mintscope.app.ingest import WrongChain
 from mintscope.app.maintenance import serving_metrics
@@ -71,15 +72,13 @@ def test_what_no_command_expects_is_one_message_unless_it_is_a_bug(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = typer.Typer()
-
-    @command.command()
     def run() -> None:
         raise error
 
-    monkeypatch.setattr(sys, "argv", ["mintscope"])
+    monkeypatch.setattr(Commands, "get_command", lambda *_: TyperCommand("run", callback=run))
+    monkeypatch.setattr(sys, "argv", ["mintscope", "run"])
     with pytest.raises(SystemExit if message else ZeroDivisionError) as ended:
-        run_command_line(command)
+        app(prog_name="mintscope")
 
     assert capsys.readouterr().err == (message or "")
     if isinstance(ended.value, SystemExit):

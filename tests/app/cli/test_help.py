@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -76,7 +75,7 @@ def test_every_command_that_reads_prints_json_if_asked() -> None:
 
 
 def test_every_command_of_a_module_is_listed_once() -> None:
-    modules = {import_module(each.path) for each in COMMANDS.values()}
+    modules = {each.load() for each in COMMANDS.values()}
 
     assert sorted(COMMANDS) == sorted(
         name for module in modules for name in get_group(module.app).commands

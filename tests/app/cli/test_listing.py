@@ -12,6 +12,7 @@ import pytest
 import yaml
 from openapi_spec_validator import validate
 from typer.testing import CliRunner
+from visited import visited
 
 from mintscope.app.doctor.directories import (
     Visitor,
@@ -23,7 +24,6 @@ from mintscope.app.doctor.directories import (
 )
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import ORIGIN
-from support.scenes.visited import visited
 
 # The fields of server.schema.json of 2025-12-11 that a remote server has.
 TEXT: Final = {"type": "string"}

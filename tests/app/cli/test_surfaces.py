@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from visited import Spoil, Visited, visited
 
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config
@@ -16,7 +17,6 @@ from mintscope.app.doctor.machine import check_surfaces
 from mintscope.solana.blocks import USDC
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import ORIGIN, encoded
-from support.scenes.visited import Spoil, Visited, visited
 
 PAID: Final = "/v1/token/"
 # The shop of the scene sells for a token of its own.

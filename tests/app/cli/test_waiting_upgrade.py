@@ -15,8 +15,9 @@ from typer.testing import CliRunner, Result
 from mintscope import __version__
 from mintscope.app.cli.app import app
 from mintscope.app.config.load import load
+from mintscope.app.engine import engine_of
 from mintscope.app.stores.stores import expect_own_stores
-from mintscope.app.stores.upgrade import expect_upgraded, migrations, waiting_migrations
+from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.errors import NeedsUpgrade
 from mintscope.kit.sql import migrating
 from mintscope.kit.sql import sqlite as connection
@@ -26,9 +27,9 @@ from mintscope.kit.sql.processes import SHARE, session
 from mintscope.market.follow.list_cache import NotStored
 from mintscope.solana.blocks import WSOL
 from mintscope_devchain.svm.genesis import Genesis
-from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import market_of
 from support.scenes.postgres import url_in
+from support.scenes.traded import TradedStore
 
 NUMBER: Final = 9_001
 NAME: Final = "9001_newer.sql"
@@ -83,7 +84,7 @@ def run(environment: Mapping[str, str], *arguments: str) -> Result:
 
 
 def waiting() -> list[str]:
-    return waiting_migrations(load(None).config)
+    return engine_of(load(None).config).waiting_migrations()
 
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
@@ -144,8 +145,8 @@ def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "none"))
     config = load(None).config
 
-    assert waiting_migrations(config) == []
-    assert migrations(config, is_done=False) != []
+    assert engine_of(config).waiting_migrations() == []
+    assert engine_of(config).migrations(is_done=False) != []
     assert not (tmp_path / "none").exists()
 
 
@@ -286,7 +287,7 @@ def test_an_upgrade_that_loads_the_list_prints_json_alone(tmp_path: Path) -> Non
     async def folded() -> None:
         async with market_of("sqlite", tmp_path) as opened:
             await opened.store.start(mints=[], follows_files=False)
-            await KeptMarket(opened).append(1, 1_700_000_000)
+            await TradedStore(opened).append(1, 1_700_000_000)
 
     asyncio.run(folded())
     settings = {"MINTSCOPE_DATA_DIR": str(tmp_path)}

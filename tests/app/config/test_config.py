@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from mintscope.accounts.mail.outbox import LEASE_MS
 from mintscope.app.cli.config import app, toml_template
-from mintscope.app.config.config import MailConfig
+from mintscope.app.config.config import MailConfig, Section
 from mintscope.app.config.groups import Config, PaymentsConfig
-from mintscope.app.config.load import ConfigError, OpenSecret, Origin, load, settings
+from mintscope.app.config.load import ConfigError, OpenSecret, Origin, Setting, load, settings
 from mintscope.app.payments import CannotSell, fee_payer_of, terms_of
 from mintscope.kit.http.response import Bounds
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
@@ -51,6 +51,22 @@ def test_nothing_configured_is_a_working_configuration() -> None:
     assert loaded.file is None
     assert set(loaded.origins.values()) == {Origin.DEFAULT}
     assert loaded.config.api.port == 8402
+
+
+class Unexplained(Section):
+    """A section whose settings have no text."""
+
+    limit: int = 1
+    limit_window_s: int = 60
+    token_file: Path | None = None
+
+
+def test_every_setting_has_a_meaning_and_none_is_made_up() -> None:
+    fields = Unexplained.model_fields.items()
+    meanings = [Setting(name, field, Unexplained).meaning for name, field in fields]
+
+    assert meanings == ["", "Length of that window.", "The file that holds token instead."]
+    assert all(setting.meaning for _, _, group in settings() for setting in group)
 
 
 def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
@@ -391,6 +407,14 @@ def test_no_secret_is_ever_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert '"https://rpc.example.org:8899/(secret)"' in printed
     assert "MINTSCOPE_CHAIN__RPC_URL" in printed
     assert config.chain.rpc_url.get_secret_value() == URL
+
+
+def test_a_printed_address_has_no_user_and_keeps_its_brackets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_CHAIN__RPC_URL", "http://me:abcdef@[::1]:8899")
+
+    assert '"http://[::1]:8899/(secret)"' in CliRunner().invoke(app, []).output
 
 
 def test_the_command_prints_each_value_with_its_origin(folder: Path) -> None:

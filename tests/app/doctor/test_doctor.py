@@ -31,7 +31,6 @@ from mintscope.app.doctor.machine import (
 )
 from mintscope.app.doctor.store import check_market, check_money
 from mintscope.app.running.processes import held
-from mintscope.ingest.fold import fold_once
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.errors import FolderOpen
 from mintscope.kit.metrics import serve_metrics
@@ -45,6 +44,7 @@ from mintscope_devchain.svm.genesis import Genesis
 from support.processes.listening import listening
 from support.scenes.postgres import url_in
 from support.scenes.stores import market_in, money_in
+from support.scenes.traded import fold_all
 
 NOW = 1_750_000_000
 PEPPER = sha256(b"the pepper of the tests").digest()
@@ -334,8 +334,7 @@ async def test_the_disk_that_a_day_takes_and_the_retention_are_reported(tmp_path
             swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1, price_sol=1)
             header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", at)
             await market.store.write([NewSlot(header, [swap]), FinalSlot(Slot(number))])
-        while await fold_once(market.store, None):
-            pass
+        await fold_all(market)
 
     (_, disk) = await market_findings(tmp_path, 2)
 

@@ -189,7 +189,7 @@ def reported(*rows: ProgramHour) -> list[str]:
 
 
 def test_a_quiet_market_has_no_share() -> None:
-    assert reported() == ["ok: coverage: no tokens were exchanged within the last day"]
+    assert reported() == ["ok: coverage: no tokens were exchanged within the last 26 hours"]
 
 
 def test_programs_are_named_with_their_part_of_the_volume_of_the_last_hour_and_of_the_day() -> None:
@@ -204,15 +204,16 @@ def test_programs_are_named_with_their_part_of_the_volume_of_the_last_hour_and_o
         line.replace("\n", " ")
         for line in (
             """ok: coverage: since 07:00 UTC 98 % of the volume and 98 % of the calls that exchanged
-tokens were read; in the last day 96.08 % and 96.22 %""",
+tokens were read; in the last 26 hours 96.08 % and 96.22 %""",
             """warn: coverage: b is missed (no_movement, overflow): 1 call, 100 USD, 1.00 % of the
-volume since 07:00 UTC, 3 calls, 300 USD, 2.94 % of the volume in the last day""",
+volume since 07:00 UTC, 3 calls, 300 USD, 2.94 % of the volume in the last 26 hours""",
             """warn: coverage: a is missed (no_movement): 1 call, 100 USD (known of 0), 1.00 % of
-the volume since 07:00 UTC, 1 call, 100 USD (known of 0), 0.98 % of the volume in the last day""",
+the volume since 07:00 UTC, 1 call, 100 USD (known of 0), 0.98 % of the volume in the last
+26 hours""",
             """warn: coverage: new is not in the table: 2 calls, 200 USD, 2.00 % of the volume since
-07:00 UTC, 2 calls, 200 USD, 1.96 % of the volume in the last day""",
+07:00 UTC, 2 calls, 200 USD, 1.96 % of the volume in the last 26 hours""",
             f"""ok: coverage: Bloom ({BLOOM}) is not in the table: 0 calls, 0 USD, 0.00 % of the
-volume since 07:00 UTC, 4 calls, 20 USD, 0.20 % of the volume in the last day""",
+volume since 07:00 UTC, 4 calls, 20 USD, 0.20 % of the volume in the last 26 hours""",
         )
     ]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.alerts.alert import FiringId, SignalId
-from mintscope.alerts.evaluation import NewWebhook
+from mintscope.alerts.queue_store import NewWebhook
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config, SignalsConfig
 from mintscope.app.doctor.finding import Finding, Level

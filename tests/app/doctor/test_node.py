@@ -1,6 +1,7 @@
 """Whether a node will do is said in one word, with the reason."""
 
 import json
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,8 +14,9 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.doctor.chain import _history, _plan, _reasons, check_node
 from mintscope.app.doctor.finding import Level
-from mintscope.app.node_watch import NodeWatch
+from mintscope.app.sources import NodeWatch
 from mintscope.kit.primitives import Slot
+from mintscope.solana import rpc
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
@@ -101,6 +103,33 @@ def test_a_node_that_is_not_there_will_not_do(tmp_path: Path) -> None:
     (finding,) = check_node(Config(data_dir=tmp_path, chain=chain), 1.0, None)
 
     assert finding.level is Level.FAIL
+
+
+def test_an_answer_without_an_end_is_read_up_to_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(bytes(1_000))
+
+        @override
+        def log_message(self, *_: object, **__: object) -> None:
+            """Print nothing."""
+
+    monkeypatch.setattr(rpc, "RESPONSE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(rpc, "BACKOFF_S", 0.0)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = SecretStr(f"http://127.0.0.1:{server.server_port}")
+        chain = ChainConfig(rpc_url=url, timeout_s=0.2)
+        (finding,) = check_node(Config(data_dir=tmp_path, chain=chain), 0.1, None)
+        server.shutdown()
+
+    assert "expected at most 10000 bytes" in finding.what
 
 
 def test_calls_a_day_are_those_of_ingest_not_of_the_watch() -> None:

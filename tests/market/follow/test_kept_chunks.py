@@ -15,7 +15,6 @@ from mintscope.market.screening.averages import OF_OPEN, OF_RECENT, AverageColum
 from mintscope.market.screening.columns import (
     IN_MEMORY,
     ROW,
-    ChunkInMemory,
     ListMemory,
     PartChunk,
     closes_of,
@@ -40,8 +39,8 @@ def open_files() -> int:
 def test_a_chunk_in_a_file_has_all_bits(tmp_path: Path) -> None:
     given = chunk(100)
     kept = ListFiles(tmp_path, rows_min=100).chunk(given)
-    assert not isinstance(kept, ChunkInMemory)
-    assert kept.count == 100
+    assert not isinstance(kept, PartChunk)
+    assert kept.row_count == 100
     for found, wanted in zip(kept.whole(), given, strict=True):
         if found is None or wanted is None:
             assert found is wanted
@@ -61,14 +60,14 @@ def test_a_file_is_closed_with_its_chunk(tmp_path: Path) -> None:
 
 
 def test_a_short_chunk_stays_in_memory(tmp_path: Path) -> None:
-    assert isinstance(ListFiles(tmp_path, rows_min=100).chunk(chunk(99)), ChunkInMemory)
+    assert isinstance(ListFiles(tmp_path, rows_min=100).chunk(chunk(99)), PartChunk)
 
 
 def test_a_chunk_that_cannot_be_written_stays_in_memory(tmp_path: Path) -> None:
     files = ListFiles(tmp_path / "missing", rows_min=1)
     with capture_logs() as logs:
         kept = [files.chunk(chunk(9)) for _ in range(2)]
-    assert [type(each) for each in kept] == [ChunkInMemory] * 2
+    assert [type(each) for each in kept] == [PartChunk] * 2
     assert [line["event"] for line in logs] == ["list_kept_in_memory"]
 
 
@@ -138,7 +137,7 @@ def test_prices_of_rows_are_found(rows: list[int]) -> None:
         for row, close in zip(given.rows, given.closes, strict=True)
         if close == close  # noqa: PLR0124 - NaN
     }
-    at, closes = closes_of(ChunkInMemory(given), rows)
+    at, closes = closes_of(given, rows)
     found = {rows[place]: close for place, close in zip(at.tolist(), closes.tolist(), strict=True)}
     assert found == {row: priced[row] for row in rows if row in priced}
 

@@ -1,8 +1,5 @@
 """Entries that an audit looks at again, for how long, and in which order they are kept."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from mintscope.app.stores.stores import Money
@@ -11,21 +8,8 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.payments.audit import PAGES_MAX, Auditor, ScanScope
 from mintscope.payments.ports import Settled
 from mintscope.payments.reconciler import Secrets
-from support.scenes.payments.payment_world import AMOUNT, KEY, RESOURCE, World, buy, world_at
+from support.scenes.payments.payment_world import AMOUNT, KEY, RESOURCE, World, buy
 from support.scenes.payments.restored import forget_everything
-from support.scenes.stores import money_in
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
-
-
-@pytest.fixture
-async def money(world: World) -> AsyncIterator[Money]:
-    async with money_in(world.path.parent, clock=world.clock) as money:
-        yield money
 
 
 async def bought(world: World, key: str = KEY) -> None:

@@ -1,9 +1,7 @@
 """Each invariant holds after anything that happens, and each is missed when it is broken."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import apsw
@@ -33,28 +31,13 @@ from support.scenes.payments.payment_world import (
     EXPIRY_SLOTS,
     KEY,
     RESOURCE,
-    TODAY,
     World,
     buy,
     on_older_chain,
-    world_at,
 )
-from support.scenes.stores import money_in
 
 ASSOCIATED_TOKEN: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
 CREATE_IDEMPOTENT: Final = b"\x01"
-
-
-@pytest.fixture
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
-        yield world
-
-
-@pytest.fixture
-async def money(world: World) -> AsyncIterator[Money]:
-    async with money_in(world.path.parent, clock=world.clock) as money:
-        yield money
 
 
 async def trade(world: World) -> None:

@@ -1,8 +1,6 @@
 """Payments without a row: explained by their quote, and settled once and for good."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -24,29 +22,14 @@ from support.scenes.payments.payment_world import (
     KEY,
     RESOURCE,
     SECRETS,
-    TODAY,
     World,
     buy,
     on_older_chain,
-    world_at,
 )
 from support.scenes.payments.restored import forget_everything
-from support.scenes.stores import money_in
 
 FINAL_S: Final = 30
 OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
-
-
-@pytest.fixture
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
-        yield world
-
-
-@pytest.fixture
-async def money(world: World) -> AsyncIterator[Money]:
-    async with money_in(world.path.parent, clock=world.clock) as money:
-        yield money
 
 
 async def lost(

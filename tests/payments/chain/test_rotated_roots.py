@@ -1,10 +1,6 @@
 """After a rotation quotes and receipts of before are good for a while, credentials for good."""
 
-from collections.abc import AsyncIterator
 from hashlib import sha256
-from pathlib import Path
-
-import pytest
 
 from mintscope.kit.credentials import Root
 from mintscope.payments.ports import Settled
@@ -17,14 +13,7 @@ from support.scenes.payments.payment_world import (
     SECRETS,
     World,
     buy,
-    world_at,
 )
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
-        yield world
 
 
 def rotated_now(world: World) -> Secrets:

@@ -1,10 +1,5 @@
 """A balance moves to a new token, and everything that concerns it moves along."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from mintscope.kit.credentials import hash_credential, hint, make_credit_token
 from mintscope.kit.primitives import CreditAccount, Signature
 from mintscope.payments.payment import TopUp
@@ -12,20 +7,12 @@ from mintscope.payments.ports import AlreadyUsed, Settled, Unresolved, Used
 from support.scenes.payments.payment_world import (
     AMOUNT,
     RESOURCE,
-    TODAY,
     World,
     buy,
     on_older_chain,
-    world_at,
 )
 
 NEW = make_credit_token(b"n" * 28)
-
-
-@pytest.fixture
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
-        yield world
 
 
 async def rotate(world: World, purchase: Signature) -> int:

@@ -1,9 +1,7 @@
 """A payment from the header to the answer, on a chain that does what chains do."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from solders.hash import Hash
@@ -30,20 +28,12 @@ from support.scenes.payments.payment_world import (
     KEY,
     RESOURCE,
     SECRETS,
-    TODAY,
     World,
     buy,
     on_older_chain,
-    world_at,
 )
 
 OTHER_KEY = "someone-elses-secret"
-
-
-@pytest.fixture
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
-        yield world
 
 
 async def test_a_payment_buys_a_token(world: World) -> None:

@@ -5,13 +5,13 @@ from html import unescape
 
 import apsw
 import pytest
+from test_views import balance, give_credits
 
 from mintscope.api.series.backtest import BacktestQuery, checked_condition, findings_of
 from mintscope.credits.ledger import Empty, Spent
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount
 from mintscope.solana.blocks import USDT
-from support.scenes.people.token_visitors import balance, give_credits
 from support.scenes.people.web_person import ALICE, Person, where, words
 from support.scenes.token_market import BONE, RISKY, SILENT
 from support.scenes.website import MINUTE_MS, Website

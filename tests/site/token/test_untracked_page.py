@@ -70,7 +70,7 @@ async def test_look_ups_of_an_address_are_limited(site: Website) -> None:
 async def test_one_is_tracked_at_once_and_the_next_is_a_request(
     site: Website, alice: Person
 ) -> None:
-    assert site.operations is not None
+    assert site.accounts.operations is not None
     refused = where(await alice.send(f"/token/{UNTRACKED}/track"))
     await verify(site, alice)
     first = where(await alice.send(f"/token/{UNTRACKED}/track"))
@@ -80,8 +80,8 @@ async def test_one_is_tracked_at_once_and_the_next_is_a_request(
     assert refused.endswith("notice=track-verify")
     assert first.endswith("notice=token-added")
     assert second.endswith("notice=track-requested")
-    assert await site.operations.tracking.one(UNTRACKED) is not None
-    assert await site.operations.tracking.one(OTHER) is None
+    assert await site.accounts.operations.tracking.one(UNTRACKED) is not None
+    assert await site.accounts.operations.tracking.one(OTHER) is None
     assert "This token is tracked now" in words(await alice.open(f"/token/{UNTRACKED}"))
     assert set(await site.accounts.review.asked_tokens()) == {OTHER}
 
@@ -114,7 +114,7 @@ async def test_a_request_after_a_refusal_is_shown_though_its_clock_is_behind(
 async def test_administrators_see_requests_and_decide(
     site: Website, alice: Person, decision: str
 ) -> None:
-    assert site.operations is not None
+    assert site.accounts.operations is not None
     await verify(site, alice)
     for mint in (UNTRACKED, OTHER):
         await alice.send(f"/token/{mint}/track")
@@ -128,7 +128,7 @@ async def test_administrators_see_requests_and_decide(
 
     assert f"Requested by users Token Requested Decide {OTHER}" in words(asked)
     assert "Requested by users" not in decided
-    assert (await site.operations.tracking.one(OTHER) is not None) == (decision == "track")
+    assert (await site.accounts.operations.tracking.one(OTHER) is not None) == (decision == "track")
 
 
 async def test_the_free_views_that_are_left_are_counted_down(site: Website) -> None:

@@ -6,14 +6,30 @@ import pytest
 
 from mintscope.app.config.config import WebConfig
 from mintscope.credits.ledger import Empty, Spent
+from mintscope.kit.audit import UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount
-from support.scenes.people.token_visitors import balance, give_credits
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
+from support.scenes.service import credit_token
 from support.scenes.token_market import BONE, RISKY, SILENT, SOL
 from support.scenes.website import MINUTE_MS, Website, website
 
 USED_UP = "The rest of the page is free for everyone."
+
+
+async def account_of(site: Website, email: str) -> UserId:
+    users = await site.accounts.review.users(limit=50)
+    return next(each.user_id for each in users if each.email == email)
+
+
+async def give_credits(site: Website, email: str, credit_count: int) -> None:
+    """Move credits from a new credit token into the account with *email*."""
+    granted = await site.ledger.issue(credit_token(7), credit_count, "")
+    await site.accounts.credits.deposit(await account_of(site, email), granted, None, None)
+
+
+async def balance(site: Website, email: str) -> int:
+    return (await site.accounts.credits.summary(await account_of(site, email))).balance
 
 
 async def sees(person: Person, mint: str, **query: str) -> bool:

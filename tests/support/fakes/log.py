@@ -68,7 +68,10 @@ class Kept:
             mint=mint,
             seq=seq,
             state=self.state,
-            candles={t: self._priced(t)[-101:] for t in Timeframe},
+            candles={
+                t: [row for row in rows.values() if row.count][-101:]
+                for t, rows in self.rows.items()
+            },
             minutes=[
                 (row.bucket, row.buy_volume, row.sell_volume)
                 for row in self.rows[Timeframe.M1].values()
@@ -80,9 +83,6 @@ class Kept:
                 if n >= folded or time > final - TAIL_S
             ],
         )
-
-    def _priced(self, timeframe: Timeframe) -> list[CandleRow]:
-        return [row for row in self.rows[timeframe].values() if row.count]
 
 
 def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes | None:
@@ -187,7 +187,7 @@ class FakeLog:
     def slots_at(self, seq: int) -> list[Appended]:
         """Return the slots that are not retracted at *seq*, oldest first."""
         alive: dict[Slot, Appended] = {}
-        for event in self._until(seq):
+        for event in self.kept[:seq]:
             if isinstance(event, Appended):
                 alive[event.header.slot] = event
             elif isinstance(event, Retracted):
@@ -210,7 +210,7 @@ class FakeLog:
 
     def tracked_at(self, seq: int) -> frozenset[Mint]:
         found: set[Mint] = set()
-        for event in self._until(seq):
+        for event in self.kept[:seq]:
             if isinstance(event, Tracked):
                 found.add(event.mint)
             elif isinstance(event, Untracked):
@@ -225,8 +225,7 @@ class FakeLog:
         if mint not in self.tracked_at(seq):
             return None
         found = self._found(seq, mint)
-        final = self.final_at(seq) or -1
-        folded = sum(header.slot <= final for header, _ in found)
+        folded = self.folded_at(seq, mint)
         swaps = [(header.time, swap) for header, swap in found]
         kept = Kept()
         kept.fold(swaps[:folded])
@@ -242,7 +241,7 @@ class FakeLog:
 
     def final_at(self, seq: int) -> Slot | None:
         """Return the newest final slot at *seq*; None if there is none."""
-        final = [event.slot for event in self._until(seq) if isinstance(event, SlotFinalized)]
+        final = [event.slot for event in self.kept[:seq] if isinstance(event, SlotFinalized)]
         return max(final, default=None)
 
     def folded_at(self, seq: int, mint: Mint) -> int:
@@ -252,8 +251,9 @@ class FakeLog:
 
     def _found(self, seq: int, mint: Mint) -> list[tuple[SlotHeader, PricedSwap]]:
         """Return the swaps of *mint* since its tracking last began, with their slots."""
-        tracked = (event.seq for event in self._until(seq) if event_tracks(event, mint))
-        since = max(tracked, default=0)
+        since = max(
+            (e.seq for e in self.kept[:seq] if isinstance(e, Tracked) and e.mint == mint), default=0
+        )
         return [
             (slot.header, swap)
             for slot in self.slots_at(seq)
@@ -261,9 +261,6 @@ class FakeLog:
             for swap in slot.swaps
             if swap.mint == mint
         ]
-
-    def _until(self, seq: int) -> list[Event]:
-        return self.kept[:seq]
 
     def _add(self, event: Event) -> None:
         self.seq = event.seq
@@ -273,8 +270,3 @@ class FakeLog:
             self._followed.add(event.mint)
         elif isinstance(event, Untracked):
             self._followed.discard(event.mint)
-
-
-def event_tracks(event: Event, mint: Mint) -> bool:
-    """Return whether *event* starts tracking *mint*."""
-    return isinstance(event, Tracked) and event.mint == mint

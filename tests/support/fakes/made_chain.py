@@ -6,10 +6,8 @@ Each transaction has one instruction, whose data is one swap in JSON.
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 import msgspec
-from based58 import b58encode
 
 from mintscope.dex import base58
 from mintscope.dex.outcome import Decoded, Swap
@@ -35,7 +33,6 @@ def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
     index: int = 0,
     inner: int = -1,
 ) -> Swap:
-    """Return a swap between *base* and *quote*."""
     quote_side = (quote, quote_amount, 9 if quote == WSOL else 6)
     base_side = (base, base_amount, base_decimals)
     received, paid = (quote_side, base_side) if is_buy else (base_side, quote_side)
@@ -72,7 +69,6 @@ def sol_sale(usd: float, *, sol: float = 1.0, index: int = 0) -> Swap:
 
 
 def made_transaction(swap: Swap) -> Transaction:
-    """Return the transaction that holds *swap*."""
     return Transaction(
         index=swap.transaction_index,
         signature=swap.signature,
@@ -85,19 +81,7 @@ def made_transaction(swap: Swap) -> Transaction:
     )
 
 
-def made_entry(swap: Swap) -> dict[str, Any]:
-    """Return the transaction that holds *swap* in the form that getBlock returns."""
-    data = b58encode(msgspec.json.encode(swap)).decode()
-    instruction = {"programIdIndex": 0, "accounts": [], "data": data}
-    message = {"accountKeys": ["made"], "instructions": [instruction]}
-    return {
-        "transaction": {"signatures": [swap.signature], "message": message},
-        "meta": {"err": None, "innerInstructions": None},
-    }
-
-
 def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
-    """Return the swap that *transaction* holds."""
     assert isinstance(transaction, Transaction)
     return _one.decode(base58.decode(transaction.instructions[0].data))
 

@@ -1,7 +1,6 @@
 """A deliberate mistake, which the crash tests must detect."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -11,7 +10,7 @@ from mintscope.accounts.mail.email import EmailId, EmailKind
 from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.accounts.rows import AccountRows
 from mintscope.accounts.session import ProofId
-from mintscope.app.stores.money import SqlAccountStore, rows_of
+from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 
@@ -24,9 +23,13 @@ class WritesEmailsAfterwards(SqlAccountStore):
     @override
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         inserted: list[tuple[Any, ...]] = []
-        outcome = await self._connections.write(
-            lambda db: work(replace(rows_of(db), emails=_Withheld(db, inserted)))
-        )
+
+        def withhold(db: Database) -> T:
+            rows = AccountRows(db)
+            rows.emails = _Withheld(db, inserted)
+            return work(rows)
+
+        outcome = await self._connections.write(withhold)
 
         def insert(rows: AccountRows) -> None:
             for email in inserted:

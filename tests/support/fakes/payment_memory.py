@@ -12,21 +12,21 @@ from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.payments.payment import Evidence, Landed, NewToken, PaidReport, Payment, State, apply
 from mintscope.payments.ports import (
+    KEY_TAKEN,
     LEASE_MS_MAX,
+    SALES_CLOSED,
     WALLET_LAMPORTS_MIN,
+    AlreadyUsed,
+    Beginning,
     Begun,
     Found,
     Inconsistent,
-    KeyTaken,
     KnownPayment,
     Objection,
-    Overdrawn,
     PendingPayment,
-    QuoteUsed,
-    SalesClosed,
+    Used,
 )
-from mintscope.payments.protocol.envelope import MessageHash, RefusalReason
-from mintscope.payments.reconciler import Acknowledged, Adoption
+from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Refused
 
 
 @dataclass
@@ -56,30 +56,26 @@ class MemoryPaymentStore:
         return Found(None if row is None else self._seen(row), self.resolutions)
 
     async def has_bought(self, payer: Wallet) -> bool:
-        return any(
-            row.payment.payer == payer and row.payment.state is State.ISSUED
-            for row in self.rows.values()
-        )
+        return any(each.payer == payer for each in self._issued())
 
     async def has_bought_from(self, address: str) -> bool:
-        return any(
-            row.payment.address == address and row.payment.state is State.ISSUED
-            for row in self.rows.values()
-        )
+        return any(each.address == address for each in self._issued())
 
-    async def begin(
-        self, asked: PendingPayment
-    ) -> Begun | KnownPayment | KeyTaken | QuoteUsed | Overdrawn | SalesClosed:
+    def _issued(self) -> list[Payment]:
+        payments = [row.payment for row in self.rows.values()]
+        return [each for each in payments if each.state is State.ISSUED]
+
+    async def begin(self, asked: PendingPayment) -> Beginning:
         payment = asked.payment
         known = self.rows.get(payment.message_hash)
         if known is not None:
             return KnownPayment(self._seen(known))
         objection = self._find_objection(asked)
         if objection is None and asked.quote in {row.quote for row in self.rows.values()}:
-            objection = QuoteUsed()
+            objection = Refused(RefusalReason.QUOTE_USED)
         if objection is None and self.fund_lamports is not None:
             if self.fund_lamports < asked.budget.fund_lamports_min:
-                return SalesClosed()
+                return SALES_CLOSED
             self.fund_lamports -= payment.fee_lamports
         if objection is None:
             self.rows[payment.message_hash] = Row(payment, asked.lease_until, asked.quote)
@@ -88,10 +84,10 @@ class MemoryPaymentStore:
     def _find_objection(self, asked: PendingPayment) -> Objection | None:
         payment = asked.payment
         if self.is_closed:
-            return SalesClosed()
-        others = list(self.rows.values())
+            return SALES_CLOSED
         if self._is_taken(payment):
-            return KeyTaken()
+            return KEY_TAKEN
+        others = list(self.rows.values())
         reserved = sum(
             row.payment.amount
             for row in others
@@ -100,7 +96,7 @@ class MemoryPaymentStore:
             and (row.payment.state is State.PENDING or row.resolved > asked.mark)
         )
         if reserved > asked.balance_after:
-            return Overdrawn(RefusalReason.FUNDS)
+            return Refused(RefusalReason.FUNDS)
         reverted_today = [
             row
             for row in others
@@ -123,11 +119,11 @@ class MemoryPaymentStore:
         if excess is None and not bought[payment.payer]:
             excess = _find_excess_of_stranger(asked, pending)
         if excess is not None:
-            return Overdrawn(excess)
+            return Refused(excess)
         failed = Counter(row.payment.payer for row in reverted_today)
         is_too_much = _is_burned_too_much(asked, reverted, pending, failed=failed, bought=bought)
         if is_too_much or self._is_promised_too_much(asked, pending, set(bought)):
-            return SalesClosed()
+            return SALES_CLOSED
         return None
 
     def _is_promised_too_much(
@@ -171,13 +167,15 @@ class MemoryPaymentStore:
             row.payment = after
         return self._seen(row)
 
-    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
+    async def adopt(
+        self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
+    ) -> Payment | AlreadyUsed:
         assert by
         if payment.signature in self.acknowledged:
-            return Acknowledged()
+            return AlreadyUsed(Used.ACKNOWLEDGED)
         if payment.message_hash not in self.rows:
             if self._is_taken(payment):
-                return KeyTaken()
+                return KEY_TAKEN
             self.rows[payment.message_hash] = Row(payment, now)
         # 0: the payment is final, so it is not checked again
         return await self.resolve(payment.message_hash, landed, now=now, again_ms=0)

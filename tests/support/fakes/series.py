@@ -165,12 +165,11 @@ class FakeSeries:
         is_over = (moment.slot or 0) <= newest.slot and (moment.time or 0) <= newest.time
         if not by_then or not is_over:
             return OutOfReach(slots[0].header.time, newest)
-        known = {one.header.slot for one in by_then}
         timed = [
             TailSwap(one.header.slot, one.header.time, folded=False, swap=swap)
-            for one in slots
+            for one in by_then
             for swap in one.swaps
-            if swap.mint == mint and one.header.slot in known
+            if swap.mint == mint
         ]
         stood = [(one.header.slot, one.standings[mint]) for one in by_then if mint in one.standings]
         loaded = LoadedMint(

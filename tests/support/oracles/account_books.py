@@ -1,8 +1,7 @@
 """Checks invariants of accounts by plain SQL, and against the audit log."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,20 +54,19 @@ SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
 
 
 def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Return the rows that *statement* selects in the file."""
-    with _opened(path) as db:
+    with closing(_opened(path)) as db:
         return list(db.execute(statement, values))
 
 
 def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Return all rows of the accounts, for comparison."""
-    with _opened(path) as db:
+    with closing(_opened(path)) as db:
         return {table: list(db.execute(f"SELECT * FROM {table} ORDER BY id")) for table in TABLES}
 
 
 def contradictions(path: Path) -> list[str]:
     """Return the contradictions within and between the tables, the e-mails and the log."""
-    with _opened(path) as db:
+    with closing(_opened(path)) as db:
         found = [
             f"{what}: {subject}"
             for what, statement in CONTRADICTIONS.items()
@@ -79,14 +77,10 @@ def contradictions(path: Path) -> list[str]:
         return found + _log_against_states(db) + _log_against_emails(db)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[apsw.Connection]:
+def _opened(path: Path) -> apsw.Connection:
     db = apsw.Connection(str(path))
-    try:
-        db.set_busy_timeout(10_000)
-        yield db
-    finally:
-        db.close()
+    db.set_busy_timeout(10_000)
+    return db
 
 
 def _log_against_states(db: apsw.Connection) -> list[str]:

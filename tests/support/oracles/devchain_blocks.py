@@ -9,6 +9,7 @@ from based58 import b58decode
 from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope_devchain.chain import Devchain
+from support.oracles.recorded import keys_of
 
 NOW = UnixMs(1_763_640_000_000)
 Entry = Mapping[str, Any]
@@ -38,16 +39,9 @@ def everything(chain: Devchain) -> Iterator[Entry]:
         yield from shown(chain, slot)
 
 
-def keys(entry: Entry) -> Sequence[str]:
-    """Return the accounts of *entry*, in the order of their indexes in instructions."""
-    loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
-    static = entry["transaction"]["message"]["accountKeys"]
-    return [*static, *loaded["writable"], *loaded["readonly"]]
-
-
 def tree(entry: Entry) -> list[Node]:
     """Return the top-level instructions of *entry*, each with its inner instructions."""
-    names = keys(entry)
+    names = keys_of(entry)
     below = {each["index"]: each["instructions"] for each in entry["meta"]["innerInstructions"]}
     roots = []
     for number, outer in enumerate(entry["transaction"]["message"]["instructions"]):

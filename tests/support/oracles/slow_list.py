@@ -6,9 +6,8 @@ This module shares no code with the tested list: every value is computed again f
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from support.oracles.definitions import rsi
+from support.oracles.definitions import WIDTHS, rsi
 
-WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
 FOR_ALL = 200
 
 
@@ -24,8 +23,6 @@ class Reported(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The expected line of one mint."""
-
     usd: float | None
     sol: float | None
     changes: tuple[float | None, float | None, float | None]

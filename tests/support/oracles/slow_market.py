@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from mintscope.dex.outcome import Swap
 from mintscope.solana.blocks import USDC, USDT, WSOL, Block
 from support.fakes.made_chain import swap_in
-
-WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
+from support.oracles.definitions import WIDTHS
 
 
 class Traded(NamedTuple):
@@ -36,7 +35,6 @@ class Sample(NamedTuple):
 
 
 def effective_times(blocks: Sequence[Block]) -> list[int]:
-    """Return the time that the market uses for each block."""
     times: list[int] = []
     for block in blocks:
         previous = times[-1] if times else 0
@@ -45,7 +43,6 @@ def effective_times(blocks: Sequence[Block]) -> list[int]:
 
 
 def sol_samples(block_swaps: Sequence[Sequence[Swap]]) -> list[list[Sample]]:
-    """Return the samples of the SOL price in each block."""
     return [list(_sol_for_dollars(swaps)) for swaps in block_swaps]
 
 

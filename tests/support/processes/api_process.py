@@ -1,6 +1,5 @@
 """A whole `mintscope api` process with a separate folder."""
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -8,8 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-
-import httpx
 
 from mintscope.app.config.load import child_environment
 from support.processes.listening import addresses_in
@@ -34,6 +31,21 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
     )
 
 
+def command(
+    environment: Mapping[str, str], *words: str, typed: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    """Run a `mintscope` command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "mintscope", *words],
+        env=dict(environment),
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
+    )
+
+
 @contextmanager
 def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
     """Yield the address of a process that writes to *log*; SIGTERM must end it without error."""
@@ -49,14 +61,6 @@ def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
             assert process.wait(END_S) == 0, log.read_text()
         finally:
             process.kill()
-
-
-async def until_ready(client: httpx.AsyncClient) -> None:
-    """Wait until the process is ready: it already listens before it has read the market."""
-    end_s = time.monotonic() + READY_S
-    while not (answer := await client.get("/readyz")).is_success:
-        assert time.monotonic() < end_s, answer.text
-        await asyncio.sleep(PAUSE_S)
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:

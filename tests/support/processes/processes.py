@@ -12,18 +12,19 @@ from typing import Any, Final
 
 import pytest
 
-START_S: Final = 30
+START_S: Final = 60
 PRELOADED: Final = [
     "__main__",
-    "support.processes.paying_chain",
-    "support.processes.paying_service",
-    "support.processes.posting_process",
-    "support.processes.selling_service",
-    "support.processes.watching_process",
+    "live_service",
+    "paying_chain",
+    "selling_service",
+    "paying_service",
     "test_account_storm",
     "test_debit_ledger",
+    "test_delivery",
     "test_geyser",
     "test_ingest_storm",
+    "test_killed_flood",
 ]
 
 processes = multiprocessing.get_context("forkserver")
@@ -39,7 +40,6 @@ def forking() -> ForkServerContext:
 
 
 def start_process(serve: Callable[..., None], *given: object) -> BaseProcess:
-    """Start a process that runs `serve(*given)`."""
     process = forking().Process(target=serve, args=given)
     process.start()
     return process

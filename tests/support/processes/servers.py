@@ -13,15 +13,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import psycopg
 
 UNPRIVILEGED: Final = 65_534
 READY_S_MAX: Final = 30.0
+SERVED_S_MAX: Final = 90.0
 FAST: Final = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 SMALL: Final = (
     "dynamic_shared_memory_type=mmap",
@@ -97,14 +100,7 @@ class PostgresServer:
         options = [part for setting in settings for part in ("-c", setting)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [
-                    str(self._program("postgres")),
-                    "-D",
-                    str(self._data),
-                    "-p",
-                    f"{self.port}",
-                    *options,
-                ],
+                [self._program("postgres"), "-D", self._data, "-p", f"{self.port}", *options],
                 stdout=log,
                 stderr=log,
                 **self._unprivileged_in_folder(),
@@ -134,6 +130,11 @@ class PostgresServer:
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [pid, *map(int, children)]
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, such as stop or continue, to all processes of the server."""
+        for pid in self.pids():
+            os.kill(pid, number)
 
     def dumped(self, name: str) -> str:
         """Return the statements that create the whole database *name*."""
@@ -176,6 +177,36 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def wait_for(
+    url: str,
+    process: "subprocess.Popen[bytes] | None" = None,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Wait until a request to *url* succeeds.
+
+    Raises AssertionError if *process* ends before, or if it takes too long.
+    """
+    until_s = time.monotonic() + SERVED_S_MAX
+    while time.monotonic() < until_s:
+        assert process is None or process.poll() is None, f"{process.args!r} ended"
+        with suppress(httpx.HTTPError):
+            if httpx.get(url, headers=headers, timeout=2).is_success:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"{url} is not ready")
+
+
+def await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait until *process* listens at *url*.  Raises AssertionError with its log if it ends."""
+    address, until_s = httpx.URL(url), time.monotonic() + READY_S_MAX
+    while True:
+        with suppress(OSError), socket.create_connection((address.host, address.port or 0), 1):
+            return
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until_s, log.read_text()
+        time.sleep(0.02)
 
 
 def _package(name: str) -> Path:

@@ -20,7 +20,6 @@ from support.scenes.postgres import dsn_in
 
 
 def connection_of(database: Database) -> apsw.Connection:
-    """Return the SQLite connection of *database*."""
     assert isinstance(database, SqliteDatabase)
     return database.connection
 
@@ -46,10 +45,6 @@ class CountedAccounts(AccountConnections):
         writing.connection.set_exec_trace(reported)
 
 
-Opener = Callable[[Path], AbstractAsyncContextManager[AccountStore]]
-QueueOpener = Callable[[Path], AbstractAsyncContextManager[SqlWebhookQueue]]
-
-
 @asynccontextmanager
 async def _accounts(connections: AccountConnections) -> AsyncIterator[AccountStore]:
     try:
@@ -73,11 +68,11 @@ async def queue_of(queue: SqlWebhookQueue) -> AsyncIterator[SqlWebhookQueue]:
 
 
 # On PostgreSQL, each folder has a separate database.
-QUEUES: Final[dict[str, QueueOpener]] = {
+QUEUES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[SqlWebhookQueue]]]] = {
     "sqlite": lambda folder: queue_of(webhook_queue(folder / WEBHOOKS_FILE)),
     "postgresql": lambda folder: queue_of(openers.webhook_queue(dsn_in(folder))),
 }
-ENGINES: Final[dict[str, Opener]] = {
+ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[AccountStore]]]] = {
     "sqlite": open_sqlite,
     "postgresql": lambda folder: _accounts(openers.account_connections(dsn_in(folder))),
 }

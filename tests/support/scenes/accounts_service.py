@@ -8,13 +8,13 @@ from typing import Any
 
 from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.rows import AccountStore
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import ProofId, link_text
 from mintscope.accounts.signups.application import SignupId
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Exchanges, Signups
 from mintscope.accounts.store import AccountConnections
+from mintscope.accounts.user import Hasher
 from mintscope.app import accounts as wiring
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.app.stores.money import SqlAccountStore
@@ -41,7 +41,7 @@ class Accounts:
 
     path: Path
     file: AccountConnections
-    store: AccountStore
+    store: SqlAccountStore
     secrets: AccountSecrets
     built: wiring.Accounts
     signup: Signups
@@ -66,7 +66,6 @@ class Accounts:
         await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of *query*, read over a separate connection."""
         return rows_of(self.path, query, values)
 
     def code(self, email: str = EMAIL) -> str:
@@ -89,15 +88,15 @@ class Accounts:
 
 
 @asynccontextmanager
-async def open_accounts_service(
+async def open_accounts_service(  # noqa: PLR0913 - one argument for each thing that can differ
     folder: Path,
     *,
     pepper: bytes,
     clock: Clock,
     open_file: Callable[[Path], AccountConnections] = account_connections,
     limit_clock: Clock | None = None,
+    hasher: Hasher | None = None,
 ) -> AsyncIterator[Accounts]:
-    """Open the services over the money file of *folder*."""
     file = open_file(folder / MONEY_FILE)
     queue = webhook_queue(folder / WEBHOOKS_FILE)
     store = SqlAccountStore(file)
@@ -110,6 +109,7 @@ async def open_accounts_service(
             origin="http://test",
             limits=MemoryLimits(limit_clock or clock),
             clock=clock,
+            hasher=hasher,
         ) as built:
             yield Accounts(
                 path=folder / MONEY_FILE,

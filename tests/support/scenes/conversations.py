@@ -12,16 +12,15 @@ from typing import Any, Final
 from mintscope.api.series.wire import TIME_MAX
 from mintscope.credits.ledger import FIRST, Empty
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
-from mintscope.kit.primitives import Signature, UnixS
+from mintscope.kit.primitives import Signature
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
-from mintscope.market.standing import Offer, stand
-from mintscope.market.standings import pack
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.log import FakeLog
 from support.fakes.reports import TRACKED
 from support.processes.served import Client, Served
 from support.scenes.service import NOW, Service
+from support.scenes.standings import packed_pool
 
 MINTS: Final = [TRACKED, WSOL]
 # Routes that read the list of tokens.
@@ -65,11 +64,8 @@ def add_swap(service: Service) -> None:
 
 async def list_token(service: Service) -> None:
     """Add WSOL, with a pool, to the list of tokens."""
-    now = UnixS(service.clock.now() // 1000)
-    offer = Offer("pool", "signer", 1.5, 0.01, 10**6, 10**9, now)
-    standing, _ = stand(None, offer)
-    assert standing is not None
-    service.market.standings[WSOL] = pack(standing)
+    now = service.clock.now() // 1000
+    service.market.standings[WSOL] = packed_pool(now, depth_usd=1_000, usd=1.5)
     await service.market.append(1, now)
     await service.market.track(WSOL)
     await service.lister.refresh()
@@ -83,7 +79,6 @@ def append_swap(log: FakeLog, at_s: int) -> None:
 def written(
     route: str, token: str, *, key: str | None = None, mints: Sequence[str] = MINTS[:1]
 ) -> bytes:
-    """Return the bytes of a request to *route*."""
     method, path, _ = ROUTES[route]
     bodies: dict[str, object] = {
         "batch": {"mints": mints},

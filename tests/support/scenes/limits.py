@@ -5,7 +5,7 @@ On PostgreSQL each pytest process has its own schema.
 
 import atexit
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ import psycopg
 
 from mintscope.kit.clock import Clock
 from mintscope.kit.limits import Limits, MemoryLimits
-from mintscope.kit.sql.limits import LimitBatches, SharedLimits, WindowStore
+from mintscope.kit.sql.limits import LimitBatches, SharedLimits
 from mintscope.kit.sql.postgres_limits import PostgresWindows
 from support.scenes.postgres import dsn_in
 
@@ -28,41 +28,15 @@ def dsn() -> str:
 
 
 @cache
-def _postgres() -> psycopg.Connection:
+def database() -> psycopg.Connection:
+    """Return a lasting connection to the database for the limits of this process."""
     connection = psycopg.connect(dsn(), autocommit=True)
     atexit.register(connection.close)
     return connection
 
 
-def postgres_store(clock: Clock | None = None) -> WindowStore:
-    """Return a connection to the schema of this process."""
-    return PostgresWindows(dsn(), clock=clock)
-
-
 def empty_postgres() -> None:
-    """Delete all windows."""
-    _postgres().execute("DELETE FROM limit_window")
-
-
-def end_connections() -> None:
-    """Close the connections of limits on the server, like a restart of the server."""
-    _postgres().execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO limit_window%'"
-    )
-
-
-def postgres_windows() -> int:
-    """Return the number of stored windows."""
-    row = _postgres().execute("SELECT count(*) FROM limit_window").fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-@asynccontextmanager
-async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
-    """Yield limits that are stored in memory."""
-    yield MemoryLimits(clock)
+    database().execute("DELETE FROM limit_window")
 
 
 @asynccontextmanager
@@ -70,7 +44,8 @@ async def shared(
     clock: Clock, *, store_clock: Clock | None, replicas: int = 1
 ) -> AsyncGenerator[SharedLimits, None]:
     """Yield limits over the store, without emptying it; *store_clock*, if given, sets its time."""
-    batches = LimitBatches(postgres_store(store_clock), clock, patience_s=PATIENCE_S)
+    store = PostgresWindows(dsn(), clock=store_clock)
+    batches = LimitBatches(store, clock, patience_s=PATIENCE_S)
     async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
         yield limits
 
@@ -81,6 +56,6 @@ def _in_postgres(clock: Clock) -> AbstractAsyncContextManager[Limits]:
 
 
 ENGINES: Final[dict[str, Callable[[Clock], AbstractAsyncContextManager[Limits]]]] = {
-    "memory": memory,
+    "memory": lambda clock: nullcontext(MemoryLimits(clock)),
     "postgresql": _in_postgres,
 }

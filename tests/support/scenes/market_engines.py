@@ -8,20 +8,17 @@ from typing import Any, Final
 import apsw
 import psycopg
 
-from mintscope.app.stores import postgres, sqlite
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.app.stores.market import Market
+from mintscope.app.stores.postgres import PostgresEngine
+from mintscope.app.stores.sqlite import SqliteEngine
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from support.scenes.postgres import dsn_in
 
-Opener = Callable[..., AbstractAsyncContextManager[Market]]
-
-
-def _in_postgresql(folder: Path, **options: Any) -> AbstractAsyncContextManager[Market]:
-    return postgres.open_market(dsn_in(folder), **options)
-
-
-ENGINES: Final[dict[str, Opener]] = {"sqlite": sqlite.open_market, "postgresql": _in_postgresql}
+ENGINES: Final[dict[str, Callable[[Path], SqliteEngine | PostgresEngine]]] = {
+    "sqlite": SqliteEngine,
+    "postgresql": lambda folder: PostgresEngine(dsn_in(folder)),
+}
 MARKET_ENGINES: Final = tuple(ENGINES)
 
 
@@ -33,7 +30,7 @@ def market_of(
     retention: Retention = DEFAULT_RETENTION,
 ) -> AbstractAsyncContextManager[Market]:
     """Open the market of *folder* on *engine*; each call opens the same market."""
-    return ENGINES[engine](folder, follows_all=follows_all, retention=retention)
+    return ENGINES[engine](folder).open_market(follows_all=follows_all, retention=retention)
 
 
 def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...]]:
@@ -44,3 +41,21 @@ def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...
     with psycopg.connect(dsn_in(folder), autocommit=True) as connection:
         ran = connection.execute(statement.encode())
         return ran.fetchall() if ran.description else []
+
+
+def copied_market(folder: Path) -> apsw.Connection:
+    """Return a copy in memory of the market file in *folder*, which can be open."""
+    with closing(apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+        return copied(db, ":memory:")
+
+
+def put_market(market: apsw.Connection, folder: Path) -> None:
+    """Write *market*, a result of `copied_market`, to *folder*, which has no market."""
+    copied(market, folder / MARKET_FILE).close()
+
+
+def copied(whole: apsw.Connection, into: Path | str) -> apsw.Connection:
+    copy = apsw.Connection(str(into))
+    with copy.backup("main", whole, "main") as backup:
+        backup.step()
+    return copy

@@ -15,18 +15,16 @@ from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import BackfillState, Cost
 from mintscope.kit.audit import COMMAND_LINE, HourSeries, KeyId, hour_of, requests_of
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.market.coverage import SlotCoverage, Tally
-from mintscope.market.log import SlotHeader
-from mintscope.market.ports import NewSlot
 from mintscope.solana.blocks import USDC, WSOL
 from mintscope.watchlists.rows import WatchDenied
 from support.scenes.payments.paid_rows import PaidRow, insert
 from support.scenes.service import credit_token
 from support.scenes.stores import market_in
+from support.scenes.traded import new_slot
 from support.scenes.website import HERE, PASSWORD, Website
 
-DAY_MS: Final = 86_400_000
-HOUR_MS: Final = 3_600_000
 PERSON: Final = EmailAddress("ann.the.trader@every.example")
 MOVER: Final = EmailAddress("mover@every.example")
 MOVED: Final = EmailAddress("moved@every.example")
@@ -201,8 +199,7 @@ async def _hours(site: Website) -> None:
     async with market_in(site.folder) as market:
         await market.store.write(list(_covered(now)))
         if site.market is None:
-            header = SlotHeader(Slot(now), Slot(now - 1), "newest", UnixS(now * 3_600))
-            await market.store.write([NewSlot(header, [])])
+            await market.store.write([new_slot(now, now * 3_600)])
         await _backfills(market, site.clock.now())
         for mint in (WSOL, USDC, SOME_PROGRAM) if site.market is None else ():
             await market.tracking.add(Mint(mint))

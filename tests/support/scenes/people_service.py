@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,26 +10,15 @@ from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.people import People
 from mintscope.accounts.secrets import AccountSecrets
-from mintscope.accounts.session import (
-    Browser,
-    EmailProof,
-    Lifetimes,
-    ProofId,
-    Purpose,
-    Session,
-    link_text,
-)
+from mintscope.accounts.session import Browser, EmailProof, ProofId, Purpose, Session, link_text
 from mintscope.accounts.store import AccountConnections
-from mintscope.accounts.user import LoginLimits
-from mintscope.app.accounts import open_accounts
-from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.clock import ManualClock
-from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_MS
-from support.scenes.engine import account_connections, rows_of
-from support.scenes.stores import PEPPER, config_in
+from support.scenes.accounts_service import open_accounts_service
+from support.scenes.engine import rows_of
+from support.scenes.stores import PEPPER
 
 NOW: Final = UnixMs(1_700_000_000_000)
 SECRETS: Final = AccountSecrets.derive(PEPPER)
@@ -85,8 +74,6 @@ class QuickHasher:
 
 @dataclass(frozen=True, slots=True)
 class PeopleService:
-    """The tested services, and their stores."""
-
     people: People
     keys: ApiKeys
     clock: ManualClock
@@ -142,36 +129,15 @@ class PeopleService:
 
 
 @asynccontextmanager
-async def open_people_service(
-    folder: Path, *, lifetimes: Lifetimes | None = None
-) -> AsyncIterator[PeopleService]:
-    path = folder / MONEY_FILE
-    clock = ManualClock(NOW)
-    file = account_connections(path)
-    store = SqlAccountStore(file)
-    hasher = QuickHasher()
-    try:
-        async with open_accounts(
-            config_in(folder),
-            store=store,
-            pepper=PEPPER,
-            origin="http://test",
-            limits=MemoryLimits(clock),
+async def open_people_service(folder: Path) -> AsyncIterator[PeopleService]:
+    clock, hasher = ManualClock(NOW), QuickHasher()
+    async with open_accounts_service(folder, pepper=PEPPER, clock=clock, hasher=hasher) as accounts:
+        yield PeopleService(
+            people=accounts.built.people,
+            keys=accounts.keys,
             clock=clock,
             hasher=hasher,
-        ) as accounts:
-            people = accounts.people
-            if lifetimes is not None:
-                limits, guesses = MemoryLimits(clock), LoginLimits()
-                people = replace(people, lifetimes=lifetimes, limits=limits, guesses=guesses)
-            yield PeopleService(
-                people=people,
-                keys=accounts.keys,
-                clock=clock,
-                hasher=hasher,
-                store=store,
-                file=file,
-                path=path,
-            )
-    finally:
-        await file.close()
+            store=accounts.store,
+            file=accounts.file,
+            path=accounts.path,
+        )

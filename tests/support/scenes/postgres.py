@@ -89,24 +89,6 @@ def server() -> PostgresServer:
     return started
 
 
-@cache
-def oldest_server() -> PostgresServer:
-    """Return a cluster of the oldest version, which must be installed."""
-    started = PostgresServer(installed_in=OLDEST)
-    atexit.register(started.remove)
-    started.start()
-    return started
-
-
-def dsn_of(of_version: PostgresServer) -> str:
-    """Run all migrations in the first database of *of_version*; return its DSN."""
-    database = PostgresDatabase(of_version.dsn)
-    for kind in KINDS:
-        migrate(database, kind)
-    database.close()
-    return of_version.dsn
-
-
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
     """Return the database of `dsn_in` as a URL in the form that operators write."""
     name = _copy_of(folder, kinds).name

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha224
 from pathlib import Path
+from typing import Any
 
 import httpx
 from starlette.types import ASGIApp
@@ -13,10 +14,8 @@ from mintscope.accounts.store import AccountConnections
 from mintscope.api.events import Streams
 from mintscope.api.health import ReadCoverage, no_coverage
 from mintscope.api.routes import ListParts
-from mintscope.app.api import create_api
-from mintscope.app.config.config import AccountsConfig, ApiConfig
-from mintscope.app.config.groups import StreamsConfig
 from mintscope.app.following import stream_bounds
+from mintscope.app.web_api import create_api
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, ManualClock
@@ -41,18 +40,18 @@ from support.scenes.live_market import following, traded_log
 from support.scenes.stores import PEPPER, config_in, money_in
 
 NOW = UnixMs(1_750_000_000_000)
-USUAL = ApiConfig()
-USUAL_ACCOUNTS = AccountsConfig()
-USUAL_STREAMS = StreamsConfig()
 
 
 def credit_token(number: int) -> CreditToken:
-    """Return the credit token with the number *number*."""
     return make_credit_token(sha224(b"%d" % number).digest())
 
 
 def bearer(value: str) -> dict[str, str]:
     return {"authorization": f"Bearer {value}"}
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
 
 
 @dataclass
@@ -74,7 +73,6 @@ class Service:
     remembers: bool = False
 
     async def issue(self, credit_count: int) -> CreditToken:
-        """Issue another credit token."""
         self.issued_count += 1
         token = credit_token(self.issued_count)
         account = await self.ledger.issue(token, credit_count, "")
@@ -84,7 +82,6 @@ class Service:
         return token
 
     async def left(self, token: CreditToken) -> int:
-        """Return the number of credits left on *token* in the ledger."""
         account = await self.ledger.find(token)
         assert account is not None
         return await self.ledger.balance(account)
@@ -97,18 +94,16 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     clock: ManualClock | None = None,
     pepper: bytes = PEPPER,
     merchant: Merchant | None = None,
-    api: ApiConfig = USUAL,
-    account_limits: AccountsConfig = USUAL_ACCOUNTS,
     reports: Reports | None = None,
     series: SeriesReader | None = None,
     holders: HolderReader | None = None,
-    stream_config: StreamsConfig = USUAL_STREAMS,
     more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountConnections] = account_connections,
     limit_clock: Clock | None = None,
     coverage: ReadCoverage = no_coverage,
+    **parts: Any,
 ) -> AsyncIterator[Service]:
-    """Open the API.
+    """Open the API; *parts* are sections of its configuration.
 
     limit_clock    the clock of the limits; None: *clock*
     """
@@ -128,9 +123,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         money_in(folder, pepper=pepper, clock=clock) as money,
     ):
         ledger = money.ledger
-        config = config_in(
-            folder, pepper=pepper, api=api, accounts=account_limits, streams=stream_config
-        )
+        config = config_in(folder, pepper=pepper, **parts)
         log = traded_log(clock.now() // 1000)
         follower, broadcaster = await following(log, clock)
         streams = Streams(broadcaster, clock, stream_bounds(config))

@@ -1,7 +1,7 @@
 """A market for tests of pages: about thirty tokens that have traded for a day, in a real store."""
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import exp, sin
@@ -17,13 +17,12 @@ from mintscope.api.events import Streams
 from mintscope.app.api import gap_check
 from mintscope.app.config.groups import Config
 from mintscope.app.following import StatusReader, age_rules, market_parts, stream_bounds
-from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
-from mintscope.kit.time import HOUR_MS, HOUR_S
+from mintscope.kit.time import DAY_S, HOUR_MS, HOUR_S
 from mintscope.market.coverage import Coverage, ProgramHour, Tally
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
@@ -34,10 +33,9 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.status import AgeRules, ReadStatus
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.facts import FACTS
-from support.scenes.listing import KeptMarket
-from support.scenes.market_engines import market_of
+from support.scenes.market_engines import copied_market, market_of, put_market
+from support.scenes.traded import TradedStore
 
-DAY_S: Final = 86_400
 STEP_S: Final = 720
 NAMES: Final = (
     ("SOL", "Wrapped SOL", 171.0, 1e6), ("USDC", "USD Coin", 1.0, 8e5),
@@ -60,20 +58,11 @@ NAMES: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Day:
-    """The state after a day of trading: a copy of the file, the newest slot, and the prices."""
-
-    file: apsw.Connection
-    slot: int
-    prices: Mapping[Mint, float]
-
-
-DAYS: Final[dict[UnixMs, Day]] = {}  # each day, by its end, is computed once and then copied
+# Each day, by its end, is computed once and then copied: its file, and the newest slot
+DAYS: Final[dict[UnixMs, tuple[apsw.Connection, int]]] = {}
 
 
 def mint_named(symbol: str) -> Mint:
-    """Return the mint with *symbol* in this market."""
     known = {"SOL": WSOL, "USDC": USDC}
     address = known.get(symbol) or b58encode(hashlib.sha256(symbol.encode()).digest()).decode()
     return Mint(address)
@@ -83,7 +72,7 @@ def mint_named(symbol: str) -> Mint:
 class ShownMarket:
     """A market that trades on command, and the readers of pages."""
 
-    kept: KeptMarket
+    kept: TradedStore
     lister: ListCache
     follower: LogTailer
     parts: MarketParts
@@ -94,9 +83,8 @@ class ShownMarket:
 
     @property
     def status(self) -> ReadStatus:
-        """Return the reader of the status page."""
         reader = self.kept.market.reader
-        started_at = UnixMs(self.clock.now() - 3_600_000)
+        started_at = UnixMs(self.clock.now() - HOUR_MS)
         checks = [Check("data", self._is_well), gap_check(reader, self.follower.pace)]
         return StatusReader(
             checks, reader, self.follower, None, started_at, self.rules, self._coverage
@@ -159,10 +147,10 @@ async def shown_market(
     """Open a market that has traded for a day until now."""
     day = DAYS.get(clock.now())
     if day is not None:
-        _copy(day.file, str(folder / MARKET_FILE)).close()
+        put_market(day[0], folder)
     async with market_of("sqlite", folder) as market:
         await market.store.start(mints=[], follows_files=False)
-        kept, live = KeptMarket(market), LiveMarket(200)
+        kept, live = TradedStore(market), LiveMarket(200)
         # A long timeout: browser tests block the event loop of a busy machine for seconds.
         follower = LogTailer(market.reader, live, clock, read_timeout_s=60)
         lister = ListCache(market.lists, clock, wait=look_again_soon)
@@ -171,27 +159,11 @@ async def shown_market(
         shown = ShownMarket(kept, lister, follower, parts, clock, age_rules(config.api))
         if day is None:
             await _begin(shown)
-            DAYS[clock.now()] = _as_it_is(shown, folder)
+            DAYS[clock.now()] = (copied_market(folder), shown.slot)
         else:
-            shown.slot, shown.prices = day.slot, dict(day.prices)
+            shown.slot = day[1]
             await shown.catch_up()
         yield shown
-
-
-def _as_it_is(shown: ShownMarket, folder: Path) -> Day:
-    file = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        return Day(_copy(file, ":memory:"), shown.slot, dict(shown.prices))
-    finally:
-        file.close()
-
-
-def _copy(whole: apsw.Connection, into: str) -> apsw.Connection:
-    """Copy *whole* to the database at *into*, which may be open; return a connection to *into*."""
-    copied = apsw.Connection(into)
-    with copied.backup("main", whole, "main") as backup:
-        backup.step()
-    return copied
 
 
 async def _begin(shown: ShownMarket) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from mintscope.app.config.config import ApiConfig
-from mintscope.app.config.groups import StreamsConfig
 from mintscope.kit.http.application import Draining
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.primitives import Mint
 from support.processes.served import Served, served
 from support.scenes.live_market import TRADED, trade
-from support.scenes.service import USUAL, USUAL_STREAMS, Service, bearer, running_service
+from support.scenes.service import Service, bearer, running_service
 
 PATIENCE_S = 30.0
 PATH = "/v1/stream"
@@ -34,8 +33,6 @@ class Event:
 
 
 class Reader:
-    """Reads the events of one stream."""
-
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self._lines = response.aiter_lines()
@@ -74,8 +71,6 @@ class Reader:
 
 @dataclass
 class Streaming:
-    """A service that streams, and its clients."""
-
     service: Service
     server: Served
     client: httpx.AsyncClient
@@ -98,10 +93,6 @@ class Streaming:
         trade(self.service.log, *(mints or TRADED[:1]))
         if is_seen:
             await self.service.follower.catch_up()
-
-    def trade_now(self, *mints: Mint) -> None:
-        """Make *mints* trade in a new slot of this second; the service does not read it yet."""
-        trade(self.service.log, *mints, at_s=self.service.clock.now() // 1000)
 
     async def pass_time(self, seconds: float) -> None:
         """Move the clock without a slot, check the streams, and wait until due minutes are paid."""
@@ -134,14 +125,13 @@ class Streaming:
 
 @asynccontextmanager
 async def streaming_service(
-    folder: Path,
-    *,
-    api: ApiConfig = USUAL,
-    stream_config: StreamsConfig = USUAL_STREAMS,
-    send_buffer_bytes: int | None = None,
+    folder: Path, *, send_buffer_bytes: int | None = None, **parts: Any
 ) -> AsyncIterator[Streaming]:
-    """Serve streams; *send_buffer_bytes*, if not None, limits the send buffer of a connection."""
-    async with running_service(folder, api=api, stream_config=stream_config) as service:
+    """Serve streams; *parts* are sections of the configuration.
+
+    send_buffer_bytes   the limit of the send buffer of a connection; None: that of the system
+    """
+    async with running_service(folder, **parts) as service:
         bounds = Bounds(keep_alive_s_max=1e9, pause_s=0.0)
         async with (
             served(
@@ -156,3 +146,9 @@ async def streaming_service(
             ) as client,
         ):
             yield Streaming(service, server, client)
+
+
+@pytest.fixture
+async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
+    async with streaming_service(tmp_path) as streaming:
+        yield streaming

@@ -1,7 +1,7 @@
 """A market for pages: tokens with a history, a young token, and a token that never traded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import exp
@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import apsw
 from msgspec import structs
 
 from mintscope.api.events import StreamBounds, Streams
@@ -16,24 +17,22 @@ from mintscope.app.config.groups import Config
 from mintscope.app.following import market_parts
 from mintscope.app.stores.market import Market
 from mintscope.credits.ledger import CreditLedger
-from mintscope.ingest.fold import fold_once
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import Limits
-from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import LogTailer, look_again_soon
-from mintscope.market.log import PricedSwap, SlotHeader, SwapDetail
+from mintscope.market.log import PricedSwap, SwapDetail
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
-from mintscope.market.ports import FinalSlot, NewSlot
-from mintscope.market.series.pools import (
-    SeriesReader,
-)
+from mintscope.market.ports import FinalSlot
+from mintscope.market.series.pools import SeriesReader
 from mintscope.site.sol import MarketParts
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.holders import FakeHolders
-from support.scenes.market_engines import market_of
+from support.scenes.market_engines import copied_market, market_of, put_market
+from support.scenes.traded import fold_all, new_slot
 
 SOL: Final = Mint(WSOL)
 BONE: Final = Mint("Hjzi9ZQcC4NWuXFYVVJ5FhdNUE2dXnZZqrYXAdo3mWNt")
@@ -45,14 +44,16 @@ ISSUER: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
 SPACING_S: Final = 20
 SWAPS: Final = 1_080  # the number of swaps in six hours
 BEGIN_SLOT: Final = 380_000_000
+SLOTS_APART: Final = SPACING_S * 5 // 2
+LAST_SLOT: Final = BEGIN_SLOT + SWAPS * SLOTS_APART
 STREAM_BOUNDS: Final = StreamBounds(streams_per_account_max=500)
 START_USD: Final = {SOL: 171.25, BONE: 0.000022584, RISKY: 0.4321}
+# Each market, by its last moment, is filled once and then copied
+MARKETS: Final[dict[UnixMs, apsw.Connection]] = {}
 
 
 @dataclass
 class TokenMarket:
-    """The market, and the readers of pages."""
-
     market: Market
     follower: LogTailer
     lister: ListCache
@@ -60,7 +61,7 @@ class TokenMarket:
     clock: ManualClock
     series: "CountedSeries"
     holders: FakeHolders
-    slot: int = BEGIN_SLOT
+    slot: int = LAST_SLOT
 
     async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
         """Add a slot *after_s* later; pages show it if *is_seen*."""
@@ -73,8 +74,7 @@ class TokenMarket:
     async def fold(self) -> None:
         """Make all slots final, fold them, and update the list."""
         await self.market.store.write([FinalSlot(Slot(self.slot))])
-        while await fold_once(self.market.store, None):
-            pass
+        await fold_all(self.market)
         await self.lister.refresh()
 
 
@@ -95,12 +95,17 @@ async def open_token_market(
     folder: Path, config: Config, ledger: CreditLedger, limits: Limits, clock: ManualClock
 ) -> AsyncIterator[TokenMarket]:
     """Open a market that has traded for six hours until now, with the data for pages."""
+    now = clock.now()
+    if now in MARKETS:
+        put_market(MARKETS[now], folder)
     async with market_of("sqlite", folder) as market:
         tracked = [SOL, BONE, RISKY, YOUNG, SILENT]
         await market.store.start(mints=tracked, follows_files=False)
-        slot = await _trade_until(market, clock.now() // 1000)
-        for mint, facts in _facts(clock.now()).items():
-            await market.facts.save(mint, facts)
+        if now not in MARKETS:
+            await _trade_until(market, now // 1000)
+            for mint, facts in _facts(now).items():
+                await market.facts.save(mint, facts)
+            MARKETS[now] = copied_market(folder)
         live = LiveMarket(8)
         follower = LogTailer(market.reader, live, clock)
         streams = Streams(Broadcaster(follower, live, clock), clock, STREAM_BOUNDS)
@@ -113,16 +118,9 @@ async def open_token_market(
         parts = market_parts(config, follower, counted, lister, streams, ledger, limits, holders)
         looking = asyncio.create_task(streams.run())
         try:
-            yield TokenMarket(market, follower, lister, parts, clock, series, holders, slot)
+            yield TokenMarket(market, follower, lister, parts, clock, series, holders)
         finally:
             looking.cancel()
-
-
-def new_slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> NewSlot:
-    header = SlotHeader(
-        slot=Slot(number), parent_slot=Slot(number - 1), blockhash=f"{number}", time=UnixS(time_s)
-    )
-    return NewSlot(header, swaps)
 
 
 def swap_of(
@@ -145,12 +143,12 @@ def swap_of(
     )
 
 
-async def _trade_until(market: Market, end_s: int) -> int:
-    """Make the tokens trade until *end_s*, fold all but the newest slots; return the last slot."""
+async def _trade_until(market: Market, end_s: int) -> None:
+    """Make the tokens trade until *end_s*, and fold all but the newest slots."""
     random, prices = Random(7), dict(START_USD)
-    slots, number = [], BEGIN_SLOT
+    slots = []
     for step in range(SWAPS):
-        number += SPACING_S * 5 // 2
+        number = BEGIN_SLOT + (step + 1) * SLOTS_APART
         at_s = end_s - SPACING_S * (SWAPS - 1 - step)
         swaps = []
         for place, mint in enumerate(prices):
@@ -170,9 +168,7 @@ async def _trade_until(market: Market, end_s: int) -> int:
     for first in range(0, SWAPS, 200):
         await market.store.write(slots[first : first + 200])
     await market.store.write([FinalSlot(slots[-6].header.slot)])
-    while await fold_once(market.store, None):
-        pass
-    return number
+    await fold_all(market)
 
 
 def _facts(now: UnixMs) -> dict[Mint, MintFacts]:

@@ -1,16 +1,16 @@
-"""Markets to which a test adds slots one by one, on every engine and in memory."""
+"""Markets to which a test adds slots and mints, on every engine and in memory."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from mintscope.app.stores.market import Market
 from mintscope.ingest.fold import fold_once
 from mintscope.kit.primitives import Mint, Slot, UnixS
-from mintscope.market.log import LogReader, PricedSwap, SlotHeader
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.mint_facts import MintFacts
 from mintscope.market.ports import DEFAULT_RETENTION, FinalSlot, NewSlot, OrphanedSlot, Retention
-from mintscope.market.series.pools import SeriesReader
 from mintscope.market.standing import Standing
 from mintscope.market.standings import pack
 from support.fakes.log import FakeLog
@@ -21,32 +21,24 @@ MEMORY: Final = "memory"
 READERS: Final = (*MARKET_ENGINES, MEMORY)
 
 
-class Traded(Protocol):
-    """A market that trades on command."""
+def new_slot(
+    number: int,
+    time: int,
+    swaps: Sequence[PricedSwap] = (),
+    standings: Mapping[Mint, Standing] | None = None,
+) -> NewSlot:
+    header = SlotHeader(Slot(number), Slot(number - 1), f"hash-{number}-{time}", UnixS(time))
+    return NewSlot(header, swaps, standings or {})
 
-    @property
-    def reader(self) -> LogReader: ...
-    @property
-    def series(self) -> SeriesReader: ...
 
-    async def slot(
-        self,
-        number: int,
-        time: int,
-        *swaps: PricedSwap,
-        standings: Mapping[Mint, Standing] | None = None,
-    ) -> None:
-        """Add a slot; *standings* has the price pools of each mint after the slot."""
-
-    async def finalize(self, number: int) -> None:
-        """Make slots final up to *number*, and fold them."""
-
-    async def retract(self, number: int) -> None:
-        """Retract the newest slot."""
+async def fold_all(market: Market) -> None:
+    """Fold all final slots."""
+    while await fold_once(market.store, None):
+        pass
 
 
 class TradedStore:
-    """A Traded over a store."""
+    """A market over a store."""
 
     def __init__(self, market: Market) -> None:
         self.market = market
@@ -60,25 +52,40 @@ class TradedStore:
         *swaps: PricedSwap,
         standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
-        header = SlotHeader(
-            slot=Slot(number),
-            parent_slot=Slot(number - 1),
-            blockhash=f"hash-{number}-{time}",
-            time=UnixS(time),
-        )
-        await self.market.store.write([NewSlot(header, swaps, standings or {})])
+        """Add a slot; *standings* has the price pools of each mint after the slot."""
+        await self.market.store.write([new_slot(number, time, swaps, standings)])
 
     async def finalize(self, number: int) -> None:
+        """Make slots final up to *number*, and fold them."""
         await self.market.store.write([FinalSlot(Slot(number))])
-        while await fold_once(self.market.store, None):
-            pass
+        await fold_all(self.market)
 
     async def retract(self, number: int) -> None:
+        """Retract the newest slot."""
         await self.market.store.write([OrphanedSlot(Slot(number))])
+
+    async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
+        """Append *slot* as final and folded."""
+        await self.market.store.write([new_slot(slot, time, swaps), FinalSlot(Slot(slot))])
+        await fold_all(self.market)
+
+    async def track(self, mint: Mint) -> None:
+        assert await self.market.tracking.add(mint)
+
+    async def untrack(self, mint: Mint) -> None:
+        assert await self.market.tracking.remove(mint)
+
+    async def learn(self, mint: Mint, facts: MintFacts) -> None:
+        assert await self.market.facts.save(mint, facts)
+
+    async def trim(self) -> None:
+        """Delete all events that the log need not keep."""
+        while await self.market.store.trim(1_000):
+            pass
 
 
 class TradedMemory:
-    """A Traded over a log in memory."""
+    """A market over a log in memory."""
 
     def __init__(self, mints: Sequence[Mint]) -> None:
         self.reader = FakeLog()
@@ -101,6 +108,9 @@ class TradedMemory:
 
     async def retract(self, _number: int) -> None:
         self.reader.retract()
+
+
+Traded = TradedStore | TradedMemory
 
 
 @asynccontextmanager

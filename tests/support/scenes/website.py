@@ -17,13 +17,13 @@ from mintscope.accounts.signups.application import Form, SignupId, UserType
 from mintscope.api.events import Streams
 from mintscope.api.routes import ListParts
 from mintscope.app.accounts import Accounts, open_accounts
-from mintscope.app.api import create_api, other_limit
-from mintscope.app.config.config import MailConfig, WebConfig
+from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.following import stream_bounds
 from mintscope.app.running.operating import assets_of
 from mintscope.app.site import Pages, credit_sales, described
 from mintscope.app.stores.stores import Money, open_market, open_money
+from mintscope.app.web_api import create_api, other_limit
 from mintscope.app.web_site import groups_of
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.audit import COMMAND_LINE
@@ -33,12 +33,10 @@ from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import MemoryLimits
-from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import look_again_soon
 from mintscope.market.mint_facts import MintFacts
-from mintscope.market.standing import Offer, stand
-from mintscope.market.standings import pack
 from mintscope.payments.merchant import Merchant
 from mintscope.site.admin.operations import OperationParts
 from mintscope.site.render import NO_OPERATOR, Features, Operator
@@ -54,6 +52,7 @@ from support.fakes.series import MadeUpSeries
 from support.processes.served import served
 from support.scenes.live_market import following, traded_log
 from support.scenes.shown_market import ShownMarket, shown_market
+from support.scenes.standings import packed_pool
 from support.scenes.stores import config_in
 from support.scenes.token_market import TokenMarket, open_token_market
 
@@ -62,16 +61,6 @@ PASSWORD: Final = "correct horse battery"
 HERE: Final = Browser("127.0.0.1", "Mozilla/5.0 (X11; Linux x86_64) Chromium")
 ADMINISTRATOR: Final = EmailAddress("admin@example.org")
 MINUTE_MS: Final = 60_000
-PAGES: Final = WebConfig()
-BOUNDS: Final = Bounds(
-    head_bytes_max=16_384,
-    body_bytes_max=65_536,
-    request_s_max=14,
-    unread_s_max=14,
-    keep_alive_s_max=10,
-    connections_max=200,
-    connections_per_client_max=200,
-)
 
 
 # The file of the accessibility checks that tests load into pages, its path, and the origins that
@@ -95,7 +84,6 @@ class Website:
     ledger: CreditLedger
     market: ShownMarket | None = None
     token_market: TokenMarket | None = None
-    operations: OperationParts | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of *query*, read from the money file over a separate connection."""
@@ -105,27 +93,12 @@ class Website:
         finally:
             db.close()
 
-    @property
-    def market_parts(self) -> MarketParts | None:
-        """Return the parts of the market that pages read, if there is a market."""
-        market = self.market or self.token_market
-        return None if market is None else market.parts
-
     def routes(self) -> list[PageRoute]:
-        """Return all routes of the pages."""
-        parts = replace(
-            self.accounts,
-            describe=described(self.api, self.origin),
-            ledger=self.ledger,
-            market=self.market_parts,
-            status=None if self.market is None else self.market.status,
-            operations=self.operations,
-        )
+        parts = replace(self.accounts, describe=described(self.api, self.origin))
         groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
 
     async def make_administrator(self) -> EmailAddress:
-        """Create the administrator, with PASSWORD."""
         hasher = Argon2Hasher()
         await self.accounts.review.make_administrator(
             ADMINISTRATOR, password_hash=await hasher.hash(PASSWORD), actor=COMMAND_LINE
@@ -155,14 +128,12 @@ class Website:
         return signup.signup_id, signup.secret
 
     async def exchange(self, email: str, secret: str) -> str:
-        """Exchange the secret of an approved application; return the API key."""
         applicant = await self.accounts.exchange.recognise(EmailAddress(email), secret)
         assert applicant is not None
         issued = await self.accounts.exchange.exchange(applicant, secret, redelivery_key=None)
         return issued.api_key
 
     async def email(self, email: str) -> str:
-        """Return the text of the newest e-mail to *email*."""
         assert self.accounts.mailbox is not None
         posted = await self.accounts.mailbox.recent(limit=100)
         return next(each.email.text for each in posted if each.email.recipient == email)
@@ -179,7 +150,6 @@ class Website:
 async def website(  # noqa: PLR0913 - one argument for each thing that can differ
     folder: Path,
     *,
-    web: WebConfig = PAGES,
     origin: str = "http://shop.example",
     has_payments: bool = False,
     clock: ManualClock | None = None,
@@ -207,7 +177,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
     clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
-    config = config_in(folder, web=web, mail=MailConfig(delivery="page"), **parts)
+    config = config_in(folder, mail=MailConfig(delivery="page"), **parts)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         money = await enter(open_money(config, clock))
@@ -222,14 +192,9 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             )
         )
         kept = await enter(open_market(config))
-        market: ShownMarket | None = None
-        if has_market:
-            market = await enter(shown_market(folder, config, money.ledger, limits, clock))
-        token_market: TokenMarket | None = None
-        if has_token_market:
-            token_market = await enter(
-                open_token_market(folder, config, money.ledger, limits, clock)
-            )
+        given = (folder, config, money.ledger, limits, clock)
+        market = await enter(shown_market(*given)) if has_market else None
+        token_market = await enter(open_token_market(*given)) if has_token_market else None
         shown = market or token_market
         merchant = None if merchant_of is None else merchant_of(money)
         api = create_api(
@@ -257,26 +222,24 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             accounts,
             ledger=money.ledger,
             market=None if shown is None else shown.parts,
-            sales=None
-            if merchant is None
-            else credit_sales(merchant, money.ledger, expect_open or is_open),
+            sales=credit_sales(merchant, money.ledger, expect_open or is_open),
             status=status if market is None else market.status,
             operations=run,
         )
         by_address = AddressLimits(limits, addresses)
-        pages = Pages(web, services, by_address, other_limit(config.api), clock, has_payments)
+        other = other_limit(config.api)
+        pages = Pages(config.web, services, by_address, other, clock, has_payments)
         yield Website(
             origin,
             pages.beside(api, origins),
             pages.administration(origins),
             api,
-            accounts,
+            services,
             clock,
             folder,
             money.ledger,
             market,
             token_market,
-            run,
         )
 
 
@@ -310,11 +273,9 @@ async def is_open() -> None:
 async def _lister(clock: ManualClock) -> ListCache:
     """Return a list cache with wrapped SOL, which has a pool and no trade."""
     reader = FakeListReader()
-    offer = Offer("pool", "signer", 150.0, 1.0, 10**7, 10**10, UnixS(clock.now() // 1000))
-    standing, _ = stand(None, offer)
-    assert standing is not None
-    reader.standings[WSOL] = pack(standing)
-    await reader.append(1, clock.now() // 1000)
+    now = clock.now() // 1000
+    reader.standings[WSOL] = packed_pool(now, depth_usd=10_000, usd=150.0)
+    await reader.append(1, now)
     await reader.track(Mint(WSOL))
     await reader.learn(Mint(WSOL), FACTS)
     lister = ListCache(reader, clock, wait=look_again_soon)
@@ -337,7 +298,7 @@ async def served_website(
             await app(scope, receive, send)
 
     async with (
-        served(door, BOUNDS) as place,
+        served(door, Bounds()) as place,
         website(folder, origin=f"http://127.0.0.1:{place.port}", **parts) as site,
     ):
         app = site.administration if alone else site.app

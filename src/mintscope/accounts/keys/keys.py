@@ -5,7 +5,7 @@ expires when the old key would have expired; only an administrator grants scopes
 and the account's owner gets an e-mail.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -18,7 +18,6 @@ from mintscope.accounts.keys.key import (
     KEYS_PER_USER_MAX,
     KEYS_SHOWN_MAX,
     Holder,
-    KeyAddress,
     KeyLine,
     KeyStatus,
     NewKey,
@@ -87,9 +86,9 @@ class ApiKeys(AccountService):
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store the last uses of keys; if this fails, the next call stores them.
+        """Store the last uses of keys, and the addresses that used them.
 
-        Raises    ServiceUnavailable
+        If this fails, raise ServiceUnavailable; the next call stores them.
         """
         used_at = self._used_at
         self._used_at = {}
@@ -97,19 +96,18 @@ class ApiKeys(AccountService):
         self._used_from = {}
         if not used_at:
             return
+
+        def note(rows: AccountRows) -> None:
+            rows.api_keys.note_uses(used_at)
+            for key_id, addresses in sorted(used_from.items()):
+                rows.key_addresses.note(key_id, addresses)
+
         try:
-            await self.store.transact(lambda rows: _note_uses(rows, used_at, used_from))
+            await self.store.transact(note)
         except ServiceUnavailable:
             self._used_at = used_at | self._used_at
             self._used_from = used_from | self._used_from
             raise
-
-    async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses that last used a key, newest first.
-
-        A use is stored up to 30 s late.
-        """
-        return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
         """Return up to KEYS_SHOWN_MAX keys of the user: active ones first, newer before older."""
@@ -147,7 +145,7 @@ class ApiKeys(AccountService):
             line = rows.api_keys.insert(owner.user_id, new, now, signup_id=None)
             tell_of_key(rows, owner, line, "created", nonce, since=session.created_at, at=now)
             if month_credits_max is not None:
-                _cap(rows, line, month_credits_max, now)
+                cap_key(rows, line, month_credits_max, user_actor(owner.user_id), now)
             return line
 
         line = await self.store.transact(work)
@@ -168,8 +166,8 @@ class ApiKeys(AccountService):
         Return False if the user has no active key with that id.
         """
 
-        def cap(rows: AccountRows, _owner: User, line: KeyLine, at: UnixMs) -> None:
-            _cap(rows, line, month_credits_max, at)
+        def cap(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
+            cap_key(rows, line, month_credits_max, user_actor(owner.user_id), at)
 
         return await self._change(session, key_id, cap)
 
@@ -181,16 +179,15 @@ class ApiKeys(AccountService):
         """
         nonce = self.entropy(NONCE_BYTES)
 
-        def set_networks(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
+        def change(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
             if line.networks == networks:
                 return
-            rows.api_keys.update(line.key_id, networks=networks)
-            note_networks(rows, user_actor(owner.user_id), line, at)
+            set_networks(rows, line, networks, user_actor(owner.user_id), at)
             if not are_within(networks, line.networks):
                 facts = {"hint": line.hint}
                 announce(rows, owner, EmailKind.KEY_NETWORKS, facts, nonce, session.created_at, at)
 
-        return await self._change(session, key_id, set_networks)
+        return await self._change(session, key_id, change)
 
     async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
         """Rename an active key of the user; return False if there is no such key."""
@@ -212,7 +209,7 @@ class ApiKeys(AccountService):
 
         def work(rows: AccountRows) -> bool:
             owner = expect_session(rows, session)
-            line = _find_active(rows, owner.user_id, key_id, now)
+            line = find_active(rows, owner.user_id, key_id, now)
             if line is not None:
                 change(rows, owner, line, now)
             return line is not None
@@ -228,16 +225,24 @@ class ApiKeys(AccountService):
         """
         now = self.clock.now()
         user_id = session.user.user_id
-        old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
+        old = await self.store.read(lambda rows: find_active(rows, user_id, key_id, now))
         if old is None:
             return None
         api_key = self.draw()
         nonce = self.entropy(NONCE_BYTES)
         new = _successor(api_key, self.secrets, old, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
-        line = await self.store.transact(
-            lambda rows: _replace(rows, session, key_id, new, nonce=nonce, ends_at=ends_at, at=now)
-        )
+
+        def replace(rows: AccountRows) -> KeyLine | None:
+            owner = expect_session(rows, session)
+            current = find_active(rows, owner.user_id, key_id, now)
+            if current is None or current.replaced_by is not None:
+                return None
+            line = _replace(rows, current, new, ends_at=ends_at, at=now)
+            tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=now)
+            return line
+
+        line = await self.store.transact(replace)
         return None if line is None else IssuedKey(api_key, line, session.user.username)
 
     def draw(self) -> ApiKey:
@@ -255,75 +260,41 @@ def _end(now: UnixMs, lifetime_ms: int | None) -> UnixMs | None:
     return None if lifetime_ms is None else UnixMs(now + lifetime_ms)
 
 
-def _find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) -> KeyLine | None:
+def find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) -> KeyLine | None:
+    """Return an active key of the user; None if the user has no active key with that id."""
     line = rows.api_keys.get(key_id)
     if line is None or line.user_id != user_id or line.status(at) is not KeyStatus.ACTIVE:
         return None
     return line
 
 
-def _note_uses(
-    rows: AccountRows,
-    used_at: Mapping[KeyId, UnixMs],
-    used_from: Mapping[KeyId, Mapping[str, UnixMs]],
+def cap_key(
+    rows: AccountRows, line: KeyLine, month_credits_max: int | None, actor: Actor, at: UnixMs
 ) -> None:
-    rows.api_keys.note_uses(used_at)
-    for key_id, addresses in sorted(used_from.items()):
-        rows.key_addresses.note(key_id, addresses)
-
-
-def _cap(rows: AccountRows, line: KeyLine, month_credits_max: int | None, at: UnixMs) -> None:
-    """Set the cap of a key, and log the change as an action of the key's owner."""
+    """Set the cap of a key, and log the change."""
     rows.api_keys.update(line.key_id, month_credits_max=month_credits_max)
     cap_text = "none" if month_credits_max is None else str(month_credits_max)
-    rows.events.note(at, user_actor(line.user_id), CAPPED, f"key:{line.key_id}", credits=cap_text)
+    rows.events.note(at, actor, CAPPED, f"key:{line.key_id}", credits=cap_text)
 
 
-def note_networks(rows: AccountRows, actor: Actor, line: KeyLine, at: UnixMs) -> None:
-    """Log that the networks of a key were changed.
-
-    The log does not have the networks, because its entries are never deleted.
-    """
+def set_networks(rows: AccountRows, line: KeyLine, networks: str, actor: Actor, at: UnixMs) -> None:
+    """Set the networks of a key, and log the change without them: log entries are never deleted."""
+    rows.api_keys.update(line.key_id, networks=networks)
     rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", hint=line.hint)
 
 
-def _replace(  # noqa: PLR0913 - one argument for each part
-    rows: AccountRows,
-    session: Session,
-    key_id: KeyId,
-    new: NewKey,
-    *,
-    nonce: bytes,
-    ends_at: UnixMs,
-    at: UnixMs,
-) -> KeyLine | None:
-    """Replace a key of the user with *new*, and return the new key.
-
-    Return None if the key is not active or was replaced before.
-    """
-    owner = expect_session(rows, session)
-    old = _find_active(rows, owner.user_id, key_id, at)
-    if old is None or old.replaced_by is not None:
-        return None
-    line = replace_key(rows, old, new, ends_at=ends_at, at=at)
-    tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=at)
-    return line
-
-
-def replace_key(
+def _replace(
     rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
-    """Store *new* with the cap of *old*, and return it.
+    """Store *new* as the successor of *old* with the same cap, and return it.
 
-    *old* ends at *ends_at*, or at its expiry if earlier.
-
-    Raises    TooManyKeys
+    *old* then expires at *ends_at* at the latest.  Raises TooManyKeys.
     """
     rows.api_keys.update(old.key_id, expires_at=min(old.expires_at or ends_at, ends_at))
     _expect_room(rows, old.user_id, at)
     line = rows.api_keys.insert(old.user_id, new, at, signup_id=None)
     if old.month_credits_max is not None:
-        _cap(rows, line, old.month_credits_max, at)
+        cap_key(rows, line, old.month_credits_max, user_actor(line.user_id), at)
     rows.api_keys.update(old.key_id, replaced_by=line.key_id)
     return line
 
@@ -400,24 +371,50 @@ class OwnKeys:
         """
         keys = self.keys
         now = keys.clock.now()
-        drawn = keys.draw() if redelivery_key is None else self._successor(bearer, redelivery_key)
+        if redelivery_key is None:
+            drawn = keys.draw()
+        else:
+            drawn = keys.secrets.successor_of(bearer, redelivery_key)
         old = holder.key
         nonce = keys.entropy(NONCE_BYTES)
         new = _successor(drawn, keys.secrets, old, old.expires_at)
         ends_at = UnixMs(now + overlap_ms)
-        made = await keys.store.transact(
-            lambda rows: _rotate(rows, old.key_id, new, nonce=nonce, ends_at=ends_at, at=now)
-        )
+
+        def rotate(rows: AccountRows) -> tuple[KeyLine, UnixMs | None] | KeyDenied:
+            current = rows.api_keys.get(old.key_id)
+            if current is None or current.status(now) is not KeyStatus.ACTIVE:
+                return KeyDenied.ENDED
+            if current.replaced_by is not None:
+                made = rows.api_keys.find(new.key_hash)
+                is_again = made is not None and made.key.key_id == current.replaced_by
+                if made is None or not is_again or made.key.status(now) is not KeyStatus.ACTIVE:
+                    return KeyDenied.ROTATED
+                return made.key, current.expires_at
+            owner = rows.users.get(current.user_id)
+            if owner is None:
+                return KeyDenied.ENDED
+            line = _replace(rows, current, new, ends_at=ends_at, at=now)
+            by = key_actor(old.key_id)
+            tell_of_key(rows, owner.user, line, "rotated", nonce, since=now, at=now, by=by)
+            return line, min(current.expires_at or ends_at, ends_at)
+
+        made = await keys.store.transact(rotate)
         if isinstance(made, KeyDenied):
             return made
-        line, before = made
-        assert before.expires_at is not None, "it was rotated"
-        return RotatedKey(IssuedKey(drawn, line, holder.username), before.expires_at)
+        line, before_ends_at = made
+        assert before_ends_at is not None, "it was rotated"
+        return RotatedKey(IssuedKey(drawn, line, holder.username), before_ends_at)
 
     async def revoke(self, holder: Holder) -> None:
         """Revoke the key of *holder* at once."""
         now = self.keys.clock.now()
-        await self.keys.store.transact(lambda rows: _own_key_revoke(rows, holder.key, now))
+        key_id = holder.key.key_id
+
+        def revoke(rows: AccountRows) -> None:
+            rows.api_keys.update(key_id, revoked_at=now)
+            rows.events.note(now, key_actor(key_id), "revoked", f"key:{key_id}")
+
+        await self.keys.store.transact(revoke)
 
     async def ask(
         self, holder: Holder, scopes: frozenset[Scope], why: str
@@ -429,7 +426,23 @@ class OwnKeys:
         why   the reason, for the administrators
         """
         now = self.keys.clock.now()
-        return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
+        actor = user_actor(holder.key.user_id)
+        lacking = scopes - holder.key.scopes
+
+        def ask(rows: AccountRows) -> frozenset[Scope] | KeyDenied:
+            kept = _application(rows, holder.key.user_id)
+            if kept is None:
+                return KeyDenied.OF_A_PERSON
+            if lacking:
+                signup_id = kept.application.signup_id
+                rows.applications.update(
+                    signup_id, asked_scopes=lacking, asked_at=now, asked_why=why
+                )
+                named = ", ".join(in_order(lacking))
+                rows.events.note(now, actor, "asked", subject_of(signup_id), scopes=named)
+            return lacking
+
+        return await self.keys.store.transact(ask)
 
     async def asked(self, holder: Holder) -> frozenset[Scope]:
         """Return the requested scopes that await a decision."""
@@ -441,56 +454,6 @@ class OwnKeys:
             return kept.application.form.asked_scopes
 
         return await self.keys.store.read(read)
-
-    def _successor(self, bearer: str, redelivery_key: str) -> ApiKey:
-        return self.keys.secrets.successor_of(bearer, redelivery_key)
-
-
-def _rotate(  # noqa: PLR0913 - one argument for each part
-    rows: AccountRows, key_id: KeyId, new: NewKey, *, nonce: bytes, ends_at: UnixMs, at: UnixMs
-) -> tuple[KeyLine, KeyLine] | KeyDenied:
-    """Replace the key *key_id* with *new*, unless *new* has already replaced this key.
-
-    Return the new key and the old key, or the reason why the key cannot be replaced.
-    """
-    old = rows.api_keys.get(key_id)
-    if old is None or old.status(at) is not KeyStatus.ACTIVE:
-        return KeyDenied.ENDED
-    if old.replaced_by is not None:
-        made = rows.api_keys.find(new.key_hash)
-        is_again = made is not None and made.key.key_id == old.replaced_by
-        if made is None or not is_again or made.key.status(at) is not KeyStatus.ACTIVE:
-            return KeyDenied.ROTATED
-        return made.key, old
-    owner = rows.users.get(old.user_id)
-    if owner is None:
-        return KeyDenied.ENDED
-    line = replace_key(rows, old, new, ends_at=ends_at, at=at)
-    by = key_actor(key_id)
-    tell_of_key(rows, owner.user, line, "rotated", nonce, since=at, at=at, by=by)
-    before = rows.api_keys.get(key_id)
-    assert before is not None, "keys are never deleted"
-    return line, before
-
-
-def _own_key_revoke(rows: AccountRows, key: KeyLine, at: UnixMs) -> None:
-    rows.api_keys.update(key.key_id, revoked_at=at)
-    rows.events.note(at, key_actor(key.key_id), "revoked", f"key:{key.key_id}")
-
-
-def _ask(
-    rows: AccountRows, key: KeyLine, scopes: frozenset[Scope], why: str, at: UnixMs
-) -> frozenset[Scope] | KeyDenied:
-    kept = _application(rows, key.user_id)
-    if kept is None:
-        return KeyDenied.OF_A_PERSON
-    lacking = scopes - key.scopes
-    if lacking:
-        signup_id = kept.application.signup_id
-        rows.applications.update(signup_id, asked_scopes=lacking, asked_at=at, asked_why=why)
-        named = ", ".join(in_order(lacking))
-        rows.events.note(at, user_actor(key.user_id), "asked", subject_of(signup_id), scopes=named)
-    return lacking
 
 
 def _application(rows: AccountRows, user_id: UserId) -> KeptApplication | None:

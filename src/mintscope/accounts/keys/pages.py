@@ -286,10 +286,7 @@ class KeyPages:
         return Page("keys/review.html", facts, values=values)
 
     async def create(self, request: PageRequest) -> PageResponse:
-        """Create the key, and show it in this response only.
-
-        The settings of the key are in the query of the URL, as on the review page.
-        """
+        """Create the key with the settings in the query, and show it in this response only."""
         values = filled(request.query_params)
         try:
             new_key = parse_new_key(values)
@@ -317,10 +314,10 @@ class KeyPages:
         key = _chosen(keys, request)
         can, cannot = abilities(key.scopes)
         successor = next((each for each in keys if each.key_id == key.replaced_by), None)
-        summary = await self._credits.summary(request.signed_in.user.user_id)
+        summary = await self._credits.summary(request.user_id)
         facts: dict[str, Any] = {"can": can, "cannot": cannot, "successor": successor}
-        facts |= {"addresses": await self._keys.addresses(key.key_id)}
-        facts |= {"addresses_max": ADDRESSES_MAX}
+        addresses = await self._keys.store.read(lambda rows: rows.key_addresses.of_key(key.key_id))
+        facts |= {"addresses": addresses, "addresses_max": ADDRESSES_MAX}
         facts |= {"balance": summary.balance, "spent": summary.spent.get(key.key_id, 0)}
         return Page("keys/show.html", facts | {"key": _facts(key, request.now)})
 
@@ -421,7 +418,7 @@ class KeyPages:
         return Redirect(LIST, notice="key-revoked")
 
     async def _own(self, request: PageRequest) -> Sequence[KeyLine]:
-        return await self._keys.of_user(request.signed_in.user.user_id)
+        return await self._keys.of_user(request.user_id)
 
     def _shown_once(
         self, issued: IssuedKey, now: UnixMs, *, replaces: KeyLine | None = None, overlap: str = ""

@@ -116,7 +116,8 @@ class _Client(SMTP):
 async def connected(server: MailServer) -> AsyncIterator[SMTP]:
     """Yield a client that has signed in to *server*; close its socket at the end of the block.
 
-    Raises SMTPException, OSError or ValueError.
+    The sign-in and the block together may take `server.timeout_s` seconds.
+    Raises SMTPException, OSError (which includes TimeoutError) or ValueError.
     """
     client = _Client(
         hostname=server.host,
@@ -263,19 +264,15 @@ class Delivery:
         return min(AT_ONCE, self.per_hour_max - len(tried))
 
     async def _count(self) -> None:
+        """Count the waiting e-mails; if there is no transport, first give up the old ones."""
         if self.transport is None:
-            await self._give_up_old()
+            now = self.clock.now()
+            before = UnixMs(now - GIVE_UP_MS)
+            if count := await self.outbox.give_up(now, written_before=before, reason=NO_DELIVERY):
+                EMAILS.labels("given_up").inc(count)
+                log.warning("e-mails were given up", count=count, reason=NO_DELIVERY)
         EMAILS_WAITING.set(await self.outbox.count_waiting())
         self._counted_at_s = self.clock.monotonic_s()
-
-    async def _give_up_old(self) -> None:
-        now = self.clock.now()
-        count = await self.outbox.give_up(
-            now, written_before=UnixMs(now - GIVE_UP_MS), reason=NO_DELIVERY
-        )
-        if count:
-            EMAILS.labels("given_up").inc(count)
-            log.warning("e-mails were given up", count=count, reason=NO_DELIVERY)
 
     async def _deliver(self, draft: Draft) -> None:
         assert self.transport is not None

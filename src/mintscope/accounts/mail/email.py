@@ -1,16 +1,14 @@
 """E-mails: their kinds, recipients and limits; they never contain an applicant's text."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NewType, Protocol, TypedDict
+from typing import Final, NewType, TypedDict
 
 from mintscope.accounts.email_address import EmailAddress
-from mintscope.accounts.factor_rows import User
-from mintscope.accounts.session import EmailProof, ProofId, Purpose
+from mintscope.accounts.session import EmailProof
 from mintscope.kit.limits import Limit, Limiter, LimitKey, Limits, take_all
 from mintscope.kit.primitives import UnixMs
-from mintscope.kit.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 
 EmailId = NewType("EmailId", int)
 
@@ -24,9 +22,6 @@ ADMITTED: Final = (
 # anyone can invent addresses.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of one kind in a day to an unverified address
-RESETS_MAX: Final = 20  # reset e-mails in a day to an address that has a valid link
-# A link counts as valid for RESETS_MAX if at least this time remains until it expires.
-GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2
 
 
 class EmailKind(StrEnum):
@@ -90,8 +85,7 @@ class Draft:
 class Email:
     """An e-mail to send; *message_id* is the same at every attempt.
 
-    pause   the URL to which one POST stops further e-mails of the alert (RFC 8058); None: the
-            e-mail has no such link
+    pause   the URL to which one POST stops further e-mails of the alert (RFC 8058), if any
     """
 
     recipient: EmailAddress
@@ -109,25 +103,6 @@ class EmailChanges(TypedDict, total=False):
     sent_at: UnixMs
     given_up_at: UnixMs
     reason: str | None
-
-
-class WrittenEmails(Protocol):
-    """The methods on stored e-mails that the limits and `tell_owner` need, in one transaction."""
-
-    def insert(
-        self,
-        kind: EmailKind,
-        recipient: EmailAddress,
-        facts: Mapping[str, str],
-        proof: ProofId | None,
-        at: UnixMs,
-    ) -> EmailId:
-        """Add an e-mail, due at *at*; *facts* are described at Draft."""
-
-    def written_to(
-        self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
-    ) -> Sequence[Draft]:
-        """Return the e-mails of *kind* that were written to *recipient* after *since*."""
 
 
 class EmailLimit:
@@ -156,37 +131,3 @@ class EmailLimit:
     def _counted(self, key: LimitKey, site: LimitKey | None) -> list[tuple[Limiter, LimitKey]]:
         windows = [(window, key) for window in self._windows]
         return windows if site is None else [*windows, (self._of_site, site)]
-
-
-def tell_owner(
-    emails: WrittenEmails, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
-) -> None:
-    """Write an e-mail to *owner* about a change in the account, if `may_write` allows it."""
-    if may_write(emails, owner, kind, at):
-        emails.insert(kind, owner.email, facts, None, at)
-
-
-def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -> bool:
-    """Return whether the limit allows another e-mail of *kind* to *owner*.
-
-    An unverified address gets at most UNVERIFIED_MAX in a day: it may be another person's.
-    """
-    if owner.verified_at is not None:
-        return True
-    return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) < UNVERIFIED_MAX
-
-
-def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
-    """Return whether the limit allows another link for a new password to *recipient*.
-
-    The limit applies only if an earlier link stays valid for GOOD_MS or longer, so that strangers
-    cannot lock out the owner.
-    """
-    written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
-    has_good_link = any(
-        draft.given_up_at is None
-        and draft.proof is not None
-        and draft.proof.is_good(Purpose.RESET_PASSWORD, UnixMs(at + GOOD_MS))
-        for draft in written
-    )
-    return len(written) < RESETS_MAX or not has_good_link

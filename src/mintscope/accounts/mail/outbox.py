@@ -33,9 +33,26 @@ class Outbox:
 
         Due e-mails whose link has expired are given up instead.
         """
-        if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
+        if not await self._store.read(lambda rows: rows.emails.due(now, 1)):
             return []  # without the write lock, because this is called twice a second
-        return await self._store.claim(lambda rows: _lease(rows, now, limit))
+
+        def lease(rows: AccountRows) -> Sequence[Draft]:
+            leased: list[Draft] = []
+            given_up = 0
+            while len(leased) < limit and given_up < GIVE_UP_MAX:
+                due = rows.emails.claim(now, min(limit - len(leased), GIVE_UP_MAX - given_up))
+                if not due:
+                    break
+                for draft in due:
+                    if draft.proof is None or draft.proof.is_good(draft.proof.purpose, now):
+                        rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
+                        leased.append(draft)
+                    else:
+                        rows.emails.update(draft.email_id, given_up_at=now, reason=LINK_EXPIRED)
+                        given_up += 1
+            return sorted(leased, key=lambda draft: draft.email_id)
+
+        return await self._store.claim(lease)
 
     async def sent(self, email_id: EmailId, now: UnixMs) -> None:
         """Record that the mail server accepted the e-mail."""
@@ -69,15 +86,15 @@ class Outbox:
         await self._store.transact(note)
 
     async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
-        """Give up unsent e-mails written at *written_before* or earlier; return their number.
+        """Give up waiting e-mails written at *written_before* or earlier; return their number.
 
         One call gives up at most GIVE_UP_MAX e-mails.
         """
-        if not await self._store.read(lambda rows: rows.outbox.written_before(written_before, 1)):
+        if not await self._store.read(lambda rows: rows.emails.written_before(written_before, 1)):
             return 0
 
         def give_up(rows: AccountRows) -> int:
-            old = rows.outbox.written_before(written_before, GIVE_UP_MAX)
+            old = rows.emails.written_before(written_before, GIVE_UP_MAX)
             for draft in old:
                 rows.emails.update(draft.email_id, given_up_at=now, reason=reason)
             return len(old)
@@ -86,11 +103,11 @@ class Outbox:
 
     async def recent(self, *, limit: int) -> Sequence[Draft]:
         """Return the newest *limit* e-mails, sent or not, for the outbox page of a demo."""
-        return await self._store.read(lambda rows: rows.outbox.newest(limit))
+        return await self._store.read(lambda rows: rows.emails.newest(limit))
 
     async def count_waiting(self) -> int:
         """Return the number of e-mails that were neither sent nor given up yet."""
-        return await self._store.read(lambda rows: rows.outbox.count_waiting())
+        return await self._store.read(lambda rows: rows.emails.count_waiting())
 
 
 def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
@@ -104,20 +121,3 @@ def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
         return None
     pause_ms = min(RETRY_MS_MIN << min(draft.attempts, 16), RETRY_MS_MAX)
     return UnixMs(min(now + pause_ms, end))
-
-
-def _lease(rows: AccountRows, now: UnixMs, limit: int) -> Sequence[Draft]:
-    leased: list[Draft] = []
-    given_up = 0
-    while len(leased) < limit and given_up < GIVE_UP_MAX:
-        due = rows.outbox.claim(now, min(limit - len(leased), GIVE_UP_MAX - given_up))
-        if not due:
-            break
-        for draft in due:
-            if draft.proof is not None and not draft.proof.is_good(draft.proof.purpose, now):
-                rows.emails.update(draft.email_id, given_up_at=now, reason=LINK_EXPIRED)
-                given_up += 1
-            else:
-                rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
-                leased.append(draft)
-    return sorted(leased, key=lambda draft: draft.email_id)

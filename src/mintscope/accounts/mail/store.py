@@ -7,11 +7,22 @@ from typing import Final
 from typing_extensions import Unpack
 
 from mintscope.accounts.email_address import EmailAddress
-from mintscope.accounts.mail.email import Draft, EmailChanges, EmailId, EmailKind
+from mintscope.accounts.factor_rows import User
+from mintscope.accounts.mail.email import (
+    UNVERIFIED_MAX,
+    Draft,
+    EmailChanges,
+    EmailId,
+    EmailKind,
+)
 from mintscope.accounts.session import EVER, EmailProof, NewProof, ProofChanges, ProofId, Purpose
 from mintscope.accounts.store import Columns, Table
 from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
 
+RESETS_MAX: Final = 20  # reset e-mails in a day to an address that has a valid link
+# A link counts as valid for RESETS_MAX if at least this time remains until it expires.
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2
 PROOF: Final = Columns(EmailProof, "proof", proof_id="proof.id")
 USE_UP: Final = """
 UPDATE proof SET used_at = ?3
@@ -59,7 +70,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         """Use up the proofs for *purpose* about *subject* that were created at *since* or later."""
         self._db.execute(USE_UP, (purpose, subject, at, since))
 
-    def delete(self, purpose: Purpose, subject: int) -> None:
+    def forget(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof for *purpose* about *subject*."""
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
@@ -69,7 +80,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
 
 
 class SqlEmailRows(Table[EmailId, Draft]):
-    """The e-mails, inside one transaction; implements WrittenEmails."""
+    """The e-mails, inside one transaction."""
 
     NAME = "letter"
     COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)
@@ -98,6 +109,37 @@ class SqlEmailRows(Table[EmailId, Draft]):
     ) -> Sequence[Draft]:
         """Return the e-mails of *kind* written to *recipient* after *since*."""
         return self._all("recipient = ? AND kind = ? AND written_at > ?", recipient, kind, since)
+
+    def tell_owner(
+        self, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
+    ) -> None:
+        """Write an e-mail to *owner* about a change in the account, if `may_write` allows it."""
+        if self.may_write(owner, kind, at):
+            self.insert(kind, owner.email, facts, None, at)
+
+    def may_write(self, owner: User, kind: EmailKind, at: UnixMs) -> bool:
+        """Return whether an e-mail of *kind* may be written to *owner*.
+
+        An unverified address gets at most UNVERIFIED_MAX e-mails of one kind in 24 hours.
+        """
+        if owner.verified_at is not None:
+            return True
+        return len(self.written_to(owner.email, kind, UnixMs(at - DAY_MS))) < UNVERIFIED_MAX
+
+    def may_write_reset(self, recipient: EmailAddress, at: UnixMs) -> bool:
+        """Return whether the limit allows another link for a new password to *recipient*.
+
+        The limit applies only if an earlier link stays valid for GOOD_MS or longer, so that
+        strangers cannot lock out the owner.
+        """
+        written = self.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
+        has_good_link = any(
+            draft.given_up_at is None
+            and draft.proof is not None
+            and draft.proof.is_good(Purpose.RESET_PASSWORD, UnixMs(at + GOOD_MS))
+            for draft in written
+        )
+        return len(written) < RESETS_MAX or not has_good_link
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
         """Return the waiting e-mails with a proof for *purpose* about *subject*."""

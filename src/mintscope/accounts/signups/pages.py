@@ -1,7 +1,6 @@
 """The pages on which administrators review applications, one at a time."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, get_args
 
@@ -41,6 +40,7 @@ STATE_NAMES: Final = {
     ApplicationState.KEY_ISSUED: "Key issued",
 }
 ADMITTED: Final = {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}
+NOTES: Final = ("approve-note", "reject-note", "told")
 Ending = Literal["reset", "forget"]
 
 
@@ -55,8 +55,7 @@ class ReviewPages:
         one = f"{QUEUE}/applications/{{application}}"
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)
-        notes = ("approve-note", "reject-note", "told")
-        yield post(one, self.decide, Access.FRESH, keeps=notes)
+        yield post(one, self.decide, Access.FRESH, keeps=NOTES)
         yield post(f"{one}/undo", self.undo, Access.FRESH)
         for what in get_args(Ending):
             yield get(f"{one}/{what}", partial(self._ask, what), Access.FRESH)
@@ -143,10 +142,7 @@ class ReviewPages:
         return Redirect(page, notice="decision-undone")
 
     async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Ask for confirmation before the key is reset or the application is deleted.
-
-        what    the template of the question: reset or forget
-        """
+        """Ask for confirmation before the key is reset or the application is deleted."""
         return _confirmation(what, await self._application(request))
 
     async def _end(self, what: Ending, request: PageRequest) -> PageResponse:
@@ -189,9 +185,24 @@ class ReviewPages:
         by = application.decided_by or ""
         history = await self._review.history(application.signup_id)
         names = await self._review.names({by, *(event.actor for event in history)})
-        page = _page(application, request, errors, decided_by=names.get(by, by))
-        facts = {"history": history, "names": names}
-        return replace(page, facts={**page.facts, **facts}, status=status)
+        is_admitted = application.state in ADMITTED
+        asked = application.form.asked_scopes
+        facts = {
+            "application": application,
+            "states": STATE_NAMES,
+            "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
+            "decided_by": names.get(by, by),
+            "is_undecided": application.is_undecided,
+            "can_undo": application.can_be_undone(request.now),
+            "is_fresh": request.signed_in.is_fresh(request.now),
+            "areas": AREAS,
+            "ticked": frozenset(request.form.texts("scope")) if errors else asked,
+            "asked": in_order(asked),
+            "history": history,
+            "names": names,
+        }
+        notes = {name: request.form.text(name) for name in NOTES}
+        return Page("admin/application.html", facts, errors, notes, status=status)
 
     async def _application(self, request: PageRequest) -> Application:
         signup_id = SignupId(parse_id(request.path_params["application"]))
@@ -208,27 +219,6 @@ def _note(request: PageRequest, field: str) -> str:
         text = f"Expected at most {NOTE_LENGTH_MAX:,} characters; there were {len(note):,}."
         raise InvalidForm({field: text})
     return note
-
-
-def _page(
-    application: Application, request: PageRequest, errors: Mapping[str, str], *, decided_by: str
-) -> Page:
-    is_admitted = application.state in ADMITTED
-    asked = application.form.asked_scopes
-    facts = {
-        "application": application,
-        "states": STATE_NAMES,
-        "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
-        "decided_by": decided_by,
-        "is_undecided": application.is_undecided,
-        "can_undo": application.can_be_undone(request.now),
-        "is_fresh": request.signed_in.is_fresh(request.now),
-        "areas": AREAS,
-        "ticked": frozenset(request.form.texts("scope")) if errors else asked,
-        "asked": in_order(asked),
-    }
-    notes = {name: request.form.text(name) for name in ("approve-note", "reject-note", "told")}
-    return Page("admin/application.html", facts, errors, notes)
 
 
 def _confirmation(what: Ending, application: Application, error: NotPossible | None = None) -> Page:

@@ -7,23 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
+from mintscope.accounts import sessions
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import NewUser, User, UserKind, username_of
 from mintscope.accounts.keys.key import KeyStatus
 from mintscope.accounts.keys.scope import READ_SCOPES, Scope, in_order, with_reads
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.rows import AccountRows, AccountStore, named_by, names_of
-from mintscope.accounts.sessions import (
-    NotPossible,
-    Reviewer,
-    drop_second_factor,
-    expect_administrator,
-    issued_keys,
-    promote,
-    remove,
-    remove_user,
-    revoke_issued,
-)
+from mintscope.accounts.rows import AccountRows, AccountStore, find_person, named_by, names_of
 from mintscope.accounts.signups.application import (
     UNDECIDED,
     UNDO_MS,
@@ -34,7 +24,7 @@ from mintscope.accounts.signups.application import (
     subject_of,
 )
 from mintscope.accounts.signups.signups import forget
-from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, Series, UserId, user_actor
+from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, UnixMs
 
@@ -84,7 +74,7 @@ class Decision:
     expected: frozenset[ApplicationState]
     scopes: frozenset[Scope]
     note: str
-    actor: Reviewer
+    actor: sessions.Reviewer
     reason: str = ""
 
 
@@ -109,12 +99,7 @@ class Reviews:
         limit: int,
         text: str = "",
     ) -> Sequence[Application]:
-        """Return up to *limit* applications that follow the application *after*.
-
-        after  the last application of the page before; None: begin with the first
-        state  only applications in this state, oldest first; None: all, newest first
-        text   only applications with this text in address, names or motivation; case is ignored
-        """
+        """Return a page of applications, as `SqlApplicationRows.page` does."""
         return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
 
     async def application(self, signup_id: SignupId) -> Application | None:
@@ -133,7 +118,7 @@ class Reviews:
         *,
         scopes: frozenset[Scope],
         note: str,
-        actor: Reviewer,
+        actor: sessions.Reviewer,
         unconfirmed: bool = False,
     ) -> Application:
         """Approve an application that awaits approval, or scopes that an issued key requested.
@@ -147,7 +132,7 @@ class Reviews:
         return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
 
     async def reject(
-        self, signup_id: SignupId, *, note: str, actor: Reviewer, reason: str = ""
+        self, signup_id: SignupId, *, note: str, actor: sessions.Reviewer, reason: str = ""
     ) -> Application:
         """Reject an undecided application, or refuse the scopes that an issued key requested.
 
@@ -162,11 +147,45 @@ class Reviews:
         )
 
     async def _decide(self, decision: Decision) -> Application:
-        now = self.clock.now()
-        return await self.store.transact(lambda rows: _decide(rows, decision, now))
+        at = self.clock.now()
+
+        def decide(rows: AccountRows) -> Application:
+            signup_id = decision.signup_id
+            actor = sessions.expect_administrator(rows, decision.actor)
+            kept = rows.applications.get(signup_id)
+            if kept is not None and kept.application.asked_at is not None:
+                return _decide_asked(rows, kept.application, decision, actor, at)
+            if kept is None or kept.application.state not in decision.expected:
+                wanted = " or ".join(STANDINGS[state] for state in sorted(decision.expected))
+                raise _unexpected(signup_id, kept, expected=wanted)
+            rows.applications.update(
+                signup_id,
+                state=decision.state,
+                decided_at=at,
+                decided_by=actor,
+                scopes=decision.scopes,
+                note=decision.note,
+            )
+            after = _reread(rows, signup_id)
+            detail = {} if after.confirmed_at is not None else {"mailbox": "unconfirmed"}
+            if decision.note:
+                detail["note"] = decision.note
+            if decision.reason:
+                detail["told"] = decision.reason
+            if decision.state is ApplicationState.APPROVED:
+                detail["scopes"] = _tell_approved(rows, after, at)
+            elif after.confirmed_at is not None:
+                facts = {"reason": decision.reason} if decision.reason else {}
+                rows.emails.insert(
+                    EmailKind.APPLICATION_REJECTED, after.form.email, facts, None, at
+                )
+            rows.events.note(at, actor, str(decision.state), subject_of(signup_id), **detail)
+            return after
+
+        return await self.store.transact(decide)
 
     async def undo(
-        self, signup_id: SignupId, *, decided_at: UnixMs, actor: Reviewer
+        self, signup_id: SignupId, *, decided_at: UnixMs, actor: sessions.Reviewer
     ) -> Application:
         """Undo the decision that was made at *decided_at*, within a minute after it.
 
@@ -176,25 +195,81 @@ class Reviews:
         Raises    NotPossible after a minute, after another decision, and for an approval if the
                   applicant has fetched the key
         """
-        now = self.clock.now()
-        return await self.store.transact(
-            lambda rows: _undo(rows, signup_id, decided_at, actor, now)
-        )
+        at = self.clock.now()
+
+        def undo(rows: AccountRows) -> Application:
+            by = sessions.expect_administrator(rows, actor)
+            kept = rows.applications.get(signup_id)
+            if kept is None:
+                raise _unexpected(signup_id, None, expected="is there")
+            before = kept.application
+            if before.is_of_scopes:
+                return _undo_asked(rows, before, decided_at, by, at)
+            was = before.state
+            if was is ApplicationState.KEY_ISSUED:
+                raise sessions.NotPossible(KEY_FETCHED)
+            if not rows.applications.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
+                raise sessions.NotPossible(TOO_LATE)
+            after = _reread(rows, signup_id)
+            if was is ApplicationState.APPROVED or before.confirmed_at is not None:
+                kind = EmailKind.APPLICATION_REOPENED
+                rows.emails.insert(kind, after.form.email, {}, None, at)
+            rows.events.note(at, by, REOPENED, subject_of(signup_id), was=was, now=after.state)
+            return after
+
+        return await self.store.transact(undo)
 
     async def history(self, signup_id: SignupId) -> Sequence[Event]:
         """Return the newest HISTORY_MAX events of an application, newest first."""
         wanted = EventFilter(subject_of(signup_id))
         return [event for _, event in await self.events(limit=HISTORY_MAX, wanted=wanted)]
 
-    async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
+    async def reset(self, signup_id: SignupId, *, actor: sessions.Reviewer) -> Application:
         """Revoke the issued key, and allow another exchange of the secret.  Raises NotPossible."""
-        now = self.clock.now()
-        return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
+        at = self.clock.now()
 
-    async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
+        def reset(rows: AccountRows) -> Application:
+            by = sessions.expect_administrator(rows, actor)
+            kept = rows.applications.get(signup_id)
+            issued = ApplicationState.KEY_ISSUED
+            if (
+                kept is None
+                or kept.application.user_removed
+                or kept.application.state is not issued
+            ):
+                raise _unexpected(signup_id, kept, expected=STANDINGS[issued])
+            rows.applications.update(
+                signup_id,
+                state=ApplicationState.APPROVED,
+                issued_at=None,
+                key_nonce=None,
+                exchange_redeem=None,
+                asked_at=None,
+            )
+            sessions.revoke_issued(rows, signup_id, by, at)
+            after = _reread(rows, signup_id)
+            _tell_approved(rows, after, at)
+            rows.events.note(at, by, "reset", subject_of(signup_id))
+            return after
+
+        return await self.store.transact(reset)
+
+    async def forget(self, signup_id: SignupId, *, actor: sessions.Reviewer) -> None:
         """Delete the application; revoke its key and remove its agent.  Raises NotPossible."""
-        now = self.clock.now()
-        await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
+        at = self.clock.now()
+
+        def remove_all(rows: AccountRows) -> None:
+            by = sessions.expect_administrator(rows, actor)
+            kept = rows.applications.get(signup_id)
+            if kept is None:
+                raise _unexpected(signup_id, None, expected="is there")
+            sessions.revoke_issued(rows, signup_id, by, at)
+            owner = None if kept.owner is None else rows.users.get(kept.owner)
+            if owner is not None and owner.user.kind is UserKind.AGENT:
+                sessions.remove(rows, owner.user, by, at, because=subject_of(signup_id))
+            forget(rows, signup_id, "forgotten", by, at, state=kept.application.state)
+
+        await self.store.transact(remove_all)
 
     async def users(self, *, before: UserId | None = None, limit: int) -> Sequence[User]:
         """Return the users that were not removed, newest first."""
@@ -205,30 +280,43 @@ class Reviews:
         kept = await self.store.read(lambda rows: rows.users.get(user_id))
         return None if kept is None else kept.user
 
-    async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
+    async def remove_user(self, user_id: UserId, *, actor: sessions.Reviewer) -> None:
         """Remove an account with its keys and sessions; its application cannot be exchanged again.
 
-        Raises    NotPossible if the user does not exist, has a payment in progress, or is the last
-                  administrator
+        Raises the errors of `sessions.remove_user`.
         """
         now = self.clock.now()
-        await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
+        await self.store.transact(lambda rows: sessions.remove_user(rows, user_id, actor, now))
 
-    async def drop_second_factor(self, user_id: UserId, *, actor: Reviewer) -> None:
+    async def drop_second_factor(self, user_id: UserId, *, actor: sessions.Reviewer) -> None:
         """Remove a person's second factors, so that the password suffices; end the sessions.
 
-        Raises    NotPossible if the person has none, SessionEnded
+        The person gets an e-mail about this.
+        Raises    NotPossible if there is no such person or no second factor; SessionEnded
         """
-        now = self.clock.now()
-        await self.store.transact(lambda rows: drop_second_factor(rows, user_id, actor, now))
+        at = self.clock.now()
+
+        def drop(rows: AccountRows) -> None:
+            by = sessions.expect_administrator(rows, actor)
+            kept = rows.users.get(user_id)
+            if kept is None or not kept.user.has_second_factor:
+                raise sessions.NotPossible(f"user {user_id} has no two-factor sign-in")
+            sessions.drop_factors(rows, user_id)
+            sessions.end_sessions(rows, user_id)
+            rows.events.note(at, by, "removed second factor", f"user:{user_id}")
+            facts = {"what": "an administrator turned off your two-factor sign-in"}
+            rows.emails.tell_owner(kept.user, EmailKind.SECOND_FACTOR, facts, at)
+
+        await self.store.transact(drop)
 
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor
     ) -> tuple[User, bool]:
         """Make the person with *email* an administrator; create an account if there is none.
 
-        If the address of an existing account was never verified, set its password, and end its
-        sessions and keys.  Return the user, and whether the account was created.
+        If the address of an existing account was never verified, set its password, end its
+        sessions, second factors and keys, and unlink its Telegram chat.
+        Return the user, and whether the account was created.
         """
         new = NewUser(
             kind=UserKind.PERSON,
@@ -237,7 +325,29 @@ class Reviews:
             password_hash=password_hash,
             created_at=self.clock.now(),
         )
-        return await self.store.transact(lambda rows: promote(rows, new, actor))
+        at = new.created_at
+
+        def promote(rows: AccountRows) -> tuple[User, bool]:
+            person = find_person(rows.users, email)
+            if person is None:
+                user_id = rows.users.insert(new)
+                rows.events.note(at, actor, "created", f"user:{user_id}")
+            else:
+                user_id = person.user.user_id
+                if person.user.verified_at is None:  # a stranger may have created the account
+                    rows.users.update(user_id, password_hash=password_hash)
+                    sessions.unlink_telegram(rows, user_id, actor, at)
+                    revoked = str(sessions.end_access(rows, user_id, at))
+                    subject = f"user:{user_id}"
+                    rows.events.note(at, actor, "reset password", subject, keys_revoked=revoked)
+            if person is None or not person.user.is_administrator:
+                rows.users.update(user_id, administrator=True)
+                rows.events.note(at, actor, "made administrator", f"user:{user_id}")
+            after = rows.users.get(user_id)
+            assert after is not None, "it was read or added just now"
+            return after.user, person is None
+
+        return await self.store.transact(promote)
 
     async def events(
         self, *, before: int | None = None, limit: int, wanted: EventFilter = EVERYTHING
@@ -245,12 +355,9 @@ class Reviews:
         """Return up to *limit* events of the audit log, with their numbers, newest first.
 
         before   only events with a smaller number; None: all
+        wanted   only events that it selects
         """
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
-
-    async def numbers(self, *, since: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return hourly figures by series and hour, from the hour *since* on."""
-        return await self.store.read(lambda rows: rows.hours.since(since))
 
     async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
         """Return the display names of those *subjects* of the audit log that have one."""
@@ -259,7 +366,8 @@ class Reviews:
     async def subject_of(self, email: EmailAddress) -> str | None:
         """Return the audit-log name of the person with *email*.
 
-        If there is no such person, return the name of the application with *email*, if any.
+        If there is no such person, return the name of the application with *email*; None if there
+        is no such application either.
         """
         return await self.store.read(lambda rows: named_by(rows, email))
 
@@ -290,46 +398,18 @@ class Reviews:
 
         return await self.store.read(work)
 
-    async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
+    async def record(
+        self, action: str, subject: str, *, actor: sessions.Reviewer, **detail: str
+    ) -> None:
         """Log an administrator's action that other code carried out.  Raises SessionEnded."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:
-            rows.events.note(now, expect_administrator(rows, actor), action, subject, **detail)
+            rows.events.note(
+                now, sessions.expect_administrator(rows, actor), action, subject, **detail
+            )
 
         await self.store.transact(work)
-
-
-def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
-    signup_id = decision.signup_id
-    actor = expect_administrator(rows, decision.actor)
-    kept = rows.applications.get(signup_id)
-    if kept is not None and kept.application.asked_at is not None:
-        return _decide_asked(rows, kept.application, decision, actor, at)
-    if kept is None or kept.application.state not in decision.expected:
-        wanted = " or ".join(STANDINGS[state] for state in sorted(decision.expected))
-        raise _unexpected(signup_id, kept, expected=wanted)
-    rows.applications.update(
-        signup_id,
-        state=decision.state,
-        decided_at=at,
-        decided_by=actor,
-        scopes=decision.scopes,
-        note=decision.note,
-    )
-    after = _reread(rows, signup_id)
-    detail = {} if after.confirmed_at is not None else {"mailbox": "unconfirmed"}
-    if decision.note:
-        detail["note"] = decision.note
-    if decision.reason:
-        detail["told"] = decision.reason
-    if decision.state is ApplicationState.APPROVED:
-        detail["scopes"] = _tell_approved(rows, after, at)
-    elif after.confirmed_at is not None:
-        facts = {"reason": decision.reason} if decision.reason else {}
-        rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, facts, None, at)
-    rows.events.note(at, actor, str(decision.state), subject_of(signup_id), **detail)
-    return after
 
 
 def _decide_asked(
@@ -347,7 +427,7 @@ def _decide_asked(
         note=decision.note,
         asked_at=None,
     )
-    for line in issued_keys(rows, signup_id):
+    for line in sessions.issued_keys(rows, signup_id):
         if added and line.status(at) is KeyStatus.ACTIVE:
             rows.api_keys.update(line.key_id, scopes=line.scopes | added)
     detail = {"scopes": ", ".join(in_order(added))} if is_granted else {}
@@ -357,28 +437,6 @@ def _decide_asked(
     action = GRANTED if is_granted else REFUSED
     rows.events.note(at, actor, action, subject_of(signup_id), **detail)
     return _reread(rows, signup_id)
-
-
-def _undo(
-    rows: AccountRows, signup_id: SignupId, decided_at: UnixMs, reviewer: Reviewer, at: UnixMs
-) -> Application:
-    actor = expect_administrator(rows, reviewer)
-    kept = rows.applications.get(signup_id)
-    if kept is None:
-        raise _unexpected(signup_id, None, expected="is there")
-    before = kept.application
-    if before.is_of_scopes:
-        return _undo_asked(rows, before, decided_at, actor, at)
-    if before.state is ApplicationState.KEY_ISSUED:
-        raise NotPossible(KEY_FETCHED)
-    if not rows.applications.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
-        raise NotPossible(TOO_LATE)
-    after = _reread(rows, signup_id)
-    is_reported = before.state is ApplicationState.APPROVED or before.confirmed_at is not None
-    if is_reported:
-        rows.emails.insert(EmailKind.APPLICATION_REOPENED, after.form.email, {}, None, at)
-    rows.events.note(at, actor, REOPENED, subject_of(signup_id), was=before.state, now=after.state)
-    return after
 
 
 def _undo_asked(
@@ -394,7 +452,7 @@ def _undo_asked(
     asked = next((event.at for event in _events(rows, signup_id, ASKED)), at)
     is_newest = before.decided_at == decided_at and before.can_be_undone(at)
     if not is_newest or len(decisions) < FORMER or HAD not in decisions[0].detail:
-        raise NotPossible(TOO_LATE)
+        raise sessions.NotPossible(TOO_LATE)
     undone, former = decisions[:FORMER]
     scopes = frozenset(Scope(each) for each in undone.detail[HAD].split(", ") if each)
     rows.applications.update(
@@ -405,7 +463,7 @@ def _undo_asked(
         note=former.detail.get("note", ""),
         asked_at=before.asked_at or asked,
     )
-    for line in issued_keys(rows, signup_id):
+    for line in sessions.issued_keys(rows, signup_id):
         if line.status(at) is KeyStatus.ACTIVE:
             rows.api_keys.update(line.key_id, scopes=line.scopes & (READ_SCOPES | scopes))
     state = before.state
@@ -414,10 +472,8 @@ def _undo_asked(
 
 
 def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event]:
-    """Return the newest events about *actions* on an application, newest first.
-
-    Each action is read separately, so that repeated requests of a key cannot hide decisions.
-    """
+    """Return the newest events about *actions* on an application, newest first."""
+    # Each action is read separately, so that repeated requests of a key cannot hide decisions.
     found = dict[int, Event]()
     for action in actions:
         wanted = EventFilter(subject_of(signup_id), action)
@@ -448,51 +504,20 @@ def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> s
     return scopes
 
 
-def _reset(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixMs) -> Application:
-    actor = expect_administrator(rows, reviewer)
-    kept = rows.applications.get(signup_id)
-    issued = ApplicationState.KEY_ISSUED
-    if kept is None or kept.application.user_removed or kept.application.state is not issued:
-        raise _unexpected(signup_id, kept, expected=STANDINGS[issued])
-    rows.applications.update(
-        signup_id,
-        state=ApplicationState.APPROVED,
-        issued_at=None,
-        key_nonce=None,
-        exchange_redeem=None,
-        asked_at=None,
-    )
-    revoke_issued(rows, signup_id, actor, at)
-    after = _reread(rows, signup_id)
-    _tell_approved(rows, after, at)
-    rows.events.note(at, actor, "reset", subject_of(signup_id))
-    return after
-
-
-def _forget(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixMs) -> None:
-    actor = expect_administrator(rows, reviewer)
-    kept = rows.applications.get(signup_id)
-    if kept is None:
-        raise _unexpected(signup_id, None, expected="is there")
-    revoke_issued(rows, signup_id, actor, at)
-    owner = None if kept.owner is None else rows.users.get(kept.owner)
-    if owner is not None and owner.user.kind is UserKind.AGENT:
-        remove(rows, owner.user, actor, at, because=subject_of(signup_id))
-    forget(rows, signup_id, "forgotten", actor, at, state=kept.application.state)
-
-
 def _reread(rows: AccountRows, signup_id: SignupId) -> Application:
     kept = rows.applications.get(signup_id)
     assert kept is not None, "it was changed just now"
     return kept.application
 
 
-def _unexpected(signup_id: SignupId, was: KeptApplication | None, *, expected: str) -> NotPossible:
+def _unexpected(
+    signup_id: SignupId, was: KeptApplication | None, *, expected: str
+) -> sessions.NotPossible:
     if was is None:
-        return NotPossible(f"there is no application with the number {signup_id}")
+        return sessions.NotPossible(f"there is no application with the number {signup_id}")
     application = was.application
     standing = "belongs to an account that was removed" if application.user_removed else None
-    return NotPossible(
+    return sessions.NotPossible(
         f"expected an application that {expected};"
         f" application {signup_id} {standing or STANDINGS[application.state]}"
     )

@@ -10,7 +10,7 @@ from mintscope.accounts.keys.key import KeyLine, KeyStatus, NewKey, new_key
 from mintscope.accounts.keys.scope import READ_SCOPES, in_order
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService, find_person, use_proof
-from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import GUESSES_MAX, EmailProof, NewProof, Purpose
 from mintscope.accounts.signups.application import (
     UNDECIDED,
@@ -64,7 +64,22 @@ class Signups(AccountService):
             signup_redeem=self.secrets.redeem_hash(redelivery_key, form.email),
             at=self.clock.now(),
         )
-        kept = await self.store.transact(lambda rows: _apply(rows, new, proof_nonce))
+
+        def apply(rows: AccountRows) -> SignupId | KeptApplication:
+            earlier = rows.applications.find(form.email)
+            if earlier is not None:
+                if not earlier.application.has_lapsed(new.at):
+                    return earlier
+                forget(rows, earlier.application.signup_id, "lapsed", SERVICE, new.at)
+            signup_id = rows.applications.insert(new)
+            purpose = Purpose.CONFIRM_APPLICATION
+            proof = NewProof(purpose, signup_id, form.email, proof_nonce, new.at)
+            proof_id = rows.proofs.insert(proof)
+            rows.emails.insert(EmailKind.CONFIRM_APPLICATION, form.email, {}, proof_id, new.at)
+            rows.events.note(new.at, APPLICANT, "applied", subject_of(signup_id))
+            return signup_id
+
+        kept = await self.store.transact(apply)
         if not isinstance(kept, KeptApplication):
             return Signup(kept, secret)
         if redelivery_key is None or not _is_answer_to(kept, new):
@@ -75,15 +90,25 @@ class Signups(AccountService):
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
         """Confirm the e-mail address with the code sent there, unless it is already confirmed.
 
-        Raises    InvalidCredentials for a wrong *secret*; InvalidFields for a wrong code
+        Raises    InvalidCredentials for a wrong *secret*; InvalidFields if the code is wrong or has
+                  expired, or after GUESSES_MAX guesses
         """
         application = await self._recognise(email, secret)
         if application.confirmed_at is not None:
             return
         now = self.clock.now()
+        signup_id = application.signup_id
 
         def guess(rows: AccountRows) -> bool:
-            return _guess(rows, application.signup_id, code, self.secrets, now)
+            proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
+            is_good = proof is not None and proof.is_good(Purpose.CONFIRM_APPLICATION, now)
+            if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
+                return False
+            rows.proofs.update(proof.proof_id, guesses=proof.guesses + 1)
+            if not self.secrets.is_code_of(proof.nonce, code):
+                return False
+            _confirm(rows, signup_id, APPLICANT, now)
+            return True
 
         if not await self.store.transact(guess):
             raise errors.InvalidFields([errors.FieldMessage("code", WRONG_CODE)])
@@ -95,27 +120,48 @@ class Signups(AccountService):
             raise errors.AccountNotFound
         return application.state
 
-    async def find_by_link(self, text: str) -> EmailAddress | None:
-        """Return the address that the link *text* confirms; None if the link is invalid."""
-        proof = await self.find_proof(text, Purpose.CONFIRM_APPLICATION)
-        return None if proof is None else proof.email
-
     async def confirm_by_link(self, text: str) -> bool:
         """Confirm the e-mail address; return False if the link is unknown, used or expired."""
-        return await self._use_link(text, _confirm_by_link)
+
+        def confirm(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
+            if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
+                return False
+            _confirm(rows, SignupId(proof.subject), MAILBOX, at)
+            return True
+
+        return await self._use_link(text, confirm)
 
     async def disown(self, text: str) -> bool:
         """Delete an application that the owner of its address did not make.
 
         Return False if the link is invalid or the application was decided.
         """
-        return await self._use_link(text, _disown)
+
+        def disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
+            kept = rows.applications.get(SignupId(proof.subject))
+            if kept is None or kept.application.state not in UNDECIDED:
+                return False
+            if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
+                return False
+            forget(rows, kept.application.signup_id, "disowned", MAILBOX, at)
+            return True
+
+        return await self._use_link(text, disown)
 
     async def forget_lapsed(self) -> int:
         """Delete applications that were not confirmed in 72 hours; return their number."""
         now = self.clock.now()
+
+        def forget_some(rows: AccountRows) -> int:
+            state = ApplicationState.AWAITING_CONFIRMATION
+            longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
+            lapsed = [each for each in longest_waiting if each.has_lapsed(now)]
+            for application in lapsed:
+                forget(rows, application.signup_id, "lapsed", SERVICE, now)
+            return len(lapsed)
+
         count = 0
-        while found := await self.store.transact(lambda rows: _forget_lapsed(rows, now)):
+        while found := await self.store.transact(forget_some):
             count += found
         return count
 
@@ -139,27 +185,9 @@ def forget(
     purpose = Purpose.CONFIRM_APPLICATION
     for draft in rows.emails.waiting_with(purpose, signup_id):
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
-    rows.proofs.delete(purpose, signup_id)
+    rows.proofs.forget(purpose, signup_id)
     rows.applications.delete(signup_id)
     rows.events.note(at, actor, action, subject_of(signup_id), **detail)
-
-
-def _apply(
-    rows: AccountRows, new: NewApplication, proof_nonce: bytes
-) -> SignupId | KeptApplication:
-    email = new.form.email
-    at = new.at
-    earlier = rows.applications.find(email)
-    if earlier is not None:
-        if not earlier.application.has_lapsed(at):
-            return earlier
-        forget(rows, earlier.application.signup_id, "lapsed", SERVICE, at)
-    signup_id = rows.applications.insert(new)
-    purpose = Purpose.CONFIRM_APPLICATION
-    proof_id = rows.proofs.insert(NewProof(purpose, signup_id, email, proof_nonce, at))
-    rows.emails.insert(EmailKind.CONFIRM_APPLICATION, email, {}, proof_id, at)
-    rows.events.note(at, APPLICANT, "applied", subject_of(signup_id))
-    return signup_id
 
 
 def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
@@ -168,31 +196,6 @@ def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
         is_sent_again(earlier.signup_redeem, again.signup_redeem, after_ms=after_ms)
         and earlier.application.form == again.form
     )
-
-
-def _guess(
-    rows: AccountRows, signup_id: SignupId, code: str, secrets: AccountSecrets, at: UnixMs
-) -> bool:
-    """Count a guess of the code; if it is correct, confirm the address and return True.
-
-    After GUESSES_MAX guesses, every guess is wrong.
-    """
-    proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
-    is_good = proof is not None and proof.is_good(Purpose.CONFIRM_APPLICATION, at)
-    if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
-        return False
-    rows.proofs.update(proof.proof_id, guesses=proof.guesses + 1)
-    if not secrets.is_code_of(proof.nonce, code):
-        return False
-    _confirm(rows, signup_id, APPLICANT, at)
-    return True
-
-
-def _confirm_by_link(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
-    if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
-        return False
-    _confirm(rows, SignupId(proof.subject), MAILBOX, at)
-    return True
 
 
 def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
@@ -208,26 +211,6 @@ def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -
     if agent is not None and agent.user.kind is UserKind.AGENT and agent.user.verified_at is None:
         rows.users.update(agent.user.user_id, verified_at=at)
     rows.events.note(at, actor, "confirmed", subject_of(signup_id))
-
-
-def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
-    kept = rows.applications.get(SignupId(proof.subject))
-    if kept is None or kept.application.state not in UNDECIDED:
-        return False
-    if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
-        return False
-    forget(rows, kept.application.signup_id, "disowned", MAILBOX, at)
-    return True
-
-
-def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
-    """Delete up to SWEEP_MAX lapsed applications; return their number."""
-    state = ApplicationState.AWAITING_CONFIRMATION
-    longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
-    lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
-    for application in lapsed:
-        forget(rows, application.signup_id, "lapsed", SERVICE, at)
-    return len(lapsed)
 
 
 KEY_NAME: Final = "agent signup"
@@ -296,7 +279,10 @@ class Exchanges(AccountService):
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Raise the errors of `exchange` that are clear from *application*, without a write lock."""
+    """Raise the errors of `exchange` that are clear from *application*.
+
+    is_repeated   whether the request may repeat an exchange, whose key it then gets again
+    """
     if application.user_removed:
         raise errors.AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
@@ -310,12 +296,9 @@ def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
     kept = rows.applications.get(offer.signup_id)
     if kept is None:
         raise errors.InvalidCredentials
-    if kept.application.user_removed:
-        raise errors.AccountNotFound
+    _expect_offerable(kept.application, is_repeated=True)
     if kept.application.state is ApplicationState.APPROVED:
         return _hand_out(rows, kept, offer)
-    if kept.application.state is not ApplicationState.KEY_ISSUED:
-        raise errors.NotApproved
     assert kept.owner is not None, "expected the user of an application in state key_issued"
     assert kept.key_nonce is not None, "expected the nonce of an application in state key_issued"
     line = rows.api_keys.of_application(offer.signup_id)[0]

@@ -78,10 +78,6 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         state = ApplicationState.AWAITING_CONFIRMATION
         return self._add(columns | form | {"state": state, "applied_at": applied_at})
 
-    def delete(self, signup_id: SignupId) -> None:
-        """Delete an application."""
-        self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
-
     def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
         """Undo the decision made at *decided_at*, in one statement; return whether it was undone.
 

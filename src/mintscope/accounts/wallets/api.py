@@ -21,7 +21,6 @@ from mintscope.accounts.wallets.credits import (
 )
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
-    LinkDenied,
     LinkedWallet,
     WalletPayment,
     link_text,
@@ -45,7 +44,7 @@ from mintscope.credits.sign_in import (
     write_text,
 )
 from mintscope.kit import errors
-from mintscope.kit.audit import KeyId, key_actor
+from mintscope.kit.audit import KeyId
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.rate_limit import RateLimit
 from mintscope.kit.http.request import Request, parse_id
@@ -138,8 +137,8 @@ class WalletRoutes:
         )
         if flaw is not None:
             raise errors.InvalidProof(EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN)
-        linked = await self.wallets.link(holder.key.user_id, key_actor(holder.key.key_id), wallet)
-        if isinstance(linked, LinkDenied):
+        linked = await self.wallets.link(holder, wallet)
+        if linked is None:
             raise errors.BadRequest(TOO_MANY)
         return self._linked(request, linked, status=201)
 
@@ -153,11 +152,7 @@ class WalletRoutes:
         nothing.
         """
         holder = await self.gate.authorize(request)
-        left = await self.wallets.unlink(
-            holder.key.user_id,
-            key_actor(holder.key.key_id),
-            _wallet(request.path_params["wallet"]),
-        )
+        left = await self.wallets.unlink(holder, _wallet(request.path_params["wallet"]))
         if left is None:
             raise errors.NotFound
         return self._linked(request, left)
@@ -177,7 +172,10 @@ class WalletRoutes:
         if query.cursor is not None:
             position = decode_cursor(query.cursor, PaymentPosition)
             before = position.begun_at, position.signature
-        found = await self.wallets.payments(holder.key.user_id, before, query.limit + 1)
+        user_id = holder.key.user_id
+        found = await self.wallets.store.read(
+            lambda rows: rows.wallets.payments(user_id, before, query.limit + 1)
+        )
         page = found[: query.limit]
         cursor = None
         if len(found) > query.limit:
@@ -285,7 +283,8 @@ class AccountCreditRoutes:
         the cap or widen the networks, on the pages. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        key_id, asked = _key_id(request), await read_body(request, wire.KeyLimits)
+        key_id = KeyId(parse_id(request.path_params["keyId"]))
+        asked = await read_body(request, wire.KeyLimits)
         if asked == wire.KeyLimits():
             raise errors.BadRequest(NO_LIMIT)
         cap = asked.month_credits_max
@@ -396,10 +395,6 @@ def _summary(holder: Holder, summary: CreditSummary) -> wire.AccountHoldings:
             for line in summary.keys
         ],
     )
-
-
-def _key_id(request: Request) -> KeyId:
-    return KeyId(parse_id(request.path_params["keyId"]))
 
 
 def _count(credit_count: int | msgspec.UnsetType) -> int | None:

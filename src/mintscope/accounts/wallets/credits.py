@@ -6,24 +6,22 @@ from enum import Enum, auto
 from typing import Final
 
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus, are_within
-from mintscope.accounts.keys.keys import note_networks
-from mintscope.accounts.mail.email import EmailKind, tell_owner
+from mintscope.accounts.keys.keys import cap_key, find_active, set_networks
+from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import Session
-from mintscope.accounts.sessions import CAPPED, SPEND_ALERT_SET, announce, expect_session
+from mintscope.accounts.sessions import SPEND_ALERT_SET, announce, expect_session
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
     CreditMove,
-    LinkDenied,
     LinkedWallet,
     MoveKind,
     UsedLine,
-    WalletPayment,
 )
 from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor
-from mintscope.kit.credentials import CredentialHash, CreditToken, hint
-from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.kit.credentials import CreditToken, hint
+from mintscope.kit.primitives import CreditAccount, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, Month, month_of, utc
 
 GENERATED_KEY_BYTES: Final = 24
@@ -82,11 +80,7 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The use of an account: its newest USAGE_LINES_MAX lines, and the keys in these lines.
-
-    lines   the use by day, key and endpoint
-    keys    the newest USAGE_KEYS_MAX of the keys, by their id
-    """
+    """The newest USAGE_LINES_MAX lines of use, and the newest USAGE_KEYS_MAX keys in them."""
 
     lines: Sequence[UsedLine]
     keys: Mapping[KeyId, KeyLine]
@@ -102,10 +96,7 @@ class AccountCredits(AccountService):
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
 
     async def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the credit account of a user; None if there is none.
-
-        The account of a user never changes, so it is cached.
-        """
+        """Return the credit account of a user, cached because it never changes; None if none."""
         found = self._known.get(user_id)
         if found is None:
             found = await self.store.read(lambda rows: rows.credits.find(user_id))
@@ -126,11 +117,31 @@ class AccountCredits(AccountService):
     async def summary(self, user_id: UserId) -> CreditSummary:
         """Return the credits of a user, and the spending of the active keys this month."""
         now = self.clock.now()
-        return await self.store.read(lambda rows: _summary(rows, user_id, now))
+        month = month_of(now)
+
+        def read(rows: AccountRows) -> CreditSummary:
+            account = rows.credits.find(user_id)
+            shown = rows.api_keys.shown(user_id, now, KEYS_PER_USER_MAX)
+            return CreditSummary(
+                balance=0 if account is None else rows.credits.balance(account),
+                keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
+                spent=rows.credits.spent(user_id, month),
+                month=month,
+                spend_level=rows.credits.spend_level(user_id),
+            )
+
+        return await self.store.read(read)
 
     async def usage(self, user_id: UserId, since: int) -> Usage:
         """Return the use of a user's account from the day *since* on, UTC days since 1970-01-01."""
-        return await self.store.read(lambda rows: _usage(rows, user_id, since))
+
+        def read(rows: AccountRows) -> Usage:
+            lines = rows.credits.usage(user_id, since, USAGE_LINES_MAX)
+            used = sorted({line.key_id for line in lines if line.key_id is not None}, reverse=True)
+            found = [rows.api_keys.get(key_id) for key_id in used[:USAGE_KEYS_MAX]]
+            return Usage(lines, {each.key_id: each for each in found if each is not None})
+
+        return await self.store.read(read)
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
         """Set the credits spent in a day that cause an e-mail to the user; None: no e-mail."""
@@ -139,8 +150,7 @@ class AccountCredits(AccountService):
         def set_level(rows: AccountRows) -> None:
             rows.credits.set_spend_level(user_id, level, _reported_day(rows, user_id, now))
             level_text = "none" if level is None else str(level)
-            actor = user_actor(user_id)
-            rows.events.note(now, actor, SPEND_ALERT_SET, f"user:{user_id}", credits=level_text)
+            rows.events.note_own(now, user_id, SPEND_ALERT_SET, credits=level_text)
 
         await self.store.transact(set_level)
 
@@ -156,9 +166,24 @@ class AccountCredits(AccountService):
         """
         key_hash = self.secrets.request_hash(key, user_id)
         now = self.clock.now()
-        return await self.store.transact(
-            lambda rows: _deposit(rows, user_id, token, credit_count, key_hash=key_hash, at=now)
-        )
+
+        def deposit(rows: AccountRows) -> Deposited | MoveDenied:
+            account = rows.credits.open(user_id, now)
+            move = None if key_hash is None else rows.moves.find(key_hash)
+            if move is None:
+                held = rows.moves.hold(token, account)
+                wanted = held if credit_count is None else credit_count
+                if not 1 <= wanted <= held:
+                    return MoveDenied.TOO_FEW
+                kind = MoveKind.DEPOSIT
+                move = CreditMove(user_id, kind, token, account, wanted, now, key_hash)
+                rows.moves.move(move)
+            elif move.off != token or not _is_same(move, MoveKind.DEPOSIT, credit_count):
+                return MoveDenied.KEY_USED
+            left = rows.credits.balance(account)
+            return Deposited(move.credit_count, left, rows.credits.balance(token))
+
+        return await self.store.transact(deposit)
 
     async def withdraw(
         self,
@@ -179,21 +204,29 @@ class AccountCredits(AccountService):
         """
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         token = self.secrets.withdrawn_token(user_id, sent_key)
-        opening = self.secrets.hash(token), hint(token)
         key_hash = self.secrets.request_hash(sent_key, user_id)
         now = self.clock.now()
-        moved = await self.store.transact(
-            lambda rows: _withdraw(
-                rows,
-                user_id,
-                credit_count,
-                opening,
-                asked_by=asked_by,
-                key_hash=key_hash,
-                at=now,
-            )
-        )
-        return moved if isinstance(moved, MoveDenied) else Withdrawn(token, *moved)
+
+        def withdraw(rows: AccountRows) -> Withdrawn | MoveDenied:
+            account = rows.credits.open(user_id, now)
+            move = None if key_hash is None else rows.moves.find(key_hash)
+            if move is None:
+                held = rows.moves.hold(account, account)
+                asking = None if asked_by is None else rows.api_keys.get(asked_by)
+                if asking is not None and asking.month_credits_max is not None:
+                    return MoveDenied.CAPPED
+                wanted = held if credit_count is None else credit_count
+                if not 1 <= wanted <= held:
+                    return MoveDenied.TOO_FEW
+                onto = rows.credits.open_token(self.secrets.hash(token), hint(token), account, now)
+                kind = MoveKind.WITHDRAWAL
+                move = CreditMove(user_id, kind, account, onto, wanted, now, key_hash)
+                rows.moves.move(move)
+            elif not _is_same(move, MoveKind.WITHDRAWAL, credit_count):
+                return MoveDenied.KEY_USED
+            return Withdrawn(token, move.credit_count, rows.credits.balance(account))
+
+        return await self.store.transact(withdraw)
 
     async def tighten(
         self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
@@ -205,9 +238,26 @@ class AccountCredits(AccountService):
         networks    a text from `parse_networks`; each network must be in one of the key's networks
         """
         now = self.clock.now()
-        return await self.store.transact(
-            lambda rows: _tighten(rows, holder, key_id, month_credits_max, networks, now)
-        )
+        actor = key_actor(holder.key.key_id)
+
+        def tighten(rows: AccountRows) -> KeyLine | CapDenied:
+            line = find_active(rows, holder.key.user_id, key_id, now)
+            if line is None:
+                return CapDenied.NO_KEY
+            cap = line.month_credits_max
+            if month_credits_max is not None and cap is not None and month_credits_max > cap:
+                return CapDenied.LOOSER
+            if networks is not None and not are_within(networks, line.networks):
+                return CapDenied.LOOSER
+            if month_credits_max is not None and month_credits_max != cap:
+                cap_key(rows, line, month_credits_max, actor, now)
+            if networks is not None and networks != line.networks:
+                set_networks(rows, line, networks, actor, now)
+            changed = rows.api_keys.get(key_id)
+            assert changed is not None
+            return changed
+
+        return await self.store.transact(tighten)
 
 
 def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:
@@ -224,38 +274,8 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
     onto = rows.credits.open(taker, at)
     balance = rows.moves.hold(off, onto)
     if balance:
-        rows.moves.move(
-            CreditMove(
-                user_id=taker,
-                kind=MoveKind.CLAIM,
-                off=off,
-                onto=onto,
-                credit_count=balance,
-                at=at,
-                key_hash=None,
-            )
-        )
+        rows.moves.move(CreditMove(taker, MoveKind.CLAIM, off, onto, balance, at, None))
     rows.moves.succeed(off, onto)
-
-
-def _summary(rows: AccountRows, user_id: UserId, now: UnixMs) -> CreditSummary:
-    account = rows.credits.find(user_id)
-    month = month_of(now)
-    shown = rows.api_keys.shown(user_id, now, KEYS_PER_USER_MAX)
-    return CreditSummary(
-        balance=0 if account is None else rows.credits.balance(account),
-        keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
-        spent=rows.credits.spent(user_id, month),
-        month=month,
-        spend_level=rows.credits.spend_level(user_id),
-    )
-
-
-def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
-    lines = rows.credits.usage(user_id, since, USAGE_LINES_MAX)
-    used = sorted({line.key_id for line in lines if line.key_id is not None}, reverse=True)
-    found = [rows.api_keys.get(key_id) for key_id in used[:USAGE_KEYS_MAX]]
-    return Usage(lines, {each.key_id: each for each in found if each is not None})
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
@@ -269,7 +289,7 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
         kept = rows.users.get(user_id)
         if kept is not None:
             facts = {"spent": f"{spent:,}", "level": f"{level:,}", "day": _day_text(day)}
-            tell_owner(rows.emails, kept.user, EmailKind.SPEND_ALERT, facts, now)
+            rows.emails.tell_owner(kept.user, EmailKind.SPEND_ALERT, facts, now)
         rows.credits.note_overspent(user_id, day)
     return is_more
 
@@ -293,112 +313,8 @@ def _day_text(day: int) -> str:
     return f"{utc(UnixMs(day * DAY_MS)):%d %B %Y}"
 
 
-def _deposit(  # noqa: PLR0913 - one argument for each part
-    rows: AccountRows,
-    user_id: UserId,
-    token: CreditAccount,
-    credit_count: int | None,
-    *,
-    key_hash: CredentialHash | None,
-    at: UnixMs,
-) -> Deposited | MoveDenied:
-    account = rows.credits.open(user_id, at)
-    before = None if key_hash is None else rows.moves.find(key_hash)
-    if before is None:
-        held = rows.moves.hold(token, account)
-        wanted = held if credit_count is None else credit_count
-        if not 1 <= wanted <= held:
-            return MoveDenied.TOO_FEW
-        before = CreditMove(
-            user_id=user_id,
-            kind=MoveKind.DEPOSIT,
-            off=token,
-            onto=account,
-            credit_count=wanted,
-            at=at,
-            key_hash=key_hash,
-        )
-        rows.moves.move(before)
-    elif before.off != token or not _is_same(before, MoveKind.DEPOSIT, credit_count):
-        return MoveDenied.KEY_USED
-    left = rows.credits.balance(account)
-    token_left = rows.credits.balance(token)
-    return Deposited(before.credit_count, left, token_left)
-
-
-def _withdraw(  # noqa: PLR0913 - one argument for each part
-    rows: AccountRows,
-    user_id: UserId,
-    credit_count: int | None,
-    opening: tuple[CredentialHash, str],
-    *,
-    asked_by: KeyId | None,
-    key_hash: CredentialHash | None,
-    at: UnixMs,
-) -> tuple[int, int] | MoveDenied:
-    """Withdraw credits; return the number of moved credits, and the balance afterwards.
-
-    Return MoveDenied in the cases of `AccountCredits.withdraw`.
-    """
-    account = rows.credits.open(user_id, at)
-    before = None if key_hash is None else rows.moves.find(key_hash)
-    if before is None:
-        held = rows.moves.hold(account, account)
-        asking = None if asked_by is None else rows.api_keys.get(asked_by)
-        if asking is not None and asking.month_credits_max is not None:
-            return MoveDenied.CAPPED
-        wanted = held if credit_count is None else credit_count
-        if not 1 <= wanted <= held:
-            return MoveDenied.TOO_FEW
-        before = CreditMove(
-            user_id=user_id,
-            kind=MoveKind.WITHDRAWAL,
-            off=account,
-            onto=rows.credits.open_token(*opening, account, at),
-            credit_count=wanted,
-            at=at,
-            key_hash=key_hash,
-        )
-        rows.moves.move(before)
-    elif not _is_same(before, MoveKind.WITHDRAWAL, credit_count):
-        return MoveDenied.KEY_USED
-    return before.credit_count, rows.credits.balance(account)
-
-
 def _is_same(before: CreditMove, kind: MoveKind, credit_count: int | None) -> bool:
     return before.kind is kind and credit_count in {None, before.credit_count}
-
-
-def _tighten(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    holder: Holder,
-    key_id: KeyId,
-    month_credits_max: int | None,
-    networks: str | None,
-    at: UnixMs,
-) -> KeyLine | CapDenied:
-    line = rows.api_keys.get(key_id)
-    if (
-        line is None
-        or line.user_id != holder.key.user_id
-        or line.status(at) is not KeyStatus.ACTIVE
-    ):
-        return CapDenied.NO_KEY
-    cap = line.month_credits_max
-    if month_credits_max is not None and cap is not None and month_credits_max > cap:
-        return CapDenied.LOOSER
-    if networks is not None and not are_within(networks, line.networks):
-        return CapDenied.LOOSER
-    actor = key_actor(holder.key.key_id)
-    if month_credits_max is not None and month_credits_max != cap:
-        rows.api_keys.update(key_id, month_credits_max=month_credits_max)
-        rows.events.note(at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
-    if networks is not None and networks != line.networks:
-        rows.api_keys.update(key_id, networks=networks)
-        note_networks(rows, actor, line, at)
-    changed = rows.api_keys.get(key_id)
-    assert changed is not None
-    return changed
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -415,90 +331,55 @@ class Wallets(AccountService):
         """Return the wallets of a user, in the order of linking."""
         return await self.store.read(lambda rows: rows.wallets.of_user(user_id))
 
-    async def link(
-        self, user_id: UserId, by: Actor, wallet: Wallet
-    ) -> Sequence[LinkedWallet] | LinkDenied:
+    async def link(self, by: Holder | Session, wallet: Wallet) -> Sequence[LinkedWallet] | None:
         """Link a wallet that the user has proven to own; return all linked wallets.
 
-        Return LinkDenied if the user has reached the limit of wallets.
-        """
-        now = self.clock.now()
-        nonce = self.entropy(NONCE_BYTES)
-        return await self.store.transact(
-            lambda rows: _link(rows, user_id, by, wallet, nonce, since=now, at=now)
-        )
+        Return None if the user has reached the limit of wallets.  An undo link in the e-mail about
+        the wallet undoes the changes since the session began, or from now on if *by* is a key.
+        Raises SessionEnded.
 
-    async def link_in(
-        self, session: Session, wallet: Wallet
-    ) -> Sequence[LinkedWallet] | LinkDenied:
-        """Link a wallet like `link`, in a session of the user.  Raises SessionEnded.
-
-        The undo link in the e-mail about the new wallet undoes all changes since the beginning of
-        the session.
+        by   the key or the session of the request
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
 
-        def act(rows: AccountRows) -> Sequence[LinkedWallet] | LinkDenied:
-            user_id = expect_session(rows, session).user_id
-            by = user_actor(user_id)
-            return _link(rows, user_id, by, wallet, nonce, since=session.created_at, at=now)
+        def link(rows: AccountRows) -> Sequence[LinkedWallet] | None:
+            user_id, actor = _acting(rows, by)
+            linked = rows.wallets.of_user(user_id)
+            if all(each.wallet != wallet for each in linked):
+                if len(linked) >= WALLETS_MAX:
+                    return None
+                rows.wallets.link(user_id, wallet, now)
+                rows.events.note(now, actor, "linked wallet", f"user:{user_id}", wallet=wallet)
+                owner = rows.users.get(user_id)
+                assert owner is not None, "the user of a key or session that was found just now"
+                since = by.created_at if isinstance(by, Session) else now
+                facts: dict[str, str] = {"wallet": wallet}
+                announce(rows, owner.user, EmailKind.WALLET_LINKED, facts, nonce, since, now)
+            return rows.wallets.of_user(user_id)
 
-        return await self.store.transact(act)
+        return await self.store.transact(link)
 
-    async def unlink(
-        self, user_id: UserId, by: Actor, wallet: Wallet
-    ) -> Sequence[LinkedWallet] | None:
-        """Unlink a wallet; return the remaining wallets, or None if *wallet* was not linked."""
-        now = self.clock.now()
-        return await self.store.transact(lambda rows: _unlink(rows, user_id, by, wallet, now))
+    async def unlink(self, by: Holder | Session, wallet: Wallet) -> Sequence[LinkedWallet] | None:
+        """Unlink a wallet; return the remaining wallets, or None if *wallet* was not linked.
 
-    async def unlink_in(self, session: Session, wallet: Wallet) -> Sequence[LinkedWallet] | None:
-        """Unlink a wallet like `unlink`, in a session of the user.  Raises SessionEnded."""
-        now = self.clock.now()
-
-        def act(rows: AccountRows) -> Sequence[LinkedWallet] | None:
-            user_id = expect_session(rows, session).user_id
-            return _unlink(rows, user_id, user_actor(user_id), wallet, now)
-
-        return await self.store.transact(act)
-
-    async def payments(
-        self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
-    ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of linked wallets, newest first.
-
-        before   only payments older than the one with this time and signature; None: all
+        Raises SessionEnded.
         """
-        return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
+        now = self.clock.now()
+
+        def unlink(rows: AccountRows) -> Sequence[LinkedWallet] | None:
+            user_id, actor = _acting(rows, by)
+            if not rows.wallets.unlink(user_id, wallet):
+                return None
+            rows.events.note(now, actor, "unlinked wallet", f"user:{user_id}", wallet=wallet)
+            return rows.wallets.of_user(user_id)
+
+        return await self.store.transact(unlink)
 
 
-def _link(  # noqa: PLR0913 - one argument for each fact
-    rows: AccountRows,
-    user_id: UserId,
-    by: Actor,
-    wallet: Wallet,
-    nonce: bytes,
-    *,
-    since: UnixMs,
-    at: UnixMs,
-) -> Sequence[LinkedWallet] | LinkDenied:
-    linked = rows.wallets.of_user(user_id)
-    if all(each.wallet != wallet for each in linked):
-        if len(linked) >= WALLETS_MAX:
-            return LinkDenied.TOO_MANY
-        rows.wallets.link(user_id, wallet, at)
-        rows.events.note(at, by, "linked wallet", f"user:{user_id}", wallet=wallet)
-        owner = rows.users.get(user_id)
-        assert owner is not None, "the user of a key or session that was found just now"
-        announce(rows, owner.user, EmailKind.WALLET_LINKED, {"wallet": wallet}, nonce, since, at)
-    return rows.wallets.of_user(user_id)
-
-
-def _unlink(
-    rows: AccountRows, user_id: UserId, by: Actor, wallet: Wallet, at: UnixMs
-) -> Sequence[LinkedWallet] | None:
-    if not rows.wallets.unlink(user_id, wallet):
-        return None
-    rows.events.note(at, by, "unlinked wallet", f"user:{user_id}", wallet=wallet)
-    return rows.wallets.of_user(user_id)
+def _acting(rows: AccountRows, by: Holder | Session) -> tuple[UserId, Actor]:
+    """Return the user of *by*, and the actor for the audit log.  Raises SessionEnded."""
+    if isinstance(by, Holder):
+        return by.key.user_id, key_actor(by.key.key_id)
+    user_id = expect_session(rows, by).user_id
+    return user_id, user_actor(user_id)

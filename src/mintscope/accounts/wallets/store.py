@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mintscope.accounts.store import NO_END
+from mintscope.accounts.store import NO_END, Columns
 from mintscope.accounts.wallets.wallets import (
     CreditMove,
     LinkedWallet,
@@ -51,13 +51,21 @@ SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPD
 NOTE_MOVE: Final = """
 INSERT INTO credit_move ("user", kind, key_hash, off_entry, onto_entry) VALUES (?, ?, ?, ?, ?)
 """
-FIND_MOVE: Final = """
-SELECT m."user", m.kind, off_.account, onto_.account, onto_.delta, onto_.at
-  FROM credit_move AS m
+MOVE: Final = Columns(
+    CreditMove,
+    "m",
+    user_id='m."user"',
+    off="off_.account",
+    onto="onto_.account",
+    credit_count="onto_.delta",
+    at="onto_.at",
+)
+FIND_MOVE: Final = f"""
+SELECT {MOVE.text} FROM credit_move AS m
   JOIN credit_entry AS off_ ON off_.id = m.off_entry
   JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
  WHERE m.key_hash = ?
-"""
+"""  # noqa: S608  a constant
 
 
 SPEND_LEVEL: Final = 'SELECT credits FROM spend_alert WHERE "user" = ?'
@@ -221,18 +229,7 @@ class SqlMoveRows:
     def find(self, key_hash: CredentialHash) -> CreditMove | None:
         """Return the move whose Idempotency-Key has the hash *key_hash*; None if there is none."""
         row = self._db.execute(FIND_MOVE, (key_hash,)).fetchone()
-        if row is None:
-            return None
-        user_id, kind, off, onto, credit_count, at = row
-        return CreditMove(
-            user_id=UserId(user_id),
-            kind=MoveKind(kind),
-            off=CreditAccount(off),
-            onto=CreditAccount(onto),
-            credit_count=credit_count,
-            at=UnixMs(at),
-            key_hash=key_hash,
-        )
+        return None if row is None else MOVE.read(row)
 
     def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
         """Lock both balances for this transaction; return the balance of *off*."""
@@ -242,8 +239,8 @@ class SqlMoveRows:
     def move(self, move: CreditMove) -> None:
         """Move the credits.
 
-        If no credits are left in *off*, its purchases are moved to *onto*, too, except in a
-        withdrawal.
+        If no credits are left in `move.off`, its purchases are moved to `move.onto`, too, except in
+        a withdrawal.
         """
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get

@@ -1,7 +1,7 @@
 """Records of the wallets and credits of users."""
 
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mintscope.kit.audit import KeyId, UserId
@@ -9,12 +9,6 @@ from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 
 WALLETS_MAX: Final = 20
-
-
-class LinkDenied(Enum):
-    """A reason why a wallet is not linked."""
-
-    TOO_MANY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +48,7 @@ class WalletPayment:
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet signs to be linked, without the last line.
-
-    `write_text` adds the last line, by which the service recognises its own text.
-    """
+    """Return the text that a wallet signs to be linked; `write_text` adds the last line."""
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -73,7 +64,7 @@ class MoveKind(StrEnum):
     CLAIM = "claim"  # from an agent to the person who claims it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CreditMove:
     """A move of *credit_count* credits from *off* to *onto*.
 

@@ -38,7 +38,6 @@ from mintscope.api.wire import (
     encode_cursor,
     read_body,
     read_query,
-    success_with_body,
 )
 from mintscope.api.x402 import series_resource
 from mintscope.kit.errors import (
@@ -176,11 +175,7 @@ class PriceRoutes:
         found = await self.v1.resource_server.sell_report(
             request, caller, PRICES_ORDER, partial(self._read_prices, request, pairs)
         )
-        request.response_headers += self.v1.freshness.headers(slot=found.slot, age_ms=found.age_ms)
-        answer = success_with_body(
-            found.body, at=self.v1.clock.now(), request_id=request.request_id
-        )
-        return Response(200, answer)
+        return self.v1.freshness.response(request, found, self.v1.clock)
 
     async def _read_prices(
         self, request: Request, pairs: Sequence[tuple[Mint, UnixS]]

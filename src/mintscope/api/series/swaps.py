@@ -19,7 +19,7 @@ from mintscope.api.series.wire import (
     SwapsQuery,
 )
 from mintscope.api.v1 import Freshness, mint_of, token_status
-from mintscope.api.wire import Wire, decode_cursor, encode_cursor, read_query, success_with_body
+from mintscope.api.wire import Wire, decode_cursor, encode_cursor, read_query
 from mintscope.api.x402 import ResourceServer, is_bare, series_resource
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import (
@@ -243,9 +243,7 @@ class SeriesShop:
             return Delivered(report, 0 if made.is_empty else 1)
 
         report = await self.resource_server.sell_report(request, caller, order, work)
-        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
-        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
-        return Response(200, body)
+        return self.freshness.response(request, report, self.clock)
 
     async def sell_rows(
         self,
@@ -295,9 +293,7 @@ class SeriesShop:
             return Delivered(report, credit_count)
 
         report = await self.resource_server.sell_report(request, caller, order, work)
-        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
-        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
-        return Response(200, body)
+        return self.freshness.response(request, report, self.clock)
 
     def _report(self, made: Made) -> ReadReport:
         slot = made.tip.slot

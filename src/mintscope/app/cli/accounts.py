@@ -25,9 +25,9 @@ from mintscope.app.cli.output import (
     Limit,
     moment,
     print_json,
+    print_page,
     print_rows,
     refusing,
-    tell_more,
     visible,
 )
 from mintscope.app.cli.stores import with_reviews
@@ -35,33 +35,27 @@ from mintscope.kit.audit import COMMAND_LINE, UserId
 
 ALL: Final = "all"
 PAGE_LENGTH: Final = 200
-APPLICATIONS_NUMBER_MAX: Final = 2**63 - 1
 
 app = typer.Typer()
 application_commands = typer.Typer(help="Review applications for access.", no_args_is_help=True)
 app.add_typer(application_commands, name="applications")
 
 Number = Annotated[
-    int,
-    typer.Argument(
-        help="Number of the application.", metavar="NUMBER", min=1, max=APPLICATIONS_NUMBER_MAX
-    ),
+    int, typer.Argument(help="Number of the application.", metavar="NUMBER", min=1, max=NUMBER_MAX)
 ]
 Note = Annotated[str, typer.Option(metavar="TEXT", help="A reason; only administrators see it.")]
-StateName = Annotated[
-    str,
-    typer.Option(
-        "--state",
-        metavar="STATE",
-        help=f"List those in this state: {', '.join(ApplicationState)} or {ALL}.",
-    ),
-]
 
 
 @application_commands.command("list")
 def list_applications(
     *,
-    state: StateName = ApplicationState.AWAITING_APPROVAL,
+    state: Annotated[
+        str,
+        typer.Option(
+            metavar="STATE",
+            help=f"List those in this state: {', '.join(ApplicationState)} or {ALL}.",
+        ),
+    ] = ApplicationState.AWAITING_APPROVAL,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -145,13 +139,11 @@ def reset(number: Number, config: ConfigFile = None) -> None:
 
     Use this command if the applicant has lost the response that contained the key.
     """
-    application = with_reviews(
+    reopened = with_reviews(
         config, lambda reviews: reviews.reset(SignupId(number), actor=COMMAND_LINE)
     )
-    print(
-        f"revoked the key of application {number}; {visible(application.form.email)} may exchange"
-        " the secret again"
-    )
+    email = visible(reopened.form.email)
+    print(f"revoked the key of application {number}; {email} may exchange the secret again")
 
 
 @application_commands.command()
@@ -246,29 +238,25 @@ def list_users(
             user.username,
             user.email,
         )
-        for user in found[:limit]
+        for user in found
     ]
     columns = ("number", "kind", "since", "verified", "name", "email")
-    print_rows(columns, rows, as_json=as_json)
-    tell_more("--before", [user.user_id for user in found], limit)
+    print_page(columns, rows, "--before", limit, as_json=as_json)
 
 
 @user_commands.command()
-def remove(
-    number: UserNumber,
-    config: ConfigFile = None,
-) -> None:
+def remove(number: UserNumber, config: ConfigFile = None) -> None:
     """Remove an account: its API keys are revoked and its sessions end at once."""
     with_reviews(config, lambda reviews: reviews.remove_user(UserId(number), actor=COMMAND_LINE))
     print(f"removed user {number}")
 
 
 @user_commands.command("drop-second-factor")
-def drop_second_factor(
-    number: UserNumber,
-    config: ConfigFile = None,
-) -> None:
-    """Turn off two-factor sign-in for a person who has lost phone, passkeys and recovery codes."""
+def drop_second_factor(number: UserNumber, config: ConfigFile = None) -> None:
+    """Turn off two-factor sign-in for a person who has lost phone, passkeys and recovery codes.
+
+    All sessions of the person end, and the person gets an e-mail.
+    """
     with_reviews(
         config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
     )

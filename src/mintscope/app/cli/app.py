@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -18,9 +19,9 @@ from mintscope import __version__
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Call *hear* with each line that the parent writes to standard input.
+    """Call *hear*, in a thread, with each line that the parent writes to standard input.
 
-    At the end of the input, send SIGTERM to this process.
+    When the input ends, because the parent has ended, the thread sends SIGTERM to this process.
     """
 
     def watch() -> None:
@@ -34,52 +35,47 @@ def attach(hear: Callable[[bytes], None]) -> None:
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command of `mintscope`, whose module is imported only if needed."""
 
-    module    name of the command's module below mintscope.app, or the full name of a module in
-              mintscope_client
-    summary   the first paragraph of the command's help, repeated here so that the list of commands
-              need not import the module
-    """
+    module: str  # relative to mintscope.app, or the full name
+    summary: str  # the first paragraph of its help: the list of commands imports no module
 
-    module: str
-    summary: str
+    def load(self) -> ModuleType:
+        """Import the module, and return it.
 
-    @property
-    def path(self) -> str:
-        """The full name of the module."""
-        of_client = self.module.startswith("mintscope_client.")
-        return self.module if of_client else f"mintscope.app.{self.module}"
+        Raises ModuleNotFoundError if a package that the module imports is not installed.
+        """
+        return import_module(self.module, "mintscope.app")
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "demo": Command(
-        "running.demo", "Run everything on a local Solana with a trading market, until Ctrl-C."
+        ".running.demo", "Run everything on a local Solana with a trading market, until Ctrl-C."
     ),
     "serve": Command(
-        "running.serve",
+        ".running.serve",
         "Run ingest and api side by side until Ctrl-C, and restart a process that ends.",
     ),
     "ingest": Command(
-        "running.service", "Read the chain and write the market; one process per installation."
+        ".running.service", "Read the chain and write the market; one process per installation."
     ),
-    "api": Command("running.service", "Serve clients: the API and the pages."),
+    "api": Command(".running.service", "Serve clients: the API and the pages."),
     "mcp": Command(
-        "running.service",
+        ".running.service",
         "Serve the tools of a service to an MCP client, on standard input and output.",
     ),
-    "tokens": Command("cli.tokens", "Track and untrack mints, and show one."),
-    "history": Command("cli.history", "Backfill a token, or import its candles."),
+    "tokens": Command(".cli.tokens", "Track and untrack mints, and show one."),
+    "history": Command(".cli.history", "Backfill a token, or import its candles."),
     "export": Command(
-        "cli.tokens",
+        ".cli.tokens",
         "Write the candles of DAY, of every tracked mint, to files of up to a million rows.",
     ),
-    "gaps": Command("cli.chain", "Slots that no source could deliver."),
+    "gaps": Command(".cli.chain", "Slots that no source could deliver."),
     "programs": Command(
-        "cli.chain",
+        ".cli.chain",
         "List the programs whose swaps are read, including those that the configuration adds.",
     ),
-    "credits": Command("cli.credits", "Issue and show credit tokens."),
+    "credits": Command(".cli.credits", "Issue and show credit tokens."),
     "get": Command(
         "mintscope_client.cli.get",
         "Read price, indicators and pressure of a token from a service: one credit.",
@@ -99,73 +95,75 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "search": Command(
         "mintscope_client.cli.search", "List the tokens that a service follows: free."
     ),
-    "buy": Command("cli.buy", "Pay a mintscope service from a wallet."),
+    "buy": Command(".cli.buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
-        "cli.payments", "Show and resume sales, and settle payments that a restore lost."
+        ".cli.payments", "Show and resume sales, and settle payments that a restore lost."
     ),
-    "payments": Command("cli.payments", "Find the outcome of a payment, for a customer who asks."),
-    "applications": Command("cli.accounts", "Review applications for access."),
-    "users": Command("cli.accounts", "List accounts, or remove one."),
+    "payments": Command(".cli.payments", "Find the outcome of a payment, for a customer who asks."),
+    "applications": Command(".cli.accounts", "Review applications for access."),
+    "users": Command(".cli.accounts", "List accounts, or remove one."),
     "admin": Command(
-        "cli.accounts", "Make administrators, who review applications in the browser."
+        ".cli.accounts", "Make administrators, who review applications in the browser."
     ),
     "decode": Command(
-        "cli.chain", "Print one JSON line per swap; quarantined transactions go to stderr."
+        ".cli.chain", "Print one JSON line per swap; quarantined transactions go to stderr."
     ),
-    "indicators": Command("cli.indicators", "Print the indicators of a series of candles as JSON."),
+    "indicators": Command(
+        ".cli.indicators", "Print the indicators of a series of candles as JSON."
+    ),
     "report": Command(
-        "cli.indicators",
+        ".cli.indicators",
         "Print price, indicators, pressure and candle counts of a token's swaps as JSON.",
     ),
     "backup": Command(
-        "cli.storage",
+        ".cli.storage",
         "Copy the installation, which may be running; verify that a copy can be restored.",
     ),
     "restore": Command(
-        "cli.storage", "Copy a backup into an installation that is empty and does not run."
+        ".cli.storage", "Copy a backup into an installation that is empty and does not run."
     ),
     "copy": Command(
-        "cli.storage",
-        "Copy a stopped installation to another engine, and compare every row.",
+        ".cli.storage", "Copy a stopped installation to another engine, and compare every row."
     ),
     "compact": Command(
-        "cli.storage",
-        "Rewrite the files of a stopped installation as small as they can be.",
+        ".cli.storage", "Rewrite the files of a stopped installation as small as they can be."
     ),
-    "secrets": Command("cli.table", "Replace the signing secret."),
+    "secrets": Command(".cli.table", "Replace the signing secret."),
     "migrate": Command(
-        "cli.storage",
-        "Bring the store to the newest schema, as every process does at its start.",
+        ".cli.storage", "Bring the store to the newest schema, as every process does at its start."
     ),
     "upgrade": Command(
-        "cli.storage", "Upgrade the store to this version, or show the cost of the upgrade."
+        ".cli.storage", "Upgrade the store to this version, or show the cost of the upgrade."
     ),
     "config": Command(
-        "cli.config", "Print every setting with its value and its origin; secrets are masked."
+        ".cli.config", "Print every setting with its value and its origin; secrets are masked."
     ),
     "doctor": Command(
-        "doctor.doctor",
+        ".doctor.doctor",
         "Check the installation; exit 1 if something keeps the service from working.",
     ),
     "listing": Command(
-        "doctor.directories",
+        ".doctor.directories",
         "Write the files by which directories list a running service, and print all flaws in them.",
     ),
     "devchain": Command(
-        "running.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
+        ".running.devchain",
+        "Serve a simulated Solana over JSON-RPC, or write its blocks to a file.",
     ),
     "faucet": Command(
-        "running.devchain", "Give a wallet SOL, payment tokens and USDC of a running devchain."
+        ".running.devchain", "Give a wallet SOL, payment tokens and USDC of a running devchain."
     ),
     "faults": Command(
-        "running.devchain", "Show the faults of a running devchain, or replace them."
+        ".running.devchain", "Show the faults of a running devchain, or replace them."
     ),
 }
 
 
-class _Commands(TyperGroup):
-    """Imports the module of a command only if needed; to import all modules takes a second.
+class Commands(TyperGroup):
+    """Imports the module of a command only if needed; importing all modules takes a second.
 
+    If a command fails with an error for which `trouble_in_words` has a message, or needs the
+    missing package mintscope-devchain, one message is printed on stderr, and the exit code is 1.
     The parameters have the type Any, because typer does not export their types.
     """
 
@@ -178,7 +176,7 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         try:
-            module = import_module(COMMANDS[cmd_name].path)
+            module = COMMANDS[cmd_name].load()
         except ModuleNotFoundError as cause:
             if cause.name != "mintscope_devchain":
                 raise
@@ -187,6 +185,21 @@ class _Commands(TyperGroup):
                 " mintscope's sources: pip install ./packages/devchain"
             )
         return typer.main.get_group(module.app).commands[cmd_name]
+
+    @override
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, BrokenPipeError):  # of the latter, the reader has ended: no message
+            raise
+        except Exception as error:
+            from mintscope.app.stores.trouble import trouble_in_words  # noqa: PLC0415 - rare
+
+            words = trouble_in_words(error)
+            if words is None:  # a bug: its traceback is needed
+                raise
+            typer.echo(f"mintscope: {words}", err=True)
+            raise typer.Exit(1) from None
 
     @override
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -203,7 +216,7 @@ class _Commands(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     help="Real-time analytics for any Solana token, sold per request.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -217,9 +230,7 @@ def _print_version(*, wanted: bool) -> None:
         from mintscope.app.running.processes import commit  # noqa: PLC0415 - loads msgspec
 
         built_from = commit()
-        print(
-            f"mintscope {__version__} ({built_from})" if built_from else f"mintscope {__version__}"
-        )
+        print(f"mintscope {__version__}" + (f" ({built_from})" if built_from else ""))
         raise typer.Exit
 
 
@@ -233,10 +244,7 @@ def root(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print version and commit.",
+            "--version", callback=_print_version, is_eager=True, help="Print version and commit."
         ),
     ] = False,
 ) -> None:
@@ -256,20 +264,4 @@ def main() -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     gc.disable()  # until the command runs: collections during imports take 0.1 s
-    run_command_line(app)
-
-
-def run_command_line(commands: typer.Typer) -> None:
-    """Run the command in the arguments; on an expected error, print one message and exit 1."""
-    try:
-        commands(prog_name="mintscope")
-    except Exception as error:
-        from mintscope.app.stores.trouble import (  # noqa: PLC0415 - rarely needed
-            trouble_in_words,
-        )
-
-        words = trouble_in_words(error)
-        if words is None:  # a bug: its traceback is needed
-            raise
-        print(f"mintscope: {words}", file=sys.stderr)
-        sys.exit(1)
+    app(prog_name="mintscope")

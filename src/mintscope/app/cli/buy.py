@@ -60,46 +60,6 @@ buy_commands = typer.Typer(
 )
 app.add_typer(buy_commands, name="buy")
 
-Url = Annotated[
-    str, typer.Option(metavar="URL", help="URL of the service, as in https://api.example.")
-]
-Rpc = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="URL of a Solana node, for outcomes of payments, and for a blockhash if the service"
-        " gives none.",
-        show_default=False,
-    ),
-]
-WalletFile = Annotated[
-    Path, typer.Option("--wallet", metavar="FILE", help="A Solana keypair file.")
-]
-Asset = Annotated[
-    str,
-    typer.Option(
-        metavar="MINT", help="The mint of the token to pay with, or `usdc`; no other is used."
-    ),
-]
-Decimals = Annotated[
-    int, typer.Option(metavar="N", help="The token's decimals.", min=0, max=DECIMALS_MAX)
-]
-PayTo = Annotated[str, typer.Option(metavar="WALLET", help="The wallet to pay; no other is paid.")]
-Most = Annotated[str, typer.Option("--max", metavar="AMOUNT", help="Whole tokens to pay at most.")]
-Program = Annotated[
-    str, typer.Option(metavar="PROGRAM", help="The token program that owns the mint.")
-]
-Network = Annotated[str, typer.Option(metavar="NETWORK", help="The chain, in CAIP-2.")]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--journal",
-        metavar="FOLDER",
-        help="Folder for pending payments; by default beside the wallet.",
-        show_default=False,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyOptions:
@@ -114,16 +74,49 @@ class BuyOptions:
 @buy_commands.callback()
 def prepare(
     context: typer.Context,
-    url: Url,
-    wallet: WalletFile,
-    asset: Asset,
-    pay_to: PayTo,
-    most: Most,
-    rpc: Rpc = None,
-    decimals: Decimals = 6,
-    program: Program = TOKEN_PROGRAM,
-    network: Network = MAINNET,
-    journal: Folder = None,
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="URL of the service, as in https://api.example.")
+    ],
+    wallet: Annotated[
+        Path, typer.Option("--wallet", metavar="FILE", help="A Solana keypair file.")
+    ],
+    asset: Annotated[
+        str,
+        typer.Option(
+            metavar="MINT", help="The mint of the token to pay with, or `usdc`; no other is used."
+        ),
+    ],
+    pay_to: Annotated[
+        str, typer.Option(metavar="WALLET", help="The wallet to pay; no other is paid.")
+    ],
+    most: Annotated[
+        str, typer.Option("--max", metavar="AMOUNT", help="Whole tokens to pay at most.")
+    ],
+    rpc: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="URL of a Solana node, for outcomes of payments, and for a blockhash if the"
+            " service gives none.",
+        ),
+    ] = None,
+    decimals: Annotated[
+        int, typer.Option(metavar="N", help="The token's decimals.", min=0, max=DECIMALS_MAX)
+    ] = 6,
+    program: Annotated[
+        str, typer.Option(metavar="PROGRAM", help="The token program that owns the mint.")
+    ] = TOKEN_PROGRAM,
+    network: Annotated[
+        str, typer.Option(metavar="NETWORK", help="The chain, in CAIP-2.")
+    ] = MAINNET,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            metavar="FOLDER",
+            help="Folder for pending payments; by default beside the wallet.",
+        ),
+    ] = None,
 ) -> None:
     """Pay a mintscope service from a wallet."""
     pin = Pin(

@@ -20,11 +20,7 @@ from mintscope.app.cli.history import CallsPerS, Giving, RatePools, Yes, days_ag
 from mintscope.app.cli.output import EXIT_NOT_DONE, AsJson, print_rows, stop, visible
 from mintscope.app.cli.stores import with_market
 from mintscope.app.config.groups import Config
-from mintscope.app.running.decode_worker import (
-    decode_json_transaction,
-    decode_json_transactions,
-    programs_read,
-)
+from mintscope.app.running import decode_worker
 from mintscope.app.sources import is_read, of_the_second_node, open_backfill, settled
 from mintscope.app.stores.stores import Market
 from mintscope.dex.outcome import Decoded, Swap
@@ -62,10 +58,7 @@ DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 class BadFile(Exception):
-    """A file or folder cannot be read, is too large, or does not have the expected content.
-
-    The message describes it.
-    """
+    """A file or folder is unreadable or lacks the expected content, or a document is too large."""
 
 
 @app.command()
@@ -87,7 +80,6 @@ def decode(
 
 
 def _decode(path: Path) -> None:
-    """Print the swaps of *path*, a file or a folder."""
     try:
         for file in files_of(path):
             path = file
@@ -121,9 +113,10 @@ def files_of(path: Path) -> list[Path]:
 
 
 def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
-    """Yield each swap of *path* with its slot and time; print quarantined transactions.
+    """Yield each swap in the file *path*, its slot, and the time of its block in seconds.
 
-    Raises BadFile.
+    The slot or the time is None if the file does not have it.  Quarantined transactions are printed
+    on stderr, as JSON lines.  Raises BadFile.
     """
     for text, where in documents(path):
         document, raw = unwrap(text, where)
@@ -142,9 +135,10 @@ def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
 
 
 def documents(path: Path) -> Iterator[tuple[bytes, str]]:
-    """Yield each JSON document of *path* and its position in the file.  Raises BadFile.
+    """Yield each document of *path*, and its position, such as "line 2".  Raises BadFile.
 
-    If the first line is a document, each line is a document; otherwise the file is one document.
+    If the first line is a whole JSON document, each line that is not blank is a document; otherwise
+    the whole file is one document.  Documents after the first line are not parsed.
     """
     try:
         with opened(path) as file:
@@ -187,7 +181,7 @@ def is_json(text: bytes) -> bool:
 def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
     """Return the document in *text*, and its raw bytes, without an enclosing JSON-RPC response.
 
-    Raises BadFile, whose message names *where*, the position of *text*.
+    Raises BadFile, whose message names *where*, the position of *text* in its file.
     """
     try:
         document = decode_json(text, DOCUMENT)
@@ -202,9 +196,9 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
     """Return the decoded transactions of *document*.  Raises BadFile if it has none."""
     if document.transactions is not None:
-        return decode_json_transactions(document.transactions)
+        return decode_worker.decode_json_transactions(document.transactions)
     if document.transaction != UNSAID:
-        return decode_json_transaction(raw)
+        return decode_worker.decode_json_transaction(raw)
     raise BadFile(
         f"expected a getTransaction or getBlock result in {where}, was JSON with neither"
         ' "transaction" nor "transactions"'
@@ -214,7 +208,9 @@ def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
 def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
     """Return the fields to print for *swap*; amounts and prices are texts, to avoid rounding."""
     seen = oriented(swap)
-    line: dict[str, Any] = {
+    base = None if seen is None else whole(seen.base_amount, seen.base_decimals)
+    quote = None if seen is None else whole(seen.quote_amount, seen.quote_decimals)
+    return {
         "signature": swap.signature,
         "slot": slot,
         "time": time,
@@ -227,18 +223,10 @@ def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
         "out_amount": str(swap.out_amount),
         "in_decimals": swap.in_decimals,
         "out_decimals": swap.out_decimals,
-    } | dict.fromkeys(
-        ("base", "quote", "quote_kind", "side", "base_volume", "quote_volume", "price")
-    )
-    if seen is None:
-        return line
-    base = whole(seen.base_amount, seen.base_decimals)
-    quote = whole(seen.quote_amount, seen.quote_decimals)
-    return line | {
-        "base": seen.base,
-        "quote": seen.quote,
-        "quote_kind": seen.quote_kind,
-        "side": "buy" if seen.is_buy else "sell",
+        "base": None if seen is None else seen.base,
+        "quote": None if seen is None else seen.quote,
+        "quote_kind": None if seen is None else seen.quote_kind,
+        "side": None if seen is None else "buy" if seen.is_buy else "sell",
         "base_volume": None if base is None else str(base),
         "quote_volume": None if quote is None else str(quote),
         "price": None if base is None or quote is None else ratio(quote, base),
@@ -262,11 +250,6 @@ GAPS_MAX: Final = 1_000  # maximum number of gaps that `gaps fill` reads or coun
 
 gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
 app.add_typer(gap_commands, name="gaps")
-
-
-@gap_commands.callback()
-def gaps() -> None:
-    """List the slots that no source could deliver."""
 
 
 @gap_commands.command("list")
@@ -344,9 +327,9 @@ class Filling:
         return left == 0
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
-        """Return the tracked mints, except SOL, that traded in *gap*.
+        """Return the tracked mints, except SOL, that traded in *gap*, and print their number.
 
-        Return None if *gap* cannot be filled now.
+        Return None, and print the reason, if *gap* is too new or the node cannot deliver it.
         """
         folded = (await market.reader.overview()).folded_slot
         first_settled = await settled(market.reader, gap.last)
@@ -426,7 +409,13 @@ def programs(
     their transfers.
     """
     if unread:
-        _print_unread(config, limit, as_json=as_json)
+        found = with_market(config, lambda market: market.reader.not_read(limit))
+        unread_rows = [
+            (one.program, one.reason, one.head, one.count, one.volume // MICRO_USD, one.signature)
+            for one in found
+        ]
+        columns = ("program", "reason", "discriminator", "count", "aboutUsd", "example")
+        print_rows(columns, unread_rows, as_json=as_json)
         return
     rows = [
         (
@@ -435,16 +424,6 @@ def programs(
             "the programs it calls" if program.read is None else program.how,
             "mintscope" if program.address in BY_ADDRESS else "configuration",
         )
-        for program in programs_read(configured(config).config.dex)
+        for program in decode_worker.programs_read(configured(config).config.dex)
     ]
     print_rows(("program", "id", "amountsFrom", "addedBy"), rows, as_json=as_json)
-
-
-def _print_unread(config: ConfigFile, limit: int, *, as_json: bool) -> None:
-    found = with_market(config, lambda market: market.reader.not_read(limit))
-    rows = [
-        (one.program, one.reason, one.head, one.count, one.volume // MICRO_USD, one.signature)
-        for one in found
-    ]
-    columns = ("program", "reason", "discriminator", "count", "aboutUsd", "example")
-    print_rows(columns, rows, as_json=as_json)

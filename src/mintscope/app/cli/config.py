@@ -85,15 +85,11 @@ def config_command(
 
 def in_force(loaded: Loaded) -> Iterator[str]:
     """Yield one line per setting: key, value, origin."""
-    rows = [
-        (setting.key, shown(setting.value(loaded.config)), _origin(setting, loaded))
-        for _, _, group in settings()
-        for setting in group
-    ]
-    key_width = max(len(key) for key, _, _ in rows)
-    value_width = min(VALUE_WIDTH_MAX, max(len(value) for _, value, _ in rows))
-    for key, value, origin in rows:
-        yield f"{key:{key_width}}  {value:{value_width}}  {origin}"
+    rows = [*facts_in_force(loaded)]
+    key_width = max(len(row["key"]) for row in rows)
+    value_width = min(VALUE_WIDTH_MAX, max(len(row["value"]) for row in rows))
+    for row in rows:
+        yield f"{row['key']:{key_width}}  {row['value']:{value_width}}  {row['origin']}"
 
 
 def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
@@ -165,16 +161,17 @@ def shown(value: Any) -> str:
 
 
 def _seen(secret: str) -> str:
-    """Return the quoted URL *secret* with all but scheme, host and port masked.
+    """Return scheme, host and port of the URL *secret*, in quotes.
 
-    If it is no URL with a host, all of it is masked.
+    If the URL has a path, query or user, "/(secret)" follows the port.  If *secret* has no scheme
+    or no host, return only "(secret)", in quotes.
     """
     address = urlsplit(secret)
     if not address.scheme or not address.hostname:
         return '"(secret)"'
-    port = f":{address.port}" if address.port else ""
+    place = address.netloc.rpartition("@")[2]
     key = "/(secret)" if address.path.strip("/") or address.query or address.username else ""
-    return json.dumps(f"{address.scheme}://{address.hostname}{port}{key}")
+    return json.dumps(f"{address.scheme}://{place}{key}")
 
 
 def allowed(setting: Setting) -> str:

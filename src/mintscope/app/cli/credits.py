@@ -6,18 +6,8 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from mintscope.app.cli import output
 from mintscope.app.cli.config import ConfigFile
-from mintscope.app.cli.output import (
-    LINES,
-    NUMBER_MAX,
-    AsJson,
-    Limit,
-    moment,
-    print_json,
-    print_rows,
-    tell_more,
-    visible,
-)
 from mintscope.app.cli.stores import with_money
 from mintscope.app.stores.stores import Money
 from mintscope.credits.ledger import FIRST, AccountLine, KindLine
@@ -33,7 +23,8 @@ ADDED_UP_LATER: Final = (
 SHOWN: Final = 20
 SHOWN_MAX: Final = 1_000
 After: TypeAlias = Annotated[
-    int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
+    int,
+    typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=output.NUMBER_MAX),
 ]
 
 app = typer.Typer()
@@ -45,9 +36,7 @@ app.add_typer(credit_commands, name="credits")
 def issue(
     count: Annotated[
         int | None,
-        typer.Argument(
-            metavar="CREDITS", help="Number of credits.", min=1, max=CREDITS_MAX, show_default=False
-        ),
+        typer.Argument(metavar="CREDITS", help="Number of credits.", min=1, max=CREDITS_MAX),
     ] = None,
     credit_count: Annotated[
         int | None,
@@ -57,14 +46,13 @@ def issue(
             help="Number of credits, as an option.",
             min=1,
             max=CREDITS_MAX,
-            show_default=False,
         ),
     ] = None,
     note: Annotated[
         str, typer.Option(metavar="TEXT", help="The recipient; shown by `list` and `show`.")
     ] = "",
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Issue a credit token.  It is printed once and cannot be shown again.
@@ -83,7 +71,7 @@ def issue(
     wanted = count or credit_count or 0
     with_money(config, lambda money: money.ledger.issue(token, wanted, note), creates=True)
     if as_json:
-        print_json({"token": token, "credits": wanted, "note": note})
+        output.print_json({"token": token, "credits": wanted, "note": note})
     else:
         print(token)
     typer.echo("Shown once: keep it like a password.", err=True)
@@ -93,8 +81,8 @@ def issue(
 def list_accounts(
     *,
     after: After = FIRST,
-    limit: Limit = LINES,
-    as_json: AsJson = False,
+    limit: output.Limit = output.LINES,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """List credit tokens, oldest first; each is shown by its last eight characters."""
@@ -105,16 +93,15 @@ def list_accounts(
         (
             each.account,
             f"...{each.hint}",
-            moment(each.issued_at),
+            output.moment(each.issued_at),
             "-" if each.credit_count is None and not as_json else each.credit_count,
             each.balance,
             each.note,
         )
-        for each in found[:limit]
+        for each in found
     ]
     columns = ("number", "token", "issued", "credits", "left", "note")
-    print_rows(columns, rows, as_json=as_json)
-    tell_more("--after", [each.account for each in found], limit)
+    output.print_page(columns, rows, "--after", limit, as_json=as_json)
     if any(each.credit_count is None for each in found[:limit]):
         typer.echo(ADDED_UP_LATER, err=True)
 
@@ -132,38 +119,36 @@ def show(
             metavar="COUNT", help="Maximum number of credit tokens.", min=1, max=SHOWN_MAX
         ),
     ] = SHOWN,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Show balance, and changes by kind, of credit tokens that end in HINT, oldest token first."""
 
     async def read(money: Money) -> tuple[list[int], list[tuple[AccountLine, Sequence[KindLine]]]]:
-        found = await money.credits.ending_in(
-            hint.lower(), after=CreditAccount(after), limit=limit + 1
-        )
+        found = await money.credits.page(hint.lower(), after=CreditAccount(after), limit=limit + 1)
         lines = [(each, await money.credits.summary(each.account)) for each in found[:limit]]
         return [each.account for each in found], lines
 
     numbers, accounts = with_money(config, read)
-    tell_more("--after", numbers, limit)
+    output.tell_more("--after", numbers, limit)
     if not accounts:
         raise typer.BadParameter("no credit token ends in it", param_hint="HINT")
     if as_json:
-        print_json([_shown(account, lines) for account, lines in accounts])
+        output.print_json([_shown(account, lines) for account, lines in accounts])
         return
     for account, lines in accounts:
-        print(f"...{account.hint}  {account.balance} credits left  {visible(account.note)}")
+        print(f"...{account.hint}  {account.balance} credits left  {output.visible(account.note)}")
         for line in lines:
             print(
                 f"  {line.kind:8}  {line.delta:>+12}"
-                f"  {moment(line.first_at)} to {moment(line.last_at)}"
+                f"  {output.moment(line.first_at)} to {output.moment(line.last_at)}"
             )
 
 
 def _shown(account: AccountLine, lines: Sequence[KindLine]) -> dict[str, object]:
     return {
         "token": f"...{account.hint}",
-        "issued": moment(account.issued_at),
+        "issued": output.moment(account.issued_at),
         "credits": account.credit_count,
         "left": account.balance,
         "note": account.note,
@@ -171,8 +156,8 @@ def _shown(account: AccountLine, lines: Sequence[KindLine]) -> dict[str, object]
             {
                 "kind": line.kind,
                 "credits": line.delta,
-                "first": moment(line.first_at),
-                "last": moment(line.last_at),
+                "first": output.moment(line.first_at),
+                "last": output.moment(line.last_at),
             }
             for line in lines
         ],

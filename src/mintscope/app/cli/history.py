@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from typer.core import TyperGroup
-from typing_extensions import override
 
+from mintscope.app.cli import output
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import EXIT_NOT_DONE, moment, refusing, stop, visible
 from mintscope.app.cli.stores import with_market
 from mintscope.app.cli.table import BadTable, rows
 from mintscope.app.config.groups import Config
@@ -21,64 +19,47 @@ from mintscope.app.sources import BackfillReading, begin_of, left_out, open_back
 from mintscope.app.stores.stores import Market, backfill_lock
 from mintscope.history.backfill import CannotImport, Cost, ImportedCandle, Stage, expect_candle
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.errors import InvalidTokenAddress
-from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.pricing import PRICE_USD_MAX
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import SourceError
 
-__all__ = []
-
 LINE_EVERY_PERCENT: Final = 10
 
 
-class Bar:
-    """A progress bar on a terminal; elsewhere, an occasional line.
+class Bar(Progress):
+    """Shows on stderr how many transactions are listed and how many are read.
 
-    total   the approximate number of transactions; the actual number may be larger
+    On a terminal it shows two progress bars, elsewhere it prints occasional lines.
+
+    total   the approximate number of transactions
     """
 
     def __init__(self, total: int) -> None:
-        self._console = Console(stderr=True)
-        self._bar = Progress(
+        console = Console(stderr=True)
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            console=self._console,
+            console=console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not console.is_terminal,
         )
         self._total = max(total, 1)
-        self._done: dict[str, int] = {}
-        self._reported: dict[str, int] = {}
-        self._tasks = {
-            what: self._bar.add_task(what, total=self._total) for what in ("listed", "read")
-        }
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._done = dict.fromkeys(("listed", "read"), 0)
+        self._reported = dict.fromkeys(self._done, 0)
+        self._bars = {what: self.add_task(what, total=self._total) for what in self._done}
 
     def __call__(self, what: str, count: int) -> None:
         """Add *count* to the progress of *what*, "listed" or "read", and show it."""
-        done = self._done[what] = self._done.get(what, 0) + count
-        self._bar.update(self._tasks[what], completed=done, total=max(done, self._total))
+        done = self._done[what] = self._done[what] + count
+        self.update(self._bars[what], completed=done, total=max(done, self._total))
         percent = min(100, 100 * done // self._total)
-        if (
-            not self._console.is_terminal
-            and percent >= self._reported.get(what, 0) + LINE_EVERY_PERCENT
-        ):
+        if self.disable and percent >= self._reported[what] + LINE_EVERY_PERCENT:
             self._reported[what] = percent
-            self._console.print(f"{what}: {done} of about {self._total}")
-
-    def say(self, what: str) -> None:
-        """Print the line *what* above the bar."""
-        self._console.print(what)
+            self.console.print(f"{what}: {done} of about {self._total}")
 
 
 DAYS_MAX: Final = 180
@@ -89,21 +70,12 @@ AGAIN_S: Final = 5.0
 app = typer.Typer()
 
 
-class _ReadUnlessNamed(TyperGroup):
-    """Runs `read` if no command is named: `history MINT`."""
-
-    @override
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in {*self.commands, "--help", "-h"}:
-            args = ["read", *args]
-        return list(super().parse_args(ctx, args))
-
-
 history_commands = typer.Typer(
-    cls=_ReadUnlessNamed, help="Backfill a token, or import its candles.", no_args_is_help=True
+    cls=output.RunsByDefault, help="Backfill a token, or import its candles.", no_args_is_help=True
 )
 app.add_typer(history_commands, name="history")
 
+TrackedMint = Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Read without confirmation.")]
 RatePools = Annotated[
     list[str] | None,
@@ -116,23 +88,14 @@ RatePools = Annotated[
 CallsPerS = Annotated[
     float,
     typer.Option(
-        "--calls-per-s",
-        min=0.1,
-        max=10_000,
-        metavar="CALLS",
-        help="Maximum requests a second.",
+        "--calls-per-s", min=0.1, max=10_000, metavar="CALLS", help="Maximum requests a second."
     ),
 ]
 
 
-@history_commands.callback()
-def history() -> None:
-    """Backfill a token from the chain, or import its candles."""
-
-
 @history_commands.command()
 def read(
-    mint: Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")],
+    mint: TrackedMint,
     *,
     days: Annotated[
         float,
@@ -161,12 +124,11 @@ def read(
     Shows the cost, and asks for confirmation. Works while the service runs. After an interruption,
     the same command resumes.
     """
-    with refusing("MINT", InvalidTokenAddress):
-        parsed = parse_mint(mint)
     backfill_token(
         Giving(
-            mint=parsed, from_time=days_ago(days), pools=pool or [], rate_pools=rate_pool or [],
-            calls_per_s=calls_per_s, yes=yes, again=again, incomplete=incomplete,
+            mint=output.read_mint(mint), from_time=days_ago(days), pools=pool or [],
+            rate_pools=rate_pool or [], calls_per_s=calls_per_s, yes=yes, again=again,
+            incomplete=incomplete,
         ),
         config,
     )  # fmt: skip
@@ -176,13 +138,15 @@ def backfill_token(giving: "Giving", config: ConfigFile) -> None:
     """Run a backfill, the same as `history MINT`; on a failure, end the command with a message."""
     settings = configured(config).config
     if settings.chain.source == "files":
-        stop("a backfill needs a node: chain.source is files")
+        output.stop("a backfill needs a node: chain.source is files")
     try:
         with_market(config, lambda market: giving.run(market, settings))
     except ValueError as error:
-        stop(visible(str(error)))
+        output.stop(output.visible(str(error)))
     except SourceError as error:
-        stop(f"{visible(str(error))}\nThe same command resumes.", EXIT_NOT_DONE)
+        output.stop(
+            f"{output.visible(str(error))}\nThe same command resumes.", output.EXIT_NOT_DONE
+        )
 
 
 def days_ago(days: float) -> UnixS:
@@ -194,30 +158,28 @@ def days_ago(days: float) -> UnixS:
 class Giving:
     """One backfill to run, with its options.
 
-    from_time     the time at which the backfill begins
-    pools         pools of the mint; empty: all that are found
-    rate_pools    pools of SOL and dollars; empty: the busiest pool in the log
-    calls_per_s   the maximum number of requests a second
+    from_time     the requested start of the backfill; `run` replaces it with the actual start
+    calls_per_s   the maximum number of requests to the node in a second
     yes           whether to begin without confirmation
-    again         whether to read the history even if the mint has candles since *from_time*; these
-                  candles are replaced
-    incomplete    whether to join the history even if the node does not return every transaction
     """
 
     mint: Mint
     from_time: UnixS
-    pools: Sequence[str] = ()
-    rate_pools: Sequence[str] = ()
+    pools: Sequence[str] = ()  # empty: all that are found
+    rate_pools: Sequence[str] = ()  # of SOL and dollars; empty: the busiest in the log
     calls_per_s: float
     yes: bool
-    again: bool = False
-    incomplete: bool = False
+    again: bool = False  # candles since *from_time* are replaced
+    incomplete: bool = False  # join it even if the node lacks transactions
 
     async def run(self, market: Market, config: Config) -> Stage:
         """Survey the backfill, ask for confirmation, read it, and wait until ingest has joined it.
 
-        The wait is at most a minute.  Raises SourceError, and ValueError if there is nothing to
-        read, or the mint cannot be backfilled or is no longer tracked.
+        Return its stage.  The wait is at most a minute; if the log then lacks swaps after the
+        backfill, read more and wait again.  If the user does not confirm, end the command.
+
+        Raises SourceError, BackfillIsRead if another process reads a backfill, and ValueError if
+        there is nothing to read, or the mint cannot be backfilled or is no longer tracked.
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
         async with (
@@ -237,7 +199,7 @@ class Giving:
                     missing = await reading.read(
                         self.mint, self.from_time, bar, incomplete=self.incomplete
                     )
-                    bar.say("read; waiting for ingest to join it")
+                    bar.console.print("read; waiting for ingest to join it")
                     stage = await self._joined(market)
         await self._report(market, stage, reading.calls)
         if missing:
@@ -251,21 +213,24 @@ class Giving:
         for address, kind in found.addresses.items():
             typer.echo(f"{address}  {kind}")
         if found.from_time > self.from_time:
-            typer.echo(f"the node reaches back to {_at(found.from_time)}")
+            typer.echo(f"the node reaches back to {output.moment_of(found.from_time)}")
             self.from_time = found.from_time
         cost = found.cost
         typer.echo(
-            f"from {_at(self.from_time)}: about {cost.transactions} transactions,"
+            f"from {output.moment_of(self.from_time)}: about {cost.transactions} transactions,"
             f" {cost.calls} calls, {_duration(cost.seconds)} at {self.calls_per_s:g} a second"
         )
         if not self.yes and not typer.confirm("Read them?"):
-            raise typer.Exit(EXIT_NOT_DONE)
+            raise typer.Exit(output.EXIT_NOT_DONE)
         await market.history.begin(self.mint, self.from_time, found.addresses)
         return cost
 
     async def _joined(self, market: Market) -> Stage:
         """Wait up to a minute for ingest to join the backfill; return its stage.
 
+        If ingest has not joined the backfill by then, the stage is READY.
+        If the stage is READING, the log lacks swaps after the backfill, and more must be read; in
+        this case, wait AGAIN_S more.
         Raises ValueError if the mint is no longer tracked.
         """
         stage = Stage.READY
@@ -284,14 +249,11 @@ class Giving:
     async def _report(self, market: Market, stage: Stage, calls: int) -> None:
         tracked = await market.tracking.one(self.mint)
         since = None if tracked is None else tracked.since_time
+        at = output.moment_of(since or self.from_time)
         if stage is Stage.JOINED:
-            typer.echo(f"joined: tracked since {_at(since or self.from_time)} ({calls} calls)")
+            typer.echo(f"joined: tracked since {at} ({calls} calls)")
         else:
             typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
-
-
-def _at(time: UnixS) -> str:
-    return moment(UnixMs(time * SECOND_MS)) or ""
 
 
 def _duration(seconds: float) -> str:
@@ -304,19 +266,17 @@ CANDLES_MAX: Final = 200_000
 TIME_MAX: Final = 1 << 33
 VOLUME_USD_MAX: Final = 1e9
 
-CandleFile = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV with t,open,high,low,close,volume; USD, t the start of a candle.",
-        metavar="FILE.csv",
-    ),
-]
-
 
 @history_commands.command("import")
 def import_candles(
-    mint: Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")],
-    file: CandleFile,
+    mint: TrackedMint,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with t,open,high,low,close,volume; USD, t the start of a candle.",
+            metavar="FILE.csv",
+        ),
+    ],
     *,
     timeframe: Annotated[
         Timeframe, typer.Option(metavar="TIMEFRAME", help="Width of a candle: m1, m5, m15 or h1.")
@@ -328,15 +288,14 @@ def import_candles(
     Imported candles never replace the service's candles, and are marked as imported. Works while
     the service runs: ingest joins them once it has made a candle of MINT.
     """
-    with refusing("MINT", InvalidTokenAddress):
-        parsed = parse_mint(mint)
+    parsed = output.read_mint(mint)
     try:
         candles = _read(file, timeframe)
         with_market(
             config, lambda market: market.imports.add(parsed, timeframe, file.name, candles)
         )
     except (BadTable, CannotImport) as error:
-        stop(visible(str(error)))
+        output.stop(output.visible(str(error)))
     typer.echo(
         f"{len(candles)} candles of {timeframe} wait for ingest; mintscope tokens show {mint}"
     )

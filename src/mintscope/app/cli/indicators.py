@@ -33,20 +33,15 @@ BEHIND_EMAS: Final = kernels.READ - len(kernels.SERVICE.ema)
 AT_FURTHER: Final = kernels.FURTHER - len(kernels.SERVICE.ema)
 SIDES: Final = {"buy": True, "sell": False}
 
-CandlesFile = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV with columns t, open, high, low, close, oldest first.", metavar="CANDLES.csv"
-    ),
-]
-SwapsFile = Annotated[
-    Path, typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv")
-]
-
 
 @app.command()
 def indicators(
-    path: CandlesFile,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with columns t, open, high, low, close, oldest first.", metavar="CANDLES.csv"
+        ),
+    ],
     *,
     every: Annotated[
         bool, typer.Option(help="Print one line per candle instead of the last one.")
@@ -77,7 +72,10 @@ def indicators(
 
 @app.command()
 def report(
-    path: SwapsFile,
+    path: Annotated[
+        Path,
+        typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv"),
+    ],
     *,
     at: Annotated[int, typer.Option(help="Unix seconds; later swaps are ignored.", metavar="T")],
 ) -> None:
@@ -127,9 +125,7 @@ def _integers(option: str, text: str) -> list[int]:
 
 
 def _candles(path: Path) -> Candles:
-    highs = []
-    lows = []
-    closes = []
+    candles: list[tuple[float, float, float]] = []
     newest = -1
     for row in rows(path, ("t", "close")):
         newest, before = row.integer("t", 0, TIME_MAX), newest
@@ -139,12 +135,10 @@ def _candles(path: Path) -> Candles:
         _, high, low = (_price(row, name, close) for name in ("open", "high", "low"))
         if not low <= close <= high:
             raise row.bad("close", f"a number from low {low} to high {high}")
-        highs.append(high)
-        lows.append(low)
-        closes.append(close)
-    if not closes:
+        candles.append((high, low, close))
+    if not candles:
         raise BadTable(f"{path}: expected at least one candle, was none")
-    return Candles(np.array(highs), np.array(lows), np.array(closes))
+    return Candles(*np.array(candles).T.copy())
 
 
 def _price(row: Row, column: str, default: float) -> float:

@@ -11,48 +11,22 @@ from solders.signature import Signature as Ed25519
 from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.accounts.factor_rows import UserKind
 from mintscope.accounts.rows import AccountRows
+from mintscope.app.cli import output
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import (
-    EXIT_NOT_DONE,
-    AsJson,
-    moment,
-    print_json,
-    print_rows,
-    refusing,
-    stop,
-    visible,
-)
 from mintscope.app.cli.stores import with_money
 from mintscope.app.config.groups import Config, PaymentsConfig
-from mintscope.app.payments import (
-    CannotSell,
-    ChainAnswers,
-    ask_chain,
-    budget_of,
-    open_adopter,
-)
+from mintscope.app.payments import CannotSell, ChainAnswers, ask_chain, budget_of, open_adopter
 from mintscope.app.running.operating import assets_of, write_counted
 from mintscope.app.stores.stores import Money, open_market
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import CredentialKind, has_form
 from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.payments import search
 from mintscope.payments.audit import Acknowledgement, find_closure
 from mintscope.payments.merchant import NotAdopted
 from mintscope.payments.payment import Payment
 from mintscope.payments.ports import ChainUnavailable
-from mintscope.payments.search import (
-    FOUND_MAX,
-    Advice,
-    Kept,
-    KeptOrphan,
-    KeptPayment,
-    Wanted,
-    advise,
-    advise_orphan,
-    advise_unknown,
-    chain_says,
-)
 from mintscope_client.keypair import UnusableKeypair
 
 HINT: Final = re.compile(r"(?:\.\.\.)?([0-9a-f]{8})")
@@ -77,14 +51,12 @@ def find(
         str,
         typer.Argument(
             metavar="WHAT",
-            help=(
-                "The signature of a transaction, the wallet that paid, the e-mail address of an"
-                f" account, or the last {HINT_LENGTH} characters of a credit token."
-            ),
+            help="The signature of a transaction, the wallet that paid, the e-mail address of an"
+            f" account, or the last {HINT_LENGTH} characters of a credit token.",
         ),
     ],
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Show the outcome of payments: amount, time, purchase, present holder, and what to do.
@@ -102,39 +74,43 @@ def find(
 
     found, places = with_money(config, look)
     if as_json:
-        print_json({"found": found, "lookedAt": places})
+        output.print_json({"found": found, "lookedAt": places})
     else:
         _print(found, places)
     if not any(each["signature"] for each in found):
-        raise typer.Exit(EXIT_NOT_DONE)
+        raise typer.Exit(output.EXIT_NOT_DONE)
 
 
-async def _wanted(text: str, money: Money) -> tuple[str, Wanted]:
-    """Return the kind of *text* in words, such as "wallet", and the search of the store for it."""
+async def _wanted(text: str, money: Money) -> tuple[str, search.Wanted]:
+    """Return the kind of *text* in words, such as "wallet", and the search of the store for it.
+
+    Text of no known kind is a usage error.  A whole credit token is accepted with a warning on
+    stderr.
+    """
     if _is_base58(text, Ed25519):
-        return "signature", Wanted(signatures=[Signature(text)])
+        return "signature", search.Wanted(signatures=[Signature(text)])
     if _is_base58(text, Pubkey):
-        return "wallet", Wanted(payers=[Wallet(text)])
+        return "wallet", search.Wanted(payers=[Wallet(text)])
     if has_form(CredentialKind.CREDIT_TOKEN, text):
         typer.echo(
             f"Only the last {HINT_LENGTH} characters of a credit token are needed. Do not ask"
             " customers for all of it: it is a secret.",
             err=True,
         )
-        return "credit token", Wanted(hint=text[-HINT_LENGTH:])
+        return "credit token", search.Wanted(hint=text[-HINT_LENGTH:])
     hint = HINT.fullmatch(text.lower())
     if hint is not None:
-        return "credit token", Wanted(hint=hint[1])
+        return "credit token", search.Wanted(hint=hint[1])
     if "@" not in text:
         raise typer.BadParameter(EXPECTED, param_hint="WHAT")
-    with refusing("WHAT", UnusableEmailAddress):
+    with output.refusing("WHAT", UnusableEmailAddress):
         email = parse_email(text)
 
-    def read(rows: AccountRows) -> Wanted:
+    def read(rows: AccountRows) -> search.Wanted:
         users = [kept.user for kind in UserKind for kept in rows.users.of_email(email, kind)]
         wallets = [each for user in users for each in rows.wallets.of_user(user.user_id)]
         accounts = [rows.credits.find(user.user_id) for user in users]
-        return Wanted(
+        return search.Wanted(
             payers=[each.wallet for each in wallets],
             accounts=[each for each in accounts if each is not None],
         )
@@ -150,10 +126,13 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
     return True
 
 
-async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return facts about the stored payments and orphans.
+async def _looked_up(
+    settings: Config, money: Money, wanted: search.Wanted, kept: search.Kept
+) -> list[Facts]:
+    """Return facts about the payments and orphans in *kept*.
 
-    If there are none, return what the chain knows of the signature that is searched for.
+    If there are none, return the state on chain of the signature that is searched for; if no
+    signature is searched for, return an empty list.
     """
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
@@ -165,15 +144,15 @@ async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept)
     (signature,) = wanted.signatures
     answers = await ask_chain(settings, money, clock, [signature], has_row=False)
     seen = answers.seen.get(signature)
-    says = chain_says(None if seen is None else seen.sighting, answers.why_not)
+    says = search.chain_says(None if seen is None else seen.sighting, answers.why_not)
     return [
         {"unknown": signature, "signature": None, "chain": says}
-        | _advised(advise_unknown(signature, seen))
+        | _advised(search.advise_unknown(signature, seen))
     ]
 
 
 def _payment(
-    payment: KeptPayment, answers: ChainAnswers, terms: PaymentsConfig, clock: Clock
+    payment: search.KeptPayment, answers: ChainAnswers, terms: PaymentsConfig, clock: Clock
 ) -> Facts:
     seen = answers.seen.get(payment.signature)
     sighting = None if seen is None else seen.sighting
@@ -181,11 +160,11 @@ def _payment(
     facts: Facts = {
         "signature": payment.signature,
         "payer": payment.payer,
-        "begunAt": moment(payment.begun_at),
+        "begunAt": output.moment(payment.begun_at),
         "state": str(payment.state),
         "reason": payment.reason,
         "isFinal": payment.final,
-        "changedAt": moment(payment.resolved_at),
+        "changedAt": output.moment(payment.resolved_at),
         "asked": _amount(payment.amount, payment.asset, terms),
         "arrived": _amount(payment.paid, payment.asset, terms) if payment.paid else None,
         "bought": payment.resource,
@@ -195,37 +174,35 @@ def _payment(
         "creditsNowOn": None if holder is None else f"...{holder.hint}" if holder.hint else None,
         "creditsNowOfUser": None if holder is None else holder.owner,
         "creditsLeft": None if holder is None else holder.balance,
-        "chain": chain_says(sighting, answers.why_not),
+        "chain": search.chain_says(sighting, answers.why_not),
     }
-    return facts | _advised(advise(payment, sighting, clock.now()))
+    return facts | _advised(search.advise(payment, sighting, clock.now()))
 
 
-def _orphan(orphan: KeptOrphan, terms: PaymentsConfig) -> Facts:
+def _orphan(orphan: search.KeptOrphan, terms: PaymentsConfig) -> Facts:
     amount = orphan.amount
     facts: Facts = {
         "signature": orphan.signature,
         "payer": orphan.payer,
         "state": "orphan" if orphan.acknowledged_at is None else "acknowledged",
-        "foundAt": moment(orphan.found_at),
-        "acknowledgedAt": moment(orphan.acknowledged_at),
+        "foundAt": output.moment(orphan.found_at),
+        "acknowledgedAt": output.moment(orphan.acknowledged_at),
         "arrived": None if amount is None else _amount(amount, orphan.asset, terms),
         "bought": orphan.bought,
         "chain": "landed, as an audit has seen",
     }
-    return facts | _advised(advise_orphan(orphan))
+    return facts | _advised(search.advise_orphan(orphan))
 
 
-def _advised(advice: Advice) -> Facts:
+def _advised(advice: search.Advice) -> Facts:
     return {"finding": str(advice.finding), "do": advice.do, "textForCustomer": advice.text}
 
 
 def _amount(atoms: int, asset: Mint | None, terms: PaymentsConfig) -> str:
-    """Return *atoms* of *asset* as text: in whole tokens if this service accepts the token."""
     return assets_of(terms).amount(atoms, asset).replace(",", "")
 
 
-def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:
-    """Return facts about the search, such as the numbers of rows searched, for the output."""
+def _places(looked: str, wanted: search.Wanted, kept: search.Kept) -> Facts:
     return {
         "by": looked,
         "wallets": len(wanted.payers),
@@ -233,7 +210,7 @@ def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:
         "payments": kept.payment_count,
         "orphans": kept.orphan_count,
         "creditTokens": kept.token_count,
-        "limit": FOUND_MAX,
+        "limit": search.FOUND_MAX,
     }
 
 
@@ -243,9 +220,9 @@ def _print(found: Sequence[Facts], places: Facts) -> None:
             if value is None or name in {"do", "textForCustomer"}:
                 continue
             label = re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name)
-            print(f"{label:18}  {visible(str(value))}")
-        print(f"\nTo do: {visible(str(facts['do']))}.")
-        print(f"\nTo the customer:\n\n    {visible(str(facts['textForCustomer']))}\n")
+            print(f"{label:18}  {output.visible(str(value))}")
+        print(f"\nTo do: {output.visible(str(facts['do']))}.")
+        print(f"\nTo the customer:\n\n    {output.visible(str(facts['textForCustomer']))}\n")
     if not found:
         print("Nothing was found.")
     of_account = f", with {places['wallets']} linked wallets and {places['accounts']} accounts"
@@ -280,15 +257,14 @@ PaymentSignature: TypeAlias = Annotated[
 ]
 
 sales_commands = typer.Typer(
-    help="Show and resume sales, and settle payments that a restore lost.",
-    no_args_is_help=True,
+    help="Show and resume sales, and settle payments that a restore lost.", no_args_is_help=True
 )
 app.add_typer(sales_commands, name="sales")
 
 
 @sales_commands.command("status")
-def sales_status(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """Print whether sales are open, and the number of pending payments."""
+def sales_status(*, as_json: output.AsJson = False, config: ConfigFile = None) -> None:
+    """Print whether sales are open, and the numbers of pending payments and of orphans."""
     payments = configured(config).config.payments
 
     async def read(money: Money) -> tuple[str, int, int]:
@@ -298,7 +274,7 @@ def sales_status(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
 
     state, count, orphan_count = with_money(config, read)
     if as_json:
-        print_json({"state": state, "pendingPayments": count, "orphans": orphan_count})
+        output.print_json({"state": state, "pendingPayments": count, "orphans": orphan_count})
         return
     print(state)
     print(f"{count} payments pending")
@@ -319,7 +295,7 @@ def sales_resume(config: ConfigFile = None) -> None:
 
 
 @sales_commands.command("orphans")
-def sales_orphans(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
+def sales_orphans(*, as_json: output.AsJson = False, config: ConfigFile = None) -> None:
     """List payments on chain that have no row here, because the restored backup is older.
 
     A payment whose BOUGHT is known does not stop sales: the buyer gets the purchase with the
@@ -328,15 +304,15 @@ def sales_orphans(*, as_json: AsJson = False, config: ConfigFile = None) -> None
     """
     orphans = with_money(config, lambda money: money.books.orphans())
     rows = [
-        (each.signature, each.payer, each.amount, each.bought, moment(each.found_at))
+        (each.signature, each.payer, each.amount, each.bought, output.moment(each.found_at))
         for each in orphans
     ]
-    print_rows(("signature", "payer", "atoms", "bought", "found"), rows, as_json=as_json)
+    output.print_rows(("signature", "payer", "atoms", "bought", "found"), rows, as_json=as_json)
 
 
 @sales_commands.command("adopt")
 def sales_adopt(
-    signature: PaymentSignature, *, as_json: AsJson = False, config: ConfigFile = None
+    signature: PaymentSignature, *, as_json: output.AsJson = False, config: ConfigFile = None
 ) -> None:
     """Hand out the purchase of the payment SIGNATURE, to the wallet that paid.
 
@@ -360,27 +336,23 @@ def sales_adopt(
     try:
         payment = with_money(config, adopt)
     except (CannotSell, UnusableKeypair) as error:
-        stop(str(error), EXIT_NOT_DONE)
+        output.stop(str(error), output.EXIT_NOT_DONE)
     except ChainUnavailable as error:
-        stop(f"the chain's node does not answer: {error}", EXIT_NOT_DONE)
+        output.stop(f"the chain's node does not answer: {error}", output.EXIT_NOT_DONE)
     if isinstance(payment, NotAdopted):
-        stop(NOT_ADOPTED[payment], EXIT_NOT_DONE)
+        output.stop(NOT_ADOPTED[payment], output.EXIT_NOT_DONE)
     row = (payment.signature, payment.payer, payment.resource, str(payment.state))
-    print_rows(("signature", "payer", "bought", "state"), [row], as_json=as_json)
+    output.print_rows(("signature", "payer", "bought", "state"), [row], as_json=as_json)
 
 
 @sales_commands.command("acknowledge")
 def sales_acknowledge(
     signature: PaymentSignature,
     note: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            help="How the payment was made good, for the audit log.",
-        ),
+        str, typer.Option(metavar="TEXT", help="How the payment was made good, for the audit log.")
     ],
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Record that the payment SIGNATURE was settled in another way: it no longer buys anything.
@@ -400,8 +372,8 @@ def sales_acknowledge(
 
     done = with_money(config, acknowledge)
     if done in NOT_ACKNOWLEDGED:
-        stop(NOT_ACKNOWLEDGED[done], EXIT_NOT_DONE)
-    print_rows(("signature", "state"), [(found, "acknowledged")], as_json=as_json)
+        output.stop(NOT_ACKNOWLEDGED[done], output.EXIT_NOT_DONE)
+    output.print_rows(("signature", "state"), [(found, "acknowledged")], as_json=as_json)
 
 
 def _parsed(text: str) -> Signature:

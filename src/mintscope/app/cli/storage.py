@@ -2,43 +2,31 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from typer.core import TyperGroup
-from typing_extensions import override
 
 from mintscope import __version__
+from mintscope.app.cli import output
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import (
-    EXIT_NOT_DONE,
-    AsJson,
-    moment,
-    print_json,
-    print_rows,
-    refusing,
-    stop,
-)
 from mintscope.app.cli.stores import without_log
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
 from mintscope.app.engine import engine_of
 from mintscope.app.following import kept_list
 from mintscope.app.running.processes import commit
-from mintscope.app.stores import backups, places
+from mintscope.app.stores import backups
 from mintscope.app.stores import stores as installation
-from mintscope.app.stores.copying import Progress
-from mintscope.app.stores.engines import Plan
-from mintscope.app.stores.trouble import trouble_in_words
-from mintscope.app.stores.upgrade import Writer, migrations, plan
+from mintscope.app.stores.copying import Progress, copy_installation, has_password
+from mintscope.app.stores.upgrade import Plan, Writer, plan
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable, UnusableStore
+from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
@@ -66,27 +54,25 @@ def copy_all(
         typer.Option(
             "--from",
             metavar="PLACE",
-            help=(
-                "The place to copy from: sqlite:FOLDER, postgresql://HOST/NAME, or file:PATH of a"
-                " file that holds such an address."
-            ),
+            help="The place to copy from: sqlite:FOLDER, postgresql://HOST/NAME, or file:PATH of a"
+            " file that holds such an address.",
         ),
     ],
     target: Annotated[
         str, typer.Option("--to", metavar="PLACE", help="An empty place of the same form.")
     ],
     *,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
 ) -> None:
     """Copy a stopped installation to another engine, and compare every row.
 
     While the command runs, every user of the machine can see a password in a PLACE, but not a
     password in a file.
     """
-    with in_words(), showing_progress() as progress:
-        sums = places.copy_installation(_place(source), _place(target), progress)
+    with showing_progress() as progress:
+        sums = copy_installation(_place(source), _place(target), progress)
     rows = [(name, each.rows, each.hash[:16]) for name, each in sums.items()]
-    print_rows(("table", "rows", "hash"), rows, as_json=as_json)
+    output.print_rows(("table", "rows", "hash"), rows, as_json=as_json)
     if as_json:
         return
     typer.echo(
@@ -105,17 +91,16 @@ def restore(
         typer.Option(
             metavar="DIR",
             help="Folder of `pepper` and `roots`, if it is not FOLDER: `backup.secrets_to`.",
-            show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Copy a backup into an installation that is empty and does not run."""
-    with in_words(), showing_progress() as progress:
+    with showing_progress() as progress:
         installation.restore(configured(config).config, folder, progress, secrets=secrets)
     if as_json:
-        print_json({"restored": str(folder)})
+        output.print_json({"restored": str(folder)})
     typer.echo(NEWER, err=as_json)
 
 
@@ -125,15 +110,14 @@ def migrate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Bring the store to the newest schema, as every process does at its start."""
     settings = configured(config).config
-    with in_words():
-        ran = migrations(settings, is_done=not dry_run)
+    ran = engine_of(settings).migrations(is_done=not dry_run)
     if as_json:
-        print_json({"migrations": ran, "isDone": not dry_run})
+        output.print_json({"migrations": ran, "isDone": not dry_run})
         return
     if not ran:
         typer.echo("Nothing to do: the schema is up to date.")
@@ -143,20 +127,11 @@ def migrate(
 
 def _place(text: str) -> str:
     if text.startswith(FILE):
-        with refusing("PLACE", UnusableSecretFile):
+        with output.refusing("PLACE", UnusableSecretFile):
             return read_secret(Path(text.removeprefix(FILE)).expanduser())
-    if places.has_password(text):
+    if has_password(text):
         typer.echo(EXPOSED, err=True)
     return text
-
-
-@contextmanager
-def in_words() -> Iterator[None]:
-    """If the block raises UnusableStore, OSError or ServiceUnavailable, print it and exit 1."""
-    try:
-        yield
-    except (UnusableStore, OSError, ServiceUnavailable) as error:
-        stop(f"mintscope: {trouble_in_words(error)}", EXIT_NOT_DONE)
 
 
 @contextmanager
@@ -178,35 +153,19 @@ def showing_progress() -> Iterator[Progress]:
         yield show
 
 
-TAKE: Final = "take"
 SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
-class _TakesByDefault(TyperGroup):
-    """Runs `take` if no command is named: `mintscope backup FOLDER`.
-
-    The parameters have the type Any, because typer does not export their types.
-    """
-
-    @override
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in {*self.commands, "-h", "--help"}:
-            args = [TAKE, *args]
-        return super().parse_args(ctx, args)
-
-
 backup_commands = typer.Typer(
-    cls=_TakesByDefault,
+    cls=output.RunsByDefault,
     help="Copy the installation, which may be running; verify that a copy can be restored.",
 )
 app.add_typer(backup_commands, name="backup")
 
 
-@backup_commands.command(TAKE)
+@backup_commands.command()
 def take(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="A new folder.", show_default=False)
-    ] = None,
+    folder: Annotated[Path | None, typer.Argument(metavar="FOLDER", help="A new folder.")] = None,
     *,
     root: Annotated[
         Path | None,
@@ -214,10 +173,9 @@ def take(
             "--to",
             metavar="DIR",
             help="Create a new folder in DIR, and remove old ones; default: `backup.to`.",
-            show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Copy the installation, which may be running, into a new folder; `take` may be omitted.
@@ -239,32 +197,31 @@ def take(
         raise typer.BadParameter(
             "expected FOLDER, --to DIR or the setting backup.to", param_hint="FOLDER"
         )
-    with in_words(), showing_progress() as progress:
+    removed: Sequence[Path] = ()
+    now = SystemClock().now()
+    with showing_progress() as progress:
         if folder is not None:
-            installation.back_up(loaded, folder, progress)
-            backups.note(loaded, str(folder.resolve()), SystemClock().now())
             made = folder
-            removed: list[str] = []
+            installation.back_up(loaded, folder, progress)
+            backups.note(loaded, str(folder.resolve()), now)
         else:
             assert into is not None
-            made = backups.take(loaded, into, progress, SystemClock().now())
-            settings = loaded.backup
-            removed = [
-                str(each)
-                for each in backups.rotate(
-                    into, kept_max=settings.kept_max, keep_days=settings.keep_days
-                )
-            ]
+            made = backups.take(loaded, into, progress, now)
+            limits = loaded.backup
+            removed = backups.rotate(into, kept_max=limits.kept_max, keep_days=limits.keep_days)
     if as_json:
-        print_json({"folder": str(made), "removed": removed})
+        output.print_json({"folder": str(made), "removed": [*map(str, removed)]})
         return
     typer.echo(f"{made} is a complete copy. Restore it by: mintscope restore {made}")
     if removed:
         typer.echo(f"Removed {len(removed)} older ones.")
-    _say_where_secrets_are(loaded)
+    if loaded.credits.pepper is not None:
+        typer.echo(PEPPER)
+    elif loaded.backup.secrets_to is not None:
+        typer.echo(f"pepper and roots are in {loaded.backup.secrets_to}: restore with --secrets.")
 
 
-@backup_commands.command("verify")
+@backup_commands.command()
 def verify(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Backups made by `mintscope backup`.")
@@ -275,10 +232,9 @@ def verify(
         typer.Option(
             metavar="DIR",
             help="The folder in which the copy is restored for the audit; it is removed again.",
-            show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Restore a backup into a scratch folder, audit it, and show its contents; exit 1 if unsound.
@@ -288,13 +244,11 @@ def verify(
     """
     loaded = configured(config).config
     for folder in folders:
-        with in_words():
-            found = asyncio.run(backups.verify(loaded, folder, scratch, SystemClock()))
+        found = asyncio.run(backups.verify(loaded, folder, scratch, SystemClock()))
         _show_verified(folder, found, as_json=as_json)
 
 
 def _show_verified(folder: Path, found: backups.Verified, *, as_json: bool) -> None:
-    """Print the contents of a verified backup; end the command if its books are unsound."""
     facts = {
         "folder": str(folder),
         "isSound": not found.violations,
@@ -307,32 +261,25 @@ def _show_verified(folder: Path, found: backups.Verified, *, as_json: bool) -> N
         "violations": [f"{each.invariant}: {each.subject}" for each in found.violations],
     }
     if as_json:
-        print_json(facts)
+        output.print_json(facts)
     else:
         for name, value in facts.items():
             if name != "violations":
                 typer.echo(f"{name:14}  {value}")
     if found.violations:
         first = f"{found.violations[0].invariant}: {found.violations[0].subject}"
-        stop(
+        output.stop(
             f"{len(found.violations)} contradictions, the first is {first}. Keep this backup, take"
             " another one, and look at `mintscope sales status`",
-            EXIT_NOT_DONE,
+            output.EXIT_NOT_DONE,
         )
-
-
-def _say_where_secrets_are(config: Config) -> None:
-    if config.credits.pepper is not None:
-        typer.echo(PEPPER)
-    elif config.backup.secrets_to is not None:
-        typer.echo(f"pepper and roots are in {config.backup.secrets_to}: restore with --secrets.")
 
 
 DIGITS: Final = 2
 MB: Final = 1_000_000
 
 
-@app.command("upgrade")
+@app.command()
 def upgrade(
     *,
     check: Annotated[
@@ -343,14 +290,13 @@ def upgrade(
         typer.Option(
             metavar="DIR",
             help="The folder for the copy that is measured; by default beside the store.",
-            show_default=False,
         ),
     ] = None,
     without_backup: Annotated[
         bool,
         typer.Option("--without-backup", help="Upgrade even without a backup of the last day."),
     ] = False,
-    as_json: AsJson = False,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Upgrade the store to this version, or show the cost of the upgrade.
@@ -360,37 +306,38 @@ def upgrade(
     """
     settings = configured(config).config
     now = SystemClock().now()
-    with in_words():
-        if check:
-            found = plan(settings, scratch)
-        else:
-            found = plan(settings, measures=False)
-            if found.waiting and not without_backup:
-                _expect_backup(found, now)
-            migrations(settings, is_done=True)
-        listed = None if check else _listed(settings)
+    if check:
+        found = plan(settings, scratch)
+    else:
+        found = plan(settings, measures=False)
+        if found.waiting and not without_backup:
+            _expect_backup(found, now)
+        engine_of(settings).migrations(is_done=True)
+    listed = None if check else _listed(settings)
     if as_json:
         counted = listed if isinstance(listed, int) else None
         why_not = None if isinstance(listed, int) else listed
         facts = {"tokensListed": counted, "whyNotListed": why_not}
-        print_json(_facts(found, is_done=not check) | facts)
+        output.print_json(_facts(found, is_done=not check) | facts)
     else:
         print("\n".join(_words(found, now) if check else _done(found, listed)))
     if check and found.bytes_free is not None and found.bytes_needed > found.bytes_free:
-        stop("The disk of the store has too little free space: free some.", EXIT_NOT_DONE)
+        output.stop(
+            "The disk of the store has too little free space: free some.", output.EXIT_NOT_DONE
+        )
 
 
 def _expect_backup(found: Plan, now: UnixMs) -> None:
     if found.backup is None:
         why = "none is noted"
     elif now - found.backup.at > DAY_MS:
-        why = f"the newest is of {moment(found.backup.at)}: {found.backup.place}"
+        why = f"the newest is of {output.moment(found.backup.at)}: {found.backup.place}"
     else:
         return
-    stop(
+    output.stop(
         f"expected a backup from the last day; {why}. There is no way"
         " back without one. Take it, or pass --without-backup",
-        EXIT_NOT_DONE,
+        output.EXIT_NOT_DONE,
     )
 
 
@@ -407,7 +354,7 @@ def _facts(found: Plan, *, is_done: bool) -> dict[str, object]:
         ],
         "backup": None
         if backup is None
-        else {"at": moment(backup.at), "place": backup.place, "version": backup.version},
+        else {"at": output.moment(backup.at), "place": backup.place, "version": backup.version},
         "steps": [
             {"store": each.store, "migration": each.name, "tookS": round(each.took_s, DIGITS)}
             for each in found.steps
@@ -419,7 +366,7 @@ def _facts(found: Plan, *, is_done: bool) -> dict[str, object]:
 
 
 def _since(writer: Writer) -> str | None:
-    return moment(writer.first_at) if writer.first_at else None
+    return output.moment(writer.first_at) if writer.first_at else None
 
 
 def _words(found: Plan, now: UnixMs) -> Iterator[str]:
@@ -455,9 +402,10 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
 
 
 def _listed(settings: Config) -> int | str:
-    """Store a snapshot of the list, so that the first api starts faster.
+    """Store a snapshot of the list, so that the next start of an api is faster.
 
-    Returns the number of tokens in the snapshot, or the reason why it was not stored.
+    Return the number of tokens in the snapshot, or the reason why none was stored.
+    Raises UnusableStore.
     """
     try:
         with without_log():
@@ -476,8 +424,7 @@ def _done(found: Plan, listed: int | str | None) -> Iterator[str]:
 
 
 @app.command()
-def compact(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
+def compact(*, as_json: output.AsJson = False, config: ConfigFile = None) -> None:
     """Rewrite the files of a stopped installation as small as they can be."""
-    with in_words():
-        done = engine_of(configured(config).config).maintenance.compact()
-    print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)
+    done = engine_of(configured(config).config).compact()
+    output.print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)

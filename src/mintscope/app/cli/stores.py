@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from logging import CRITICAL
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import structlog
 
@@ -14,15 +15,7 @@ from mintscope.accounts.signups.reviews import Reviews
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import EXIT_NOT_DONE, stop
 from mintscope.app.config.groups import Config
-from mintscope.app.stores.stores import (
-    Market,
-    Money,
-    Place,
-    expect_own_stores,
-    open_market,
-    open_money,
-    place_of,
-)
+from mintscope.app.stores import stores
 from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
@@ -32,49 +25,23 @@ T = TypeVar("T")
 
 
 def with_market(
-    file: ConfigFile, work: Callable[[Market], Awaitable[T]], *, creates: bool = False
+    file: ConfigFile, work: Callable[[stores.Market], Awaitable[T]], *, creates: bool = False
 ) -> T:
     """Return the result of *work* on the market; if the store fails, print a message and exit 1.
 
     creates   whether *work* may create an installation; if False, a folder without data is refused
     """
     settings = configured(file).config
-    return _run(_own_market(settings, creates=creates), work)
+    return _run(settings, "market", stores.open_market, work, creates=creates)
 
 
 def with_money(
-    file: ConfigFile, work: Callable[[Money], Awaitable[T]], *, creates: bool = False
+    file: ConfigFile, work: Callable[[stores.Money], Awaitable[T]], *, creates: bool = False
 ) -> T:
     """Do the same as `with_market` for the stores of money."""
     settings = configured(file).config
-    return _run(_own_money(settings, creates=creates), work)
-
-
-@asynccontextmanager
-async def _own_market(settings: Config, *, creates: bool) -> AsyncIterator[Market]:
-    if not creates:
-        _expect_data(place_of(settings, "market"))
-    expect_upgraded(settings)
-    async with open_market(settings) as market:
-        yield market
-
-
-@asynccontextmanager
-async def _own_money(settings: Config, *, creates: bool) -> AsyncIterator[Money]:
-    if not creates:
-        _expect_data(place_of(settings, "money"))
-    expect_upgraded(settings)
-    expect_own_stores(settings)
-    async with open_money(settings, SystemClock()) as money:
-        yield money
-
-
-def _expect_data(place: Place) -> None:
-    if place.is_new:
-        raise UnusableStore(
-            f"there is no data here: {place.name} does not exist. Does data_dir name the right"
-            " folder, and has the service been started once?"
-        )
+    opened = partial(stores.open_money, clock=SystemClock())
+    return _run(settings, "money", opened, work, creates=creates)
 
 
 def with_reviews(
@@ -82,7 +49,7 @@ def with_reviews(
 ) -> T:
     """Do the same as `with_market` for the reviews of applications and users.
 
-    NotPossible ends the command with its message, too.
+    If *work* raises NotPossible, also print its message and exit 1.
     """
     try:
         return with_money(
@@ -94,9 +61,25 @@ def with_reviews(
         stop(str(error), EXIT_NOT_DONE)
 
 
-def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]]) -> T:
+def _run(
+    settings: Config,
+    name: Literal["market", "money"],
+    store: Callable[[Config], AbstractAsyncContextManager[S]],
+    work: Callable[[S], Awaitable[T]],
+    *,
+    creates: bool,
+) -> T:
     async def opened() -> T:
-        async with store as found:
+        place = stores.place_of(settings, name)
+        if place.is_new and not creates:
+            raise UnusableStore(
+                f"there is no data here: {place.name} does not exist. Does data_dir name the right"
+                " folder, and has the service been started once?"
+            )
+        expect_upgraded(settings)
+        if name == "money":
+            stores.expect_own_stores(settings)
+        async with store(settings) as found:
             return await work(found)
 
     try:

@@ -48,10 +48,7 @@ class Row:
         return self._cells.get(column, "")
 
     def integer(self, column: str, minimum: int, maximum: int) -> int:
-        """Return the cell in *column* as an integer from *minimum* to *maximum*.
-
-        Raises BadTable.
-        """
+        """Return the cell in *column*, an integer from *minimum* to *maximum*.  Raises BadTable."""
         text = self.text(column)
         if INTEGER.fullmatch(text) is None or not minimum <= int(text) <= maximum:
             raise self.bad(column, f"an integer from {minimum} to {maximum}")
@@ -73,9 +70,9 @@ class Row:
 
 
 def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
-    """Yield the lines of the table at *path*, which must have the *required* columns.
+    """Yield the lines of the table (CSV) at *path*, without its header and empty lines.
 
-    Raises BadTable.
+    The header must have each of the *required* columns once.  Raises BadTable.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -99,26 +96,23 @@ def shown(text: str) -> str:
 def _rows(path: Path, file: TextIO, required: Sequence[str]) -> Iterator[Row]:
     lines = csv.reader(_bounded(path, file), strict=True)
     header: list[str] = []
-    while True:
-        try:
-            cells = next(lines, None)
-        except csv.Error as error:
-            raise BadTable(
-                f"{path}, line {lines.line_num}: expected comma-separated values, was: {error}"
-            ) from None
-        if cells is None:
-            break
-        cells = [cell.strip() for cell in cells]
-        if not any(cells):
-            continue
-        where = f"{path}, line {lines.line_num}"
-        if not header:
-            header = cells
-            _check_header(where, header, required)
-        elif len(cells) != len(header):
-            raise BadTable(f"{where}: expected {len(header)} columns, was {len(cells)}")
-        else:
-            yield Row(path, lines.line_num, dict(zip(header, cells, strict=True)))
+    try:
+        for line in lines:
+            cells = [cell.strip() for cell in line]
+            where = f"{path}, line {lines.line_num}"
+            if not any(cells):
+                continue
+            if not header:
+                header = cells
+                _check_header(where, header, required)
+            elif len(cells) != len(header):
+                raise BadTable(f"{where}: expected {len(header)} columns, was {len(cells)}")
+            else:
+                yield Row(path, lines.line_num, dict(zip(header, cells, strict=True)))
+    except csv.Error as error:
+        raise BadTable(
+            f"{path}, line {lines.line_num}: expected comma-separated values, was: {error}"
+        ) from None
     if not header:
         raise BadTable(f"{path}: expected a header line with {', '.join(required)}, was empty")
 

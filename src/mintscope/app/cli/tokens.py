@@ -1,7 +1,7 @@
 """`mintscope tokens` and `mintscope export`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,25 +15,16 @@ from mintscope.app.cli.history import DAYS_MAX, CallsPerS, Giving, Yes, backfill
 from mintscope.app.cli.stores import with_market
 from mintscope.app.sources import ask_facts
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import Imported
-from mintscope.kit.errors import InvalidTokenAddress
-from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
-from mintscope.kit.time import DAY_S, SECOND_MS
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.kit.time import DAY_S
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.kernels import COUNTS
 from mintscope.market.log import LoadedMint
 from mintscope.market.mint_facts import MintFacts, NotAMint
 from mintscope.market.ports import TrackedMint, ready_from
-from mintscope.market.report import CandleCounts, Price, TokenReport, report_of
+from mintscope.market.report import CandleCounts, TokenReport, report_of
+from mintscope.market.series import tables
 from mintscope.market.series.series import WIDTHS, Range, page_of, series_of, widened
-from mintscope.market.series.tables import (
-    NoTableLibrary,
-    Table,
-    TableFormat,
-    joined,
-    table_of,
-    written,
-)
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import SourceError
@@ -49,44 +40,12 @@ NOT_TRACKED: Final = "was not tracked; the floor will not choose it until `token
 Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
 
 
-class Shown(msgspec.Struct, rename="camel"):
-    """The output of `tokens show`; times are Unix seconds.
-
-    tracked_since   time of the slot after which swaps count; None: all swaps count
-    listed          whether an operator has listed the mint, so that it stays tracked whatever its
-                    volume
-    price           the newest price; None until a swap sets a price
-    candle_counts   number of the mint's own candles in each timeframe
-    last_swap       time of the newest swap that counted; None if there is none
-    imported        the imported candles before the first own candle, by timeframe
-    history_missing number of transactions of the mint's backfill that the node listed but never
-                    returned
-    facts           metadata of the mint, with the slot at which they were read; None before the
-                    first read
-    """
-
-    mint: Mint
-    tracked_since: UnixS | None
-    listed: bool
-    price: Price | None
-    candle_counts: CandleCounts
-    last_swap: UnixS | None
-    imported: Mapping[Timeframe, Imported]
-    history_missing: int
-    facts: MintFacts | None
-
-
 @token_commands.command()
 def add(
     mints: Mints,
     *,
     history: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DAYS",
-            help="Also backfill them, as `history` does: 10d.",
-            show_default=False,
-        ),
+        str | None, typer.Option(metavar="DAYS", help="Also backfill them, as `history` does: 10d.")
     ] = None,
     calls_per_s: CallsPerS = 10,
     yes: Yes = False,
@@ -97,7 +56,7 @@ def add(
     An address that is not a mint is refused. Works while the service runs.
     """
     days = None if history is None else _days(history)
-    parsed = [_parsed(mint) for mint in mints]
+    parsed = [output.read_mint(mint) for mint in mints]
     facts = _facts(parsed, config)
 
     async def work(market: Market) -> list[tuple[Mint, bool]]:
@@ -120,7 +79,7 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
     With market.track = "all" the floor does not choose MINT again, however much it trades,
     until `tokens add` names it. Works while the service runs.
     """
-    parsed = [_parsed(mint) for mint in mints]
+    parsed = [output.read_mint(mint) for mint in mints]
 
     async def work(market: Market) -> list[tuple[Mint, bool]]:
         return [(mint, await market.tracking.remove(mint)) for mint in parsed]
@@ -132,10 +91,7 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
 @token_commands.command("list")
 def list_mints(
     *,
-    after: Annotated[
-        str,
-        typer.Option(metavar="MINT", help="Begin after this address.", show_default=False),
-    ] = "",
+    after: Annotated[str, typer.Option(metavar="MINT", help="Begin after this address.")] = "",
     limit: output.Limit = output.LINES,
     as_json: output.AsJson = False,
     config: ConfigFile = None,
@@ -146,8 +102,7 @@ def list_mints(
     """
     rows = with_market(config, lambda market: _lines(market, after, limit + 1))
     columns = ("mint", "by", "since", "lastSwap", *(f"{each}Ready" for each in Timeframe))
-    output.print_rows(columns, rows[:limit], as_json=as_json)
-    output.tell_more("--after", [str(mint) for mint, *_ in rows], limit)
+    output.print_page(columns, rows, "--after", limit, as_json=as_json)
 
 
 @token_commands.command()
@@ -156,7 +111,7 @@ def show(
     config: ConfigFile = None,
 ) -> None:
     """Print the last price, the candles, the last swap and the facts of MINT as JSON."""
-    parsed = _parsed(mint)
+    parsed = output.read_mint(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
         output.stop(f"{parsed} is not tracked: mintscope tokens add {parsed}")
@@ -164,7 +119,6 @@ def show(
 
 
 def _days(text: str) -> float:
-    """Return the number of days in *text*, such as 10d."""
     number = text.removesuffix("d")
     if not number.isascii() or not number.isdigit() or not 0 < int(number) <= DAYS_MAX:
         raise typer.BadParameter(
@@ -176,8 +130,8 @@ def _days(text: str) -> float:
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     """Return the facts of *mints* from the node; end the command if one of them is not a mint.
 
-    If the node does not answer, no mint is refused, and ingest reads the facts later.  With block
-    files, nothing is read.
+    If the facts cannot be read, print the reason on stderr and return no facts; ingest reads them
+    later.  If the chain is read from files, also return no facts.
     """
     chain = configured(config).config.chain
     if chain.source == "files":
@@ -195,46 +149,36 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     return facts
 
 
-async def _show(market: Market, mint: Mint) -> Shown | None:
+async def _show(market: Market, mint: Mint) -> dict[str, object] | None:
+    """Return facts about *mint*, with times in Unix seconds; None if it is not tracked."""
     tracked = await market.tracking.one(mint)
     loaded, tip = await market.reader.load(mint), await market.reader.tip()
     job = await market.history.one(mint)
     if tracked is None or loaded is None:
         return None
     report = _report(loaded, tip.time or UnixS(0))
-    return Shown(
-        mint=mint,
-        tracked_since=tracked.since_time,
-        listed=tracked.is_listed,
-        price=None if report is None else report.price,
-        candle_counts=NO_CANDLES if report is None else report.data_span.candle_counts,
-        last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
-        imported=await market.imports.counts(mint),
-        history_missing=0 if job is None else job.missing,
-        facts=await market.facts.one(mint),
-    )
+    return {
+        "mint": mint,
+        "trackedSince": tracked.since_time,  # None: all swaps count
+        "listed": tracked.is_listed,  # by an operator: it stays tracked, whatever its volume
+        "price": None if report is None else report.price,
+        "candleCounts": NO_CANDLES if report is None else report.data_span.candle_counts,
+        "lastSwap": loaded.tail[-1].time if loaded.tail else tracked.last_swap,
+        "imported": await market.imports.counts(mint),  # before the first own candle
+        "historyMissing": 0 if job is None else job.missing,  # the node never returned these
+        "facts": await market.facts.one(mint),
+    }
 
 
 async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Cell, ...]]:
-    """Return up to *count* lines of mints after *after*, of which PART at a time are loaded."""
     tip = await market.reader.tip()
     rows: list[tuple[output.Cell, ...]] = []
-    while count > len(rows):
-        wanted = min(PART, count - len(rows))
-        part = await market.tracking.page(after, wanted)
-        rows += [
-            (
-                one.mint,
-                "operator" if one.is_listed else "floor",
-                _moment(one.since_time),
-                _moment(one.last_swap),
-                *_readiness(one, tip.time),
-            )
-            for one in part
-        ]
-        if len(part) < wanted:
+    async for one in _tracked(market, after):
+        if len(rows) == count:
             break
-        after = part[-1].mint
+        chosen_by = "operator" if one.is_listed else "floor"
+        times = (output.moment_of(one.since_time), output.moment_of(one.last_swap))
+        rows.append((one.mint, chosen_by, *times, *_readiness(one, tip.time)))
     return rows
 
 
@@ -243,13 +187,13 @@ def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
     if now is None:
         return [None] * len(Timeframe)
     moments = ready_from(tracked.state, now).values()
-    return ["now" if at is None else _moment(at) for at in moments]
+    return ["now" if at is None else output.moment_of(at) for at in moments]
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
-    """Return the report on *loaded*, even with less data than the API requires.
+    """Return the report on *loaded*; None if the mint has no candle.
 
-    Return None if the mint has no candle.
+    The mint may have less data than the API requires.
     """
     engine = Engine(1)
     engine.load(0, loaded)
@@ -260,25 +204,14 @@ def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
     return report_of(loaded.mint, values, now, basis=basis)
 
 
-def _parsed(mint: str) -> Mint:
-    with output.refusing("MINT", InvalidTokenAddress):
-        return parse_mint(mint)
-
-
-def _moment(at: UnixS | None) -> str | None:
-    return None if at is None else output.moment(UnixMs(at * SECOND_MS))
-
-
 ROWS_A_FILE: Final = 1_000_000
-Days = Annotated[
-    datetime,
-    typer.Argument(help="The day, UTC.", metavar="DAY", formats=["%Y-%m-%d"]),
-]
 
 
 @app.command("export")
 def export_day(
-    day: Days,
+    day: Annotated[
+        datetime, typer.Argument(help="The day, UTC.", metavar="DAY", formats=["%Y-%m-%d"])
+    ],
     *,
     to: Annotated[Path, typer.Option(help="Folder for the files.", metavar="FOLDER")],
     tf: Annotated[
@@ -286,11 +219,11 @@ def export_day(
         typer.Option(help="Width of the candles: m1, m5, m15, m30, h1, h4 or d1.", metavar="TF"),
     ] = "m1",
     form: Annotated[
-        TableFormat,
+        tables.TableFormat,
         typer.Option(
             "--format", metavar="FORMAT", help="Format of the files: parquet, arrow or csv."
         ),
-    ] = TableFormat.PARQUET,
+    ] = tables.TableFormat.PARQUET,
     config: ConfigFile = None,
 ) -> None:
     """Write the candles of DAY, of every tracked mint, to files of up to a million rows.
@@ -313,49 +246,52 @@ def export_day(
         to.mkdir(parents=True, exist_ok=True)
         count = 0
         async for number, table in _tables(market, within):
-            (to / f"{name}-{number:04}.{form}").write_bytes(written(table, form))
+            (to / f"{name}-{number:04}.{form}").write_bytes(tables.written(table, form))
             count += len(table["t"])
         return count
 
     try:
         count = with_market(config, work)
-    except (NoTableLibrary, OSError) as error:
+    except (tables.NoTableLibrary, OSError) as error:
         output.stop(str(error), output.EXIT_NOT_DONE)
     typer.echo(f"{count} candles of {day:%Y-%m-%d} written to {to}")
 
 
-async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
+async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, tables.Table]]:
     """Yield the number of each file, from 1, and its candles *within* the range, sorted by mint."""
     number = 1
     rows = 0
-    tables: list[Table] = []
-    async for mint in _tracked(market):
-        table = await _candles_of(market, mint, within)
+    parts: list[tables.Table] = []
+    async for tracked in _tracked(market):
+        table = await _candles_of(market, tracked.mint, within)
         rows += len(table["t"])
         if table["t"]:
-            tables.append(table)
+            parts.append(table)
         if rows >= ROWS_A_FILE:
-            yield number, joined(tables)
+            yield number, tables.joined(parts)
             number += 1
             rows = 0
-            tables = []
-    if tables:
-        yield number, joined(tables)
+            parts = []
+    if parts:
+        yield number, tables.joined(parts)
 
 
-async def _tracked(market: Market) -> AsyncIterator[Mint]:
-    after = ""
+async def _tracked(market: Market, after: str = "") -> AsyncIterator[TrackedMint]:
+    """Yield the tracked mints whose addresses are after *after*, in order; "": all of them.
+
+    PART mints at a time are loaded.
+    """
     while page := await market.tracking.page(after, PART):
         for each in page:
-            yield each.mint
+            yield each
         after = page[-1].mint
 
 
-async def _candles_of(market: Market, mint: Mint, within: Range) -> Table:
+async def _candles_of(market: Market, mint: Mint, within: Range) -> tables.Table:
     kept = await market.series.candles(mint, within.asked)
     if kept is None:  # the mint is no longer tracked
-        return {"token": [], **table_of((), UnixS(0))}
+        return {"token": [], **tables.table_of((), UnixS(0))}
     now = kept.tip.time or UnixS(0)
     candles = page_of(widened(series_of(kept, within.asked), within.width), within, now).candles
-    table = table_of(candles, UnixS(now - within.width.seconds))
+    table = tables.table_of(candles, UnixS(now - within.width.seconds))
     return {"token": [mint] * len(candles), **table}

@@ -10,12 +10,13 @@ import inspect
 import os
 import stat
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -38,32 +39,26 @@ OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 def guessable(config: Config) -> list[str]:
     """Return a message about each secret of *config* that can be guessed; it shows no secret."""
-    return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config)]
+    return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config) if flaw]
 
 
-def _flaws(config: Config) -> Iterator[tuple[str, str]]:
+def _flaws(config: Config) -> Iterator[tuple[str, str | None]]:
+    """Yield (key, flaw) for secrets in settings; if the flaw is None, the secret has none."""
     pepper = config.credits.pepper
     fee_payer = config.payments.fee_payer_key
     if pepper is not None and not config.credits.roots:
-        yield from _named(
-            "credits.pepper", credentials.flaw_of_key(bytes.fromhex(pepper.get_secret_value()))
-        )
+        yield "credits.pepper", credentials.flaw_of_key(bytes.fromhex(pepper.get_secret_value()))
     if fee_payer is not None:
         seed = parse_keypair(fee_payer.get_secret_value()).secret()
-        yield from _named("payments.fee_payer_key", credentials.flaw_of_key(seed))
+        yield "payments.fee_payer_key", credentials.flaw_of_key(seed)
     for password in credentials.passwords_in(_text(config.store)):
-        yield from _named("store", credentials.flaw_of_password(password))
+        yield "store", credentials.flaw_of_password(password)
     for key, urls in _urls(config):
         if any(credentials.has_example(_text(url)) for url in urls):
             yield key, credentials.IS_EXAMPLE
     for key, texts in _issued(config):
         if any(credentials.is_example(_text(text)) for text in texts):
             yield key, credentials.IS_EXAMPLE
-
-
-def _named(key: str, flaw: str | None) -> Iterator[tuple[str, str]]:
-    if flaw is not None:
-        yield key, flaw
 
 
 def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
@@ -75,7 +70,7 @@ def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
 
 
 def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
-    """Yield key and values of each setting for secrets that other services issue.
+    """Yield the key and the values of each setting for secrets that other services issue.
 
     Of these secrets, only examples are refused.
     """
@@ -106,9 +101,9 @@ class OpenSecret(NeedsOperator):
 
 
 def expect_closed(file: Path) -> None:
-    """Check that the permissions of *file*, which holds a secret, have none of OTHERS.
+    """Raise OpenSecret if *file*, which holds a secret, has any of the permissions in OTHERS.
 
-    Raises OpenSecret.
+    If *file* cannot be examined, do nothing: reading it will report the reason.
     """
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
@@ -122,8 +117,6 @@ def expect_closed(file: Path) -> None:
 
 
 ENDING: Final = "_file"
-# The setting for a Solana keypair file: the file is read later, whenever the key is needed.
-READ_ELSEWHERE: Final = "payments.fee_payer_file"
 BYTES_MAX: Final = 65_536
 
 
@@ -131,26 +124,11 @@ class UnusableSecretFile(ValueError):
     """A file has no usable secret; the message names the expected form, but no contents."""
 
 
-def secret_files(
-    known: Collection[str], value: Callable[[str], Path | None]
-) -> Iterator[tuple[str, Path]]:
-    """Yield the key of each secret setting that comes from a file, with the file.
-
-    known   the keys of all settings
-    value   returns the value of a setting, by its key
-    """
-    for key in known:
-        secret = key.removesuffix(ENDING)
-        if key != READ_ELSEWHERE and key.endswith(ENDING) and secret in known:
-            path = value(key)
-            if path is not None:
-                yield secret, path
-
-
 def read_secret(path: Path) -> str:
-    """Return the secret in *path*; several lines are items of a list, and are joined by commas.
+    """Return the secret in the file *path*, without blank lines and spaces around lines.
 
-    Raises UnusableSecretFile.
+    Several lines are a list, and are joined by a comma and a space.  Raises UnusableSecretFile if
+    the file is unreadable, not UTF-8, open to other users, empty or too long.
     """
     try:
         expect_closed(path)
@@ -219,14 +197,18 @@ class Setting:
     @property
     def meaning(self) -> str:
         """The meaning of the setting, in one line; "" if it has no text."""
-        return _meanings(self.model).get(self.key.rpartition(".")[2], "")
+        name = self.key.rpartition(".")[2]
+        # For settings without a text: all windows, and all files that hold another setting.
+        follows = ""
+        if name.endswith("_window_s"):
+            follows = "Length of that window."
+        elif name.endswith(ENDING):
+            follows = f"The file that holds {name.removesuffix(ENDING)} instead."
+        return _meanings(self.model).get(name, follows)
 
     def value(self, config: Config) -> Any:
         """Return the value of the setting in *config*."""
-        value: Any = config
-        for name in self.key.split("."):
-            value = getattr(value, name)
-        return value
+        return attrgetter(self.key)(config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,9 +222,9 @@ class Loaded:
 
 def settings() -> Iterator[tuple[str, type[Section] | None, Sequence[Setting]]]:
     """Yield (name of the section, its class, its settings); the unnamed section is first."""
-    top = {key: field for key, field in Config.model_fields.items() if not _section(field)}
-    yield "", None, [Setting(key, field, Config) for key, field in top.items()]
-    for name, field in Config.model_fields.items():
+    declared = Config.model_fields.items()
+    yield "", None, [Setting(key, field, Config) for key, field in declared if not _section(field)]
+    for name, field in declared:
         section = _section(field)
         if section is not None:
             fields = section.model_fields.items()
@@ -305,7 +287,11 @@ def load(path: Path | None = None) -> Loaded:
         problems += _contradictions(config)
         problems += guessable(config)
     if file is not None and not problems:
-        problems += _open_file(file, (key for key in kept_secret(config) if origins[key] == "file"))
+        try:
+            if any(origins[key] is Origin.FILE for key in kept_secret(config)):
+                expect_closed(file)
+        except OpenSecret as error:
+            problems.append(str(error))
     if problems:
         raise ConfigError(sorted(set(problems)))
     return Loaded(config=config, file=file, origins=origins)
@@ -314,10 +300,14 @@ def load(path: Path | None = None) -> Loaded:
 def _secrets(
     config: Config, known: Mapping[str, Setting], origins: Mapping[str, Origin]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the secrets in files, by key, and the problems with the files."""
     secrets: dict[str, str] = {}
     problems = []
-    for key, path in secret_files(known, lambda each: known[each].value(config)):
+    files = {
+        key: known[f"{key}{ENDING}"].value(config) for key in known if f"{key}{ENDING}" in known
+    }
+    for key, path in files.items():
+        if path is None:
+            continue
         if origins[key] is not Origin.DEFAULT:
             problems.append(f"{key}: expected it or {key}_file; both are set")
             continue
@@ -385,15 +375,13 @@ def _problem(
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
-    """Return the key of the setting at *location*, without parts below it, such as list items.
+    """Return the key of the setting at *location*, or of the nearest setting above it.
 
-    If there is no such setting, return all of *location*.
+    If there is none, return all parts of *location*, joined with dots.
     """
     parts = [str(part) for part in location]
-    for length in range(len(parts), 0, -1):
-        if ".".join(parts[:length]) in known:
-            return ".".join(parts[:length])
-    return ".".join(parts)
+    keys = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    return next((key for key in keys if key in known), ".".join(parts))
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -401,113 +389,86 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def _contradictions(config: Config) -> list[str]:
-    problems = []
+def _contradictions(config: Config) -> Iterator[str]:
     if config.chain.source == "files" and not config.chain.files:
-        problems.append('chain.files: expected at least one file with chain.source "files"')
+        yield 'chain.files: expected at least one file with chain.source "files"'
     if config.chain.source == "geyser":
-        problems += _unstreamable(config.geyser)
+        yield from _unstreamable(config.geyser)
     if config.api.degraded_after_s > config.api.stale_after_s:
-        problems.append("api.degraded_after_s: expected at most api.stale_after_s")
+        yield "api.degraded_after_s: expected at most api.stale_after_s"
     if config.metrics.enabled and 0 != config.metrics.ingest_port == config.metrics.api_port:
-        problems.append("metrics.api_port: expected another port than metrics.ingest_port")
+        yield "metrics.api_port: expected another port than metrics.ingest_port"
     metrics_ports = {config.metrics.ingest_port, config.metrics.api_port} - {0}
     if config.metrics.enabled and config.api.port in metrics_ports:
-        problems.append("api.port: expected another port than those of metrics")
+        yield "api.port: expected another port than those of metrics"
     if config.market.shard != str(WHOLE) and config.market.track != "all":
-        problems.append('market.shard: expected market.track "all", so that every pool is logged')
+        yield 'market.shard: expected market.track "all", so that every pool is logged'
     if config.payments.enabled:
-        problems += _unsellable(config.payments, config.chain)
-    return problems + _unsafe(config)
+        yield from _unsellable(config.payments, config.chain)
+    yield from _unsafe(config)
 
 
-def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
-    """Return a problem if *file* contains *secrets* and other users can access the file."""
-    if not any(True for _ in secrets):
-        return []
-    try:
-        expect_closed(file)
-    except OpenSecret as error:
-        return [str(error)]
-    return []
-
-
-def _unstreamable(geyser: GeyserConfig) -> list[str]:
-    """Return the problems with the settings of the gRPC stream."""
-    problems = []
+def _unstreamable(geyser: GeyserConfig) -> Iterator[str]:
     if not geyser.urls:
-        problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
+        yield 'geyser.urls: expected at least one server with chain.source "geyser"'
     if len(geyser.x_tokens) not in {0, 1, len(geyser.urls)}:
-        problems.append("geyser.x_tokens: expected one for all of geyser.urls, or one for each")
+        yield "geyser.x_tokens: expected one for all of geyser.urls, or one for each"
     if geyser.ca_file is not None and not os.access(geyser.ca_file, os.R_OK):
-        problems.append(f"geyser.ca_file: expected a file that can be read; was {geyser.ca_file}")
+        yield f"geyser.ca_file: expected a file that can be read; was {geyser.ca_file}"
     if find_spec("grpc") is None or find_spec("google") is None:
-        problems.append(
+        yield (
             'chain.source: "geyser" needs grpcio and protobuf: pip install --require-hashes'
             " -r requirements/geyser.txt, a file of mintscope's sources"
         )
-    return problems
 
 
-def _unsafe(config: Config) -> list[str]:
-    """Return the problems with mail, the demo wallet, Telegram and the administration port."""
-    problems = []
+def _unsafe(config: Config) -> Iterator[str]:
     if config.mail.delivery == "page" and _is_reachable(config.api):
-        problems.append(
+        yield (
             'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,'
             ' api.origin, api.trusted_proxies): "page" shows every e-mail, and the links in it, to'
             " every client"
         )
     if config.web.demo_wallet_seed and _is_reachable(config.api):
-        problems.append(
+        yield (
             "web.demo_wallet_seed: expected none where others can reach the api (api.host,"
             " api.origin, api.trusted_proxies): every client could spend what the wallet holds"
         )
     is_in_clear = config.mail.delivery == "smtp" and config.mail.security == "none"
     if is_in_clear and not is_loopback(config.mail.host):
-        problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')
+        yield 'mail.security: expected "starttls" or "tls" for a mail.host elsewhere'
     if config.signals.telegram_bot and config.signals.telegram_token is None:
-        problems.append("signals.telegram_token: expected with signals.telegram_bot")
+        yield "signals.telegram_token: expected with signals.telegram_bot"
     taken = {config.api.port}
     if config.metrics.enabled:
         taken |= {config.metrics.ingest_port, config.metrics.api_port}
     if config.web.admin_port is not None and config.web.admin_port in taken - {0}:
-        problems.append("web.admin_port: expected another port than those of api and metrics")
-    return problems
+        yield "web.admin_port: expected another port than those of api and metrics"
 
 
 def _is_reachable(api: ApiConfig) -> bool:
-    """Return whether clients on other machines can connect, directly or through a proxy."""
     origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
     hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
     return not hosts_are_own or bool(api.trusted_proxies)
 
 
-def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
-    """Return the problems with settings that sales need."""
-    problems = []
+def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> Iterator[str]:
     if payments.pay_to is None:
-        problems.append("payments.pay_to: expected the wallet that is paid")
+        yield "payments.pay_to: expected the wallet that is paid"
     if (payments.fee_payer_file is None) == (payments.fee_payer_key is None):
-        problems.append(
-            "payments.fee_payer_file: expected exactly one of it and payments.fee_payer_key"
-        )
+        yield "payments.fee_payer_file: expected exactly one of it and payments.fee_payer_key"
     if payments.price_source == "feed" and payments.price_feed_url is None:
-        problems.append('payments.price_feed_url: expected with payments.price_source "feed"')
+        yield 'payments.price_feed_url: expected with payments.price_source "feed"'
     if payments.price_source == "market" and not payments.pools:
-        problems.append('payments.pools: expected with payments.price_source "market"')
+        yield 'payments.pools: expected with payments.price_source "market"'
     if payments.price_source == "market" and chain.source == "files":
-        problems.append('payments.price_source: expected another with chain.source "files"')
-    return problems
+        yield 'payments.price_source: expected another with chain.source "files"'
 
 
 def _origin(setting: Setting, table: Mapping[str, Any], environ: Mapping[str, str]) -> Origin:
     below = setting.variable + DELIMITER
     if any(name == setting.variable or name.startswith(below) for name in environ):
         return Origin.ENVIRONMENT
-    part: Any = table
-    for name in setting.key.split("."):
-        if not isinstance(part, Mapping) or name not in part:
-            return Origin.DEFAULT
-        part = part[name]
-    return Origin.FILE
+    section, _, name = setting.key.rpartition(".")
+    part = table.get(section) if section else table
+    return Origin.FILE if isinstance(part, Mapping) and name in part else Origin.DEFAULT

@@ -6,11 +6,11 @@ from decimal import Decimal
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.email_address import parse_email
 from mintscope.kit.credentials import PEPPER_BYTES_MIN, parse_root
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, parse_mint
@@ -28,7 +28,6 @@ HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _split(value: object) -> object:
-    """Return the parts of *value* if it is a comma-separated text, else *value*."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -93,7 +92,6 @@ def _parse_start(value: object) -> object:
 
 
 def _parse_headers(value: object) -> object:
-    """Return the headers in *value* if it is a text `Name: value, Name: value`, else *value*."""
     if not isinstance(value, str):
         return value
     headers = {}
@@ -116,25 +114,30 @@ def _expect_headers(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
 
 
 def _expect_url(value: SecretStr) -> SecretStr:
-    try:
-        address = urlsplit(value.get_secret_value())
-        is_usable = address.scheme in {"http", "https"} and address.hostname and address.port != 0
-    except ValueError:  # an unpaired bracket, or a port that is not a number
-        is_usable = False
-    if not is_usable:
+    address = _split_url(value)
+    if not address or address.scheme not in {"http", "https"} or not address.hostname:
         raise ValueError("expected an address like https://host:port/path")
     return value
 
 
 def _expect_store_url(value: SecretStr) -> SecretStr:
-    try:
-        address = urlsplit(value.get_secret_value())
-        is_usable = address.scheme in {"postgresql", "postgres"} and address.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
+    address = _split_url(value)
+    if not address or address.scheme not in {"postgresql", "postgres"}:
         raise ValueError("expected an address like postgresql://user:password@host:5432/database")
     return value
+
+
+def _split_url(value: SecretStr) -> SplitResult | None:
+    """Return the parts of a URL; None if it cannot be split, or its port is not 1 to 65535.
+
+    The port may be absent.
+    """
+    try:
+        address = urlsplit(value.get_secret_value())
+        is_usable = address.port != 0
+    except ValueError:
+        return None
+    return address if is_usable else None
 
 
 def _empty_is_none(value: object) -> object:
@@ -171,12 +174,7 @@ def _expect_origin(value: str) -> str:
 
 
 def _parse_sender(value: str) -> str:
-    if value.endswith("@localhost"):
-        return value
-    try:
-        return parse_email(value)
-    except UnusableEmailAddress as error:
-        raise ValueError(str(error)) from error
+    return value if value.endswith("@localhost") else parse_email(value)
 
 
 def _expect_token_program(value: str) -> str:

@@ -6,38 +6,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from mintscope.app import sources
 from mintscope.app.cli.config import shown
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, GeyserConfig
-from mintscope.app.doctor.finding import Finding, collect, fail, ok, warn
-from mintscope.app.node_watch import NodeWatch, watch_node
-from mintscope.app.sources import (
-    BlockProbe,
-    Commitment,
-    finality_of,
-    holds_blocks,
-    probe_block,
-    probed_node,
-)
-from mintscope.app.stores.stores import open_market, place_of
+from mintscope.app.doctor.finding import Finding, collect, fail, ok, read_from, warn
+from mintscope.app.stores.stores import Market, open_market, place_of
 from mintscope.dex.recognition import named
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.coverage import (
-    DAY_HOURS,
-    WINDOW_HOURS,
-    Coverage,
-    MissedProgram,
-    Tally,
-    jumps,
-    missed_programs,
-    percent,
-    totals,
-    unlisted_programs,
-    window_start,
-)
+from mintscope.market import coverage as exchanges
 from mintscope.market.quotes import PEG_FRESH_S, PEG_MAX, RATE_LATE_S, off_peg
 from mintscope.payments.price_cache import minutes_of
 from mintscope.solana.blocks import WSOL, SourceError
@@ -63,7 +43,7 @@ def check_chain(config: Config) -> Iterator[Finding]:
 
 async def _file(path: Path) -> Finding:
     try:
-        if await holds_blocks(path):
+        if await sources.holds_blocks(path):
             return ok(f"blocks: {path} can be read")
     except SourceError as error:
         return fail(f"blocks: {error}", "see chain.files")
@@ -71,17 +51,20 @@ async def _file(path: Path) -> Finding:
 
 
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
-    """Check the node's cluster, clock, pace and finality, and request a whole block."""
     where = f"node: {shown(chain.rpc_url)}"
     try:
-        async with probed_node(chain, clock) as rpc:
+        async with sources.probed_node(chain, clock) as rpc:
             yield _cluster(where, health=await rpc.health(), genesis=await rpc.genesis_hash())
-            head = await rpc.slot(Commitment.CONFIRMED)
+            head = await rpc.slot(sources.Commitment.CONFIRMED)
             yield _clock(head, await rpc.block_time(head), clock)
             pace = await rpc.pace()
             yield _pace(pace)
-            yield _finality(await finality_of(rpc, pace), knows_confirmed=rpc.knows_confirmed)
-            yield _block(head, await probe_block(rpc, head, clock), chain.requests_in_flight, pace)
+            yield _finality(
+                await sources.finality_of(rpc, pace), knows_confirmed=rpc.knows_confirmed
+            )
+            yield _block(
+                head, await sources.probe_block(rpc, head, clock), chain.requests_in_flight, pace
+            )
     except SourceError as error:
         if error.is_refusal:
             yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
@@ -118,10 +101,8 @@ def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
         return warn(f"clock: the node gives no time for slot {head}", "choose another provider")
     skew_s = clock.now() / 1000 - time
     what = f"clock: {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} block {head}"
-    if abs(skew_s) > SKEW_S_MAX:
-        fix = "does the node lag? Compare it with another; if not, set this machine's clock by NTP"
-        return warn(what, fix)
-    return ok(what)
+    fix = "does the node lag? Compare it with another; if not, set this machine's clock by NTP"
+    return warn(what, fix) if abs(skew_s) > SKEW_S_MAX else ok(what)
 
 
 def _pace(pace: Pace | None) -> Finding:
@@ -146,23 +127,23 @@ def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
     if behind is None:
         return ok(f"finality: not measured, as the pace is not known; {cluster}")
     late = f"{behind.slots} slots ({behind.seconds * 1000:,.0f} ms) behind confirmed"
-    if behind.seconds > FINAL_S_MAX:
-        fix = "does the cluster finalize? If it does, choose another node"
-        return warn(f"finality: {late}; {cluster}", fix)
-    return ok(f"finality: {late}; {cluster}")
+    what = f"finality: {late}; {cluster}"
+    fix = "does the cluster finalize? If it does, choose another node"
+    return warn(what, fix) if behind.seconds > FINAL_S_MAX else ok(what)
 
 
-def _block(head: Slot, block: BlockProbe, in_flight: int, pace: Pace | None) -> Finding:
+def _block(head: Slot, block: sources.BlockProbe, in_flight: int, pace: Pace | None) -> Finding:
     if block.absence is not None:
         fix = "run doctor again; if it stays, set chain.second_rpc_url or change chain.rpc_url"
         return warn(f"blocks: the node has no block {head}: {block.absence}", fix)
     what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
-    if pace is not None and block.took_s > pace.slot_s * in_flight:
-        return warn(what, "too slow to keep up: raise chain.requests_in_flight")
-    return ok(what)
+    is_slow = pace is not None and block.took_s > pace.slot_s * in_flight
+    fix = "too slow to keep up: raise chain.requests_in_flight"
+    return warn(what, fix) if is_slow else ok(what)
 
 
 SHOWN_MAX: Final = 5
+HOURS: Final = exchanges.DAY_HOURS + exchanges.WINDOW_HOURS
 # An unlisted program below this share of the volume causes no warning.
 UNLISTED_WARN: Final = 0.01
 LOOK: Final = "mintscope programs --unread names the instructions; look for a newer mintscope"
@@ -170,32 +151,34 @@ NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
-    """Check the coverage in the newest window and in the last day."""
+    """Check the coverage in the newest window and in the last 26 hours."""
     if place_of(config, "market").is_new:
         return
     try:
-        coverage = asyncio.run(_read(config))
+        coverage = read_from(
+            open_market(config),
+            lambda market: market.reader.coverage(HOURS),
+        )
     except (UnusableStore, ServiceUnavailable):
         return  # `check_market` reports this
     if coverage is not None:
         yield from findings(coverage, config.api.read_share_min)
 
 
-async def _read(config: Config) -> Coverage | None:
-    async with open_market(config) as market:
-        return await market.reader.coverage(DAY_HOURS + WINDOW_HOURS)
+def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding]:
+    """Yield findings about *coverage*, in its newest window and in all its hours.
 
-
-def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
-    """Yield findings about *coverage* in its newest window and in the whole day."""
-    since = window_start(coverage.time)
-    now = totals(coverage.after(since))
-    day = totals(coverage.rows)
+    share_min   the least share of volume and of calls, 0 to 1; a warning is yielded if less was
+                read in the newest window
+    """
+    since = exchanges.window_start(coverage.time)
+    now = exchanges.totals(coverage.after(since))
+    day = exchanges.totals(coverage.rows)
     if not day.all.calls:
-        yield ok("coverage: no tokens were exchanged within the last day")
+        yield ok(f"coverage: no tokens were exchanged within the last {HOURS} hours")
         return
     yield _shares(coverage, share_min)
-    for jump in jumps(coverage):
+    for jump in exchanges.jumps(coverage):
         missed = jump.now.missed.calls
         calls = jump.now.all.calls
         yield warn(
@@ -203,55 +186,58 @@ def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
             f" {jump.before.missed.calls:,} of {jump.before.all.calls:,} in the day before",
             "the program was upgraded, probably: look for a newer mintscope",
         )
-    recent = {one.program: one.missed for one in missed_programs(coverage.after(since))}
+    recent = {one.program: one.missed for one in exchanges.missed_programs(coverage.after(since))}
     for one in _most_missed(coverage, since):
-        tally = recent.get(one.program, Tally())
+        tally = recent.get(one.program, exchanges.Tally())
         yield warn(
             f"coverage: {one.program} is missed ({', '.join(one.reasons)}):"
             f" {_amounts(tally, now.all)} since {_since(since)},"
-            f" {_amounts(one.missed, day.all)} in the last day",
+            f" {_amounts(one.missed, day.all)} in the last {HOURS} hours",
             LOOK,
         )
-    recently = dict(unlisted_programs(coverage.after(since)))
-    for program, tally in unlisted_programs(coverage.rows)[:SHOWN_MAX]:
+    recently = dict(exchanges.unlisted_programs(coverage.after(since)))
+    for program, tally in exchanges.unlisted_programs(coverage.rows)[:SHOWN_MAX]:
         what = (
             f"coverage: {named(program)} is not in the table:"
-            f" {_amounts(recently.get(program, Tally()), now.all)} since {_since(since)},"
-            f" {_amounts(tally, day.all)} in the last day"
+            f" {_amounts(recently.get(program, exchanges.Tally()), now.all)} since {_since(since)},"
+            f" {_amounts(tally, day.all)} in the last {HOURS} hours"
         )
         is_large = tally.volume >= UNLISTED_WARN * max(1, day.all.volume)
         yield warn(what, NAME_IT) if is_large else ok(what)
 
 
-def _most_missed(coverage: Coverage, since: UnixS) -> list[MissedProgram]:
-    """Return the programs with the most missed exchanges, in the day or in the newest window."""
-    day = missed_programs(coverage.rows)
-    lately = [one.program for one in missed_programs(coverage.after(since))[:SHOWN_MAX]]
+def _most_missed(coverage: exchanges.Coverage, since: UnixS) -> list[exchanges.MissedProgram]:
+    """Return the programs with the most missed exchanges; their numbers are of the whole day.
+
+    These are the first SHOWN_MAX programs of the day, and the first SHOWN_MAX of the time from
+    *since* on, in the order of `missed_programs` for the day.
+    """
+    day = exchanges.missed_programs(coverage.rows)
+    lately = [one.program for one in exchanges.missed_programs(coverage.after(since))[:SHOWN_MAX]]
     shown = dict.fromkeys([*lately, *(one.program for one in day[:SHOWN_MAX])])
     return [one for one in day if one.program in shown]
 
 
-def _shares(coverage: Coverage, share_min: float) -> Finding:
-    since = window_start(coverage.time)
-    lately = totals(coverage.after(since)).shares
-    day = totals(coverage.rows).shares
+def _shares(coverage: exchanges.Coverage, share_min: float) -> Finding:
+    since = exchanges.window_start(coverage.time)
+    lately = exchanges.totals(coverage.after(since)).shares
+    day = exchanges.totals(coverage.rows).shares
     what = (
         f"coverage: since {_since(since)} {_share(lately.by_volume)} of the volume and"
-        f" {_share(lately.by_calls)} of the calls that exchanged tokens were read; in the last day"
-        f" {_share(day.by_volume)} and {_share(day.by_calls)}"
+        f" {_share(lately.by_calls)} of the calls that exchanged tokens were read; in the last"
+        f" {HOURS} hours {_share(day.by_volume)} and {_share(day.by_calls)}"
     )
     known = [share for share in lately if share is not None]
     if known and min(known) < share_min:
-        return warn(what, f"expected {percent(share_min)} (api.read_share_min); {LOOK}")
+        return warn(what, f"expected {exchanges.percent(share_min)} (api.read_share_min); {LOOK}")
     return ok(what)
 
 
 def _share(share: float | None) -> str:
-    return "nothing" if share is None else percent(share)
+    return "nothing" if share is None else exchanges.percent(share)
 
 
-def _amounts(tally: Tally, whole: Tally) -> str:
-    """Return the calls and USD of *tally* in words, with its share of the volume of *whole*."""
+def _amounts(tally: exchanges.Tally, whole: exchanges.Tally) -> str:
     calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
     said = f"{calls}, {tally.volume // MICRO_USD:,} USD"
     if tally.calls > tally.valued:
@@ -261,7 +247,7 @@ def _amounts(tally: Tally, whole: Tally) -> str:
 
 
 def _since(at: UnixS) -> str:
-    return f"{at // HOUR_S % DAY_HOURS:02}:00 UTC"
+    return f"{at // HOUR_S % exchanges.DAY_HOURS:02}:00 UTC"
 
 
 BEHIND_S_MAX: Final = 1.6
@@ -278,7 +264,7 @@ def check_node(config: Config, seconds: float, units_a_month: int | None) -> Ite
     chain = config.chain
     where = f"node: {shown(chain.rpc_url)}"
     try:
-        watch = asyncio.run(watch_node(chain, SystemClock(), seconds))
+        watch = asyncio.run(sources.watch_node(chain, SystemClock(), seconds))
     except SourceError as error:
         yield fail(f"{where} will not do: {error}", "check chain.rpc_url and chain.rpc_headers")
         return
@@ -289,14 +275,13 @@ def check_node(config: Config, seconds: float, units_a_month: int | None) -> Ite
     yield _history(watch)
     yield _load(watch)
     yield from _plan(units_a_month, watch)
-    reasons = _reasons(watch, chain.requests_in_flight)
-    if reasons:
+    if reasons := _reasons(watch, chain.requests_in_flight):
         yield fail(f"no, {where} will not do: {'; '.join(reasons)}", "choose another node or plan")
     else:
         yield ok(f"yes, {where} will do")
 
 
-def _history(watch: NodeWatch) -> Finding:
+def _history(watch: sources.NodeWatch) -> Finding:
     slots = watch.head - watch.first_available
     if watch.pace is None:
         what = f"history: reaches back {slots:,} slots, to slot {watch.first_available}"
@@ -306,7 +291,7 @@ def _history(watch: NodeWatch) -> Finding:
     return ok(what) if days >= 1 else warn(what, "a longer absence than that is a gap")
 
 
-def _load(watch: NodeWatch) -> Finding:
+def _load(watch: sources.NodeWatch) -> Finding:
     second = max(watch.seconds, 1e-9)
     if not watch.took_s:
         return warn("blocks: none came while it was watched", "watch for longer")
@@ -317,11 +302,10 @@ def _load(watch: NodeWatch) -> Finding:
     )
 
 
-def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
+def _plan(units_a_month: int | None, watch: sources.NodeWatch) -> Iterator[Finding]:
     calls_a_day = watch.calls_a_day
-    what = (
-        f"calls: {watch.calls} in {watch.seconds:.0f} s; ingest makes about {calls_a_day:,} a day"
-    )
+    second = f"{watch.seconds:.0f} s"
+    what = f"calls: {watch.calls} in {second}; ingest makes about {calls_a_day:,} a day"
     if units_a_month is None:
         yield ok(what)
         return
@@ -330,8 +314,7 @@ def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
     yield ok(what) if days >= MONTH_DAYS else warn(what, "choose a larger plan")
 
 
-def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
-    """Return the reasons why the node is not good enough."""
+def _reasons(watch: sources.NodeWatch, in_flight: int) -> Sequence[str]:
     reasons = []
     if watch.failures:
         reasons.append(f"{len(watch.failures)} requests without an answer ({watch.failures[0]})")
@@ -364,37 +347,36 @@ def check_dollars(config: Config) -> Iterator[Finding]:
     if place_of(config, "market").is_new:
         return
     with suppress(UnusableStore, ServiceUnavailable):  # `check_market` reports this
-        prices, sol_age_s = asyncio.run(_prices(config))
+        dollars = frozenset(map(Mint, config.market.dollars))
+        prices, sol_age_s = read_from(open_market(config), lambda market: _prices(market, dollars))
         if sol_age_s > RATE_LATE_S:
             yield fail(
                 f"rate: SOL was not traded against a dollar for {sol_age_s} s: prices stand still",
                 "see docs/operating/troubleshoot.md#sol-has-no-rate",
             )
-        yield from dollar_findings(prices, _dollars(config))
+        yield from dollar_findings(prices, dollars)
 
 
-def _dollars(config: Config) -> frozenset[Mint]:
-    return frozenset(map(Mint, config.market.dollars))
+async def _prices(market: Market, dollars: frozenset[Mint]) -> tuple[dict[Mint, float], int]:
+    """Return the last price in USD of each of *dollars* that was traded lately, and SOL's age.
 
-
-async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
-    """Return the price of each dollar token that was traded within PEG_FRESH_S.
-
-    Also return the seconds from the last minute in which SOL was traded to the tip, else 0.
+    A token was traded lately if its last minute with a trade began at most PEG_FRESH_S before the
+    tip.  The age is the seconds from the end of the last minute with a trade of SOL to the tip; it
+    is 0 if there is no such minute, or if the tip is not after its end.  If the log has no tip,
+    return no price and 0.
     """
     prices: dict[Mint, float] = {}
-    async with open_market(config) as market:
-        tip = await market.reader.tip()
-        if tip.time is None:
-            return prices, 0
-        sol = await market.reader.load(WSOL)
-        traded = [] if sol is None else minutes_of(sol)
-        sol_age_s = max(0, tip.time - traded[-1].start - MINUTE_S) if traded else 0
-        for dollar in sorted(_dollars(config)):
-            loaded = await market.reader.load(dollar)
-            minutes = [] if loaded is None else minutes_of(loaded)
-            if minutes and tip.time - minutes[-1].start <= PEG_FRESH_S:
-                prices[dollar] = minutes[-1].close
+    tip = await market.reader.tip()
+    if tip.time is None:
+        return prices, 0
+    sol = await market.reader.load(WSOL)
+    traded = [] if sol is None else minutes_of(sol)
+    sol_age_s = max(0, tip.time - traded[-1].start - MINUTE_S) if traded else 0
+    for dollar in sorted(dollars):
+        loaded = await market.reader.load(dollar)
+        minutes = [] if loaded is None else minutes_of(loaded)
+        if minutes and tip.time - minutes[-1].start <= PEG_FRESH_S:
+            prices[dollar] = minutes[-1].close
     return prices, sol_age_s
 
 

@@ -35,8 +35,10 @@ class ServiceSilent(Exception):
 
 
 class Visitor:
-    """Requests the same method and path of a service only once.
+    """Requests each method and path of a service only once; repeats get the first response.
 
+    This is so even if the headers of the repeat differ.  If there was no response, a repeat sends
+    the request again.
     `ask` and `document` raise ServiceSilent.
 
     origin   the address of the service, such as `https://api.example`
@@ -203,19 +205,14 @@ def _texts(visitor: Visitor) -> Iterator[Finding]:
         answer = visitor.ask(path)
         if answer.status_code == httpx.codes.OK and not answer.text.startswith(start):
             yield _wrong(f"{path} begins with {answer.text[:20]!r}, expected {start!r}", PROXY)
-    described = visitor.document(OPENAPI)
-    if not str(described.get("openapi", "")).startswith("3."):
+    if not str(visitor.document(OPENAPI).get("openapi", "")).startswith("3."):
         yield _wrong(f"{OPENAPI} is no OpenAPI document of version 3", PROXY)
-    for link in _links(visitor.document(CATALOG)):
+    catalog = visitor.document(CATALOG).get("linkset", ())
+    described = [each.get("service-desc", ()) for each in catalog if isinstance(each, dict)]
+    for link in [str(link.get("href", "")) for links in described for link in links]:
         status = visitor.ask(link).status_code if link.startswith(visitor.origin) else 0
         if status != httpx.codes.OK:
             yield _wrong(f"{CATALOG} leads to {link:.120}, which is not there", NAMED)
-
-
-def _links(catalog: Mapping[str, Any]) -> list[str]:
-    entries = [each for each in catalog.get("linkset", ()) if isinstance(each, dict)]
-    links = [link for each in entries for link in each.get("service-desc", ())]
-    return [str(link.get("href", "")) for link in links]
 
 
 def _crawling(visitor: Visitor) -> Iterator[Finding]:
@@ -227,21 +224,16 @@ def _crawling(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _sold(visitor: Visitor) -> Iterator[Finding]:
-    """Check the list of products, their prices in the OpenAPI document, and the payment tokens."""
     sold = visitor.document(X402)
     if not sold.get("resources"):
         yield _wrong(f"{X402} lists nothing that is sold", "set payments.enabled, and restart")
     paths = visitor.document(OPENAPI).get("paths", {})
-    priced = [each for ways in paths.values() for each in ways.values() if _price_of(each)]
-    if not priced:
+    operations = [each for ways in paths.values() for each in ways.values()]
+    if not any(isinstance(each, dict) and each.get("x-payment-info") for each in operations):
         yield _wrong(f"{OPENAPI} says of no route what it costs (x-payment-info)", PROXY)
     if not {str(each.get("asset")) for each in sold.get("payment", ())} & {USDC, USDT}:
         fix = "for pay.sh, set payments.also_usdc; other directories do not mind"
         yield _wrong("neither USDC nor USDT is taken, which pay.sh demands", fix)
-
-
-def _price_of(operation: Any) -> Any:
-    return isinstance(operation, dict) and operation.get("x-payment-info")
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
@@ -270,7 +262,6 @@ def _demand(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _terms(visitor: Visitor, path: str, terms: Mapping[str, Any]) -> Iterator[Finding]:
-    """Check the payment terms of *path*, and their description of the product."""
     if terms.get("x402Version") != 2 or not terms.get("accepts"):  # noqa: PLR2004 - of x402
         fix = "let the proxy pass headers of 3.5 KB: PAYMENT-REQUIRED is one"
         yield _wrong(f"the 402 of {path} has no PAYMENT-REQUIRED of x402 version 2", fix)
@@ -297,39 +288,7 @@ def _icon(visitor: Visitor) -> Iterator[Finding]:
         yield _wrong(f"the icon {ICON} is kept from the pages of directories", PROXY)
 
 
-PAY_DESCRIPTION: Final = (
-    "Solana token analytics by mint address: price in USD and SOL, RSI, EMA, MACD, Fibonacci"
-    " levels, buy and sell pressure, candles, indicator series and swaps, computed from every swap"
-    " on chain. Errors cost nothing."
-)
-PAY_USE_CASE: Final = (
-    "Use for the price of a Solana token, technical indicators such as RSI, EMA, MACD, Bollinger"
-    " bands, ATR and VWAP, OHLC candles, recent swaps, buy and sell pressure, screening tokens and"
-    " trading signals."
-)
-MCP_DESCRIPTION: Final = (
-    "Solana token prices, RSI, EMA, MACD, candles and swaps; paid by credit or x402."
-)
-MCP_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
-CREDENTIAL: Final = (
-    "`Bearer` and a credit token (svc_credit_...) or an API key (svc_live_...). Not needed to list"
-    " tools, to search tokens, or to pay by x402."
-)
-PROSE: Final = """\
-{title} follows tokens on Solana and answers by mint address. Search tokens with `GET /v1/tokens`,
-which is free. `x-payment-info` in openapi.json says what every other call costs.
-
-## Spend-aware usage
-
-- One report has every timeframe: ask for it once, not once for each.
-- Send its `ETag` back with a credit token: an unchanged report is 304, and free.
-- For many calls buy credits, `POST /v1/credits/purchase?bundle=10`: up to 40 % cheaper, and no
-  chain is waited for.
-- A page of candles, of indicators or of swaps costs the same however long it is: ask for it whole.
-- No answer of 400 or above is charged.
-
-The whole way, step by step: {origin}/llms.txt
-"""
+TEXTS: Final = Path(__file__).parent / "texts"
 
 
 def slug_of(name: str) -> str:
@@ -355,48 +314,28 @@ def namespace_of(host: str) -> str:
 def write_pay(origin: str, described: Mapping[str, Any]) -> str:
     """Return PAY.md for a service whose OpenAPI document is *described*."""
     title = str(described["info"]["title"])
-    fields = {
-        "name": name_of(described),
-        "title": title,
-        "description": PAY_DESCRIPTION,
-        "use_case": PAY_USE_CASE,
-        "category": "finance",
-        "service_url": origin,
-        "version": "v1",
-    }
     # JSON is valid YAML.
-    lines = [f"{name}: {json.dumps(value)}" for name, value in fields.items()]
-    head = "\n".join(["---", *lines, "openapi:", "  path: openapi.json", "---"])
-    return head + "\n\n" + PROSE.format(title=title, origin=origin)
+    fields = {"name": name_of(described), "title": title, "service_url": origin}
+    quoted = {name: json.dumps(value) for name, value in fields.items()}
+    template = (TEXTS / "pay.txt").read_text(encoding="utf-8")
+    return template.format(heading=title, origin=origin, **quoted)
 
 
 def write_server(
     origin: str, described: Mapping[str, Any], namespace: str, icon: str | None
 ) -> str:
     """Return server.json for the MCP registry; *icon* is the URL of its icon, if any."""
-    title = str(described["info"]["title"])
-    header = {
-        "name": "Authorization",
-        "description": CREDENTIAL,
-        "isRequired": False,
-        "isSecret": True,
-        "placeholder": "Bearer svc_credit_...",
-    }
-    document: dict[str, Any] = {
-        "$schema": MCP_SCHEMA,
+    document = json.loads((TEXTS / "server.json").read_bytes()) | {
         "name": f"{namespace}/{name_of(described)}",
-        "title": title,
-        "description": MCP_DESCRIPTION,
+        "title": str(described["info"]["title"]),
         "version": __version__,
         "websiteUrl": origin,
-        "remotes": [{"type": "streamable-http", "url": f"{origin}/mcp", "headers": [header]}],
     }
+    document["remotes"][0]["url"] = f"{origin}/mcp"
     if icon is not None:
         document["icons"] = [{"src": icon, "mimeType": "image/svg+xml", "sizes": ["any"]}]
     return json.dumps(document, indent=2) + "\n"
 
-
-NO_ORIGIN: Final = "expected the https address of a running service: --url, or api.origin"
 
 app = typer.Typer()
 
@@ -432,7 +371,7 @@ def listing(
     origin = (url or configured(config).config.api.origin or "").rstrip("/")
     host = urlsplit(origin).hostname
     if not origin.startswith(("https://", "http://")) or host is None:
-        stop(NO_ORIGIN)
+        stop("expected the https address of a running service: --url, or api.origin")
     try:
         with closing(Visitor(origin)) as visitor:
             provider = folder / "providers" / slug_of(operator or owner_of(host))
@@ -444,9 +383,12 @@ def listing(
 
 
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
-    """Write descriptions of the service below *folder*, in the formats of directories.
+    """Write descriptions of the service in the formats of directories, and print their paths.
 
-    Raises ServiceSilent; ends the command if the service is not a mintscope.
+    folder      the folder of server.json, which is written if the service has MCP
+    provider    the parent of a folder with PAY.md and openapi.json, named after the service
+    namespace   the namespace in the MCP registry
+    Raises      ServiceSilent; ends the command if the service is not a mintscope
     """
     described = visitor.document(OPENAPI)
     if "paths" not in described:

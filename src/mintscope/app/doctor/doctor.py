@@ -15,28 +15,6 @@ from mintscope.app.doctor.chain import check_chain, check_coverage, check_dollar
 from mintscope.app.doctor.finding import Finding, Level, fail, ok
 from mintscope.app.stores.trouble import trouble_in_words
 
-CHECKS: Final = (
-    machine.check_packages,
-    machine.check_folder,
-    machine.check_sqlite,
-    machine.check_pepper,
-    check_chain,
-    store.check_version,
-    store.check_market,
-    check_coverage,
-    check_dollars,
-    store.check_money,
-    machine.check_backups,
-    store.check_webhooks,
-    store.check_limits,
-    store.check_payments,
-    machine.check_mail,
-    machine.check_signals,
-    machine.check_pages,
-    machine.check_ports,
-    machine.check_proxies,
-    machine.check_surfaces,
-)
 # These checks are skipped if the store has pending migrations.
 OF_STORE: Final = (
     store.check_market,
@@ -47,6 +25,21 @@ OF_STORE: Final = (
     store.check_webhooks,
     store.check_limits,
     store.check_payments,
+)
+CHECKS: Final = (
+    machine.check_packages,
+    machine.check_folder,
+    machine.check_sqlite,
+    machine.check_pepper,
+    check_chain,
+    store.check_version,
+    *OF_STORE,
+    machine.check_mail,
+    machine.check_signals,
+    machine.check_pages,
+    machine.check_ports,
+    machine.check_proxies,
+    machine.check_surfaces,
 )
 
 app = typer.Typer()
@@ -62,8 +55,7 @@ def doctor(
         int, typer.Option(min=1, max=3_600, metavar="SECONDS", help="Time to watch the node.")
     ] = 30,
     plan_units: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="UNITS", help="Monthly calls of the node's plan."),
+        int | None, typer.Option(min=1, metavar="UNITS", help="Monthly calls of the node's plan.")
     ] = None,
     as_json: AsJson = False,
     config: ConfigFile = None,

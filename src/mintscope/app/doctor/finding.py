@@ -2,12 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from typing_extensions import override
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 LINE_END: Final = re.compile(r"\s*\n\s*")
 
@@ -38,19 +43,9 @@ class Finding:
         return {"level": self.level.lower(), "what": self.what, "fix": self.fix}
 
 
-def ok(what: str) -> Finding:
-    """Return a finding that reports no fault."""
-    return Finding(Level.OK, what)
-
-
-def warn(what: str, fix: str) -> Finding:
-    """Return a finding about a fault that does not keep the service from working."""
-    return Finding(Level.WARN, what, fix)
-
-
-def fail(what: str, fix: str) -> Finding:
-    """Return a finding about a fault that keeps the service from working."""
-    return Finding(Level.FAIL, what, fix)
+ok = partial(Finding, Level.OK)
+warn = partial(Finding, Level.WARN)  # about a fault that does not keep the service from working
+fail = partial(Finding, Level.FAIL)
 
 
 def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
@@ -60,3 +55,13 @@ def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
         return [finding async for finding in findings]
 
     return asyncio.run(collected())
+
+
+def read_from(store: AbstractAsyncContextManager[S], read: Callable[[S], Awaitable[T]]) -> T:
+    """Open *store*, and return the result of *read* on it; no event loop may be running."""
+
+    async def opened() -> T:
+        async with store as found:
+            return await read(found)
+
+    return asyncio.run(opened())

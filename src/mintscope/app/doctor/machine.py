@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 import httpx
 
 from mintscope.app.accounts import mail_server_trouble
-from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.values import in_url, is_loopback
 from mintscope.app.doctor.directories import Expected, ServiceSilent, Visitor, look
@@ -28,13 +27,7 @@ from mintscope.app.doctor.finding import Finding, fail, ok, warn
 from mintscope.app.mcp import has_mcp
 from mintscope.app.site import origins_of
 from mintscope.app.stores.backups import newest
-from mintscope.app.stores.stores import (
-    OTHERS,
-    engine_version,
-    expect_pepper,
-    pepper_file,
-    place_of,
-)
+from mintscope.app.stores.stores import OTHERS, engine_version, expect_pepper, pepper_file, place_of
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import PEPPER_BYTES_MIN
 from mintscope.kit.errors import UnusablePepper, UnusableStore
@@ -70,11 +63,11 @@ def check_folder(config: Config) -> Iterator[Finding]:
         yield ok(room if folder.exists() else f"{room}, made at the first start")
     if folder.exists() and folder.stat().st_mode & OTHERS:
         what = f"data folder: {folder} is open to other users"
+        fix = f"chmod 700 {folder}"
         if config.data_dir_may_be_open:
-            yield warn(what, f"chmod 700 {folder}")
+            yield warn(what, fix)
         else:
-            fix = f"chmod 700 {folder}, or set data_dir_may_be_open"
-            yield fail(f"{what}: the service does not start", fix)
+            yield fail(f"{what}: the service does not start", f"{fix}, or set data_dir_may_be_open")
 
 
 def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterator[Finding]:
@@ -83,14 +76,10 @@ def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterat
     path   the folders of installed packages; None: those of this interpreter
     """
     folders = list(sys.path if path is None else path)
-    installed = {
-        name: next(iter(distributions(name=name, path=folders)), None) for name in PACKAGES
-    }
-    is_from_file = {
-        name: package.read_text(FROM_FILE) is not None
-        for name, package in installed.items()
-        if package is not None
-    }
+    is_from_file: dict[str, bool] = {}
+    for name in PACKAGES:
+        for package in distributions(name=name, path=folders):
+            is_from_file.setdefault(name, package.read_text(FROM_FILE) is not None)
     by_name = [name for name, is_file in is_from_file.items() if not is_file]
     if by_name:
         yield fail(
@@ -121,17 +110,13 @@ def check_pepper(config: Config) -> Iterator[Finding]:
     elif not os.access(path, os.R_OK):
         yield fail(f"pepper: {path} cannot be read", "run as the user who owns the data folder")
     else:
-        yield _check_pepper_file(config)
-
-
-def _check_pepper_file(config: Config) -> Finding:
-    path = pepper_file(config)
-    try:
-        expect_pepper(config)
-    except UnusablePepper as error:
-        fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
-        return fail(f"pepper: {error}; the service does not start", fix)
-    return ok(f"pepper: {path}; keep a copy, without it every credit token is void")
+        try:
+            expect_pepper(config)
+        except UnusablePepper as error:
+            fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
+            yield fail(f"pepper: {error}; the service does not start", fix)
+            return
+        yield ok(f"pepper: {path}; keep a copy, without it every credit token is void")
 
 
 def check_ports(config: Config) -> Iterator[Finding]:
@@ -154,17 +139,23 @@ def _port(key: str, host: str, port: int, path: str) -> Finding:
             return ok(f"port: {port} on {host} is free")
     except OSError as error:
         reason = error.strerror or str(error)
-    if _is_ours(host, port, path):
+    answer = _get(host, port, path)
+    if answer is not None and ("x-request-id" in answer.headers or "mintscope_" in answer.text):
         return ok(f"port: {port} on {host} is served by mintscope")
     return fail(f"port: cannot listen on {port} of {host}: {reason}", f"set {key} to another")
 
 
-def _is_ours(host: str, port: int, path: str) -> bool:
+def _get(host: str, port: int, path: str) -> httpx.Response | None:
+    """Return the response to a GET of *path* on this machine; None if no server answers.
+
+    host   the host on which the server listens; it may stand for every address
+    """
+    # A server that listens on every address can be reached at the loopback address.
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
     try:
-        answer = httpx.get(f"http://{in_url(_reached(host))}:{port}{path}", timeout=PROBE_TIMEOUT_S)
+        return httpx.get(f"http://{in_url(reached)}:{port}{path}", timeout=PROBE_TIMEOUT_S)
     except httpx.HTTPError:
-        return False
-    return "x-request-id" in answer.headers or "mintscope_" in answer.text
+        return None
 
 
 def check_proxies(config: Config) -> Iterator[Finding]:
@@ -180,7 +171,6 @@ def check_proxies(config: Config) -> Iterator[Finding]:
         else:
             yield ok("proxies: none; the peer of a connection is the client")
         return
-    trusted = ", ".join(api.trusted_proxies)
     wide = [each for each in api.trusted_proxies if ip_network(each).prefixlen == 0]
     if wide:
         yield warn(
@@ -193,7 +183,7 @@ def check_proxies(config: Config) -> Iterator[Finding]:
             what = f"proxies: requests {advice[0]}, {faults[fault]:,.0f} since the api started"
             yield warn(what, advice[1])
     if not wide and not any(faults.values()):
-        yield ok(f"proxies: {trusted}")
+        yield ok(f"proxies: {', '.join(api.trusted_proxies)}")
 
 
 FORWARDED: Final = {
@@ -212,22 +202,10 @@ FAULT: Final = re.compile(
 
 
 def _forwarded_faults(config: Config) -> dict[str, float]:
-    """Return the api's counts of forwarding faults; empty if its metrics cannot be read."""
     metrics = config.metrics
-    if not metrics.enabled:
-        return {}
-    place = _reached(metrics.host)
-    try:
-        address = f"http://{in_url(place)}:{metrics.api_port}/metrics"
-        text = httpx.get(address, timeout=PROBE_TIMEOUT_S).text
-    except httpx.HTTPError:
-        return {}
-    return {fault: float(count) for fault, count in FAULT.findall(text)}
-
-
-def _reached(host: str) -> str:
-    """Return a local address at which a server that listens on *host* can be reached."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
+    answer = _get(metrics.host, metrics.api_port, "/metrics") if metrics.enabled else None
+    found = [] if answer is None else FAULT.findall(answer.text)
+    return {fault: float(count) for fault, count in found}
 
 
 def check_pages(config: Config) -> Iterator[Finding]:
@@ -264,7 +242,14 @@ def check_mail(config: Config) -> Iterator[Finding]:
         yield ok("mail: e-mails are shown at /mailbox, to everyone on this machine")
         return
     yield from _check_addresses(config)
-    yield _check_server(mail)
+    where = f"{mail.host}:{mail.port}"
+    why = asyncio.run(mail_server_trouble(mail))
+    if why is not None:
+        fix = "see mail.host, mail.port, mail.security, mail.username, mail.timeout_s"
+        yield fail(f"mail: {where} cannot be used: {why}", fix)
+    else:
+        who = f", signed in as {mail.username}" if mail.username else ""
+        yield ok(f"mail: {where} accepts e-mails, {mail.security}{who}")
 
 
 def _check_addresses(config: Config) -> Iterator[Finding]:
@@ -284,18 +269,6 @@ def _check_addresses(config: Config) -> Iterator[Finding]:
         )
 
 
-def _check_server(mail: MailConfig) -> Finding:
-    where = f"{mail.host}:{mail.port}"
-    why = asyncio.run(mail_server_trouble(mail))
-    if why is not None:
-        return fail(
-            f"mail: {where} cannot be used: {why}",
-            "see mail.host, mail.port, mail.security, mail.username, mail.timeout_s",
-        )
-    who = f", signed in as {mail.username}" if mail.username else ""
-    return ok(f"mail: {where} accepts e-mails, {mail.security}{who}")
-
-
 def check_signals(config: Config) -> Iterator[Finding]:
     """Check that alerts are evaluated, and that no client can send webhooks to this machine."""
     signals = config.signals
@@ -313,39 +286,32 @@ def check_signals(config: Config) -> Iterator[Finding]:
         yield ok(f"signals: up to {signals.per_account_max} an account, webhooks are sent")
 
 
-UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # part of OpenSSL's message
-
-
 def check_surfaces(config: Config) -> Iterator[Finding]:
     """Check the service by the rules of directories; yield one finding if it keeps all rules."""
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not looked at; set api.origin to be found by directories")
         return
-    found = []
-    try:
-        with closing(Visitor(origin)) as visitor:
-            for finding in look(visitor, expected_of(config)):
-                found.append(finding)
-                yield finding
-    except ServiceSilent as error:
-        fix = "start it, and run doctor again; clients must reach it there"
-        if UNTRUSTED in str(error):
-            fix = "clients refuse its certificate: renew it, and serve the whole chain"
-        yield warn(f"surfaces: {origin} does not answer: {error}", fix)
-        return
-    if not found:
-        yield ok(f"surfaces: {origin} is as directories want it; see `mintscope listing`")
-
-
-def expected_of(config: Config) -> Expected:
-    """Return the parts that the service must have according to *config*."""
-    return Expected(
+    expected = Expected(
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,
         has_pages=config.web.enabled,
         has_mcp=has_mcp(config.mcp),
     )
+    found = []
+    try:
+        with closing(Visitor(origin)) as visitor:
+            for finding in look(visitor, expected):
+                found.append(finding)
+                yield finding
+    except ServiceSilent as error:
+        fix = "start it, and run doctor again; clients must reach it there"
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):  # part of OpenSSL's message
+            fix = "clients refuse its certificate: renew it, and serve the whole chain"
+        yield warn(f"surfaces: {origin} does not answer: {error}", fix)
+        return
+    if not found:
+        yield ok(f"surfaces: {origin} is as directories want it; see `mintscope listing`")
 
 
 def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
@@ -362,7 +328,5 @@ def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Findin
         return
     age_ms = (clock or SystemClock()).now() - backup.at
     what = f"backup: {backup.place}, {age_ms / HOUR_MS:.1f} h old"
-    if age_ms > DAY_MS:
-        yield warn(what, "does the timer run? Its log says why not")
-    else:
-        yield ok(what)
+    fix = "does the timer run? Its log says why not"
+    yield warn(what, fix) if age_ms > DAY_MS else ok(what)

@@ -5,40 +5,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
-from mintscope.alerts.evaluation import QueueLength
 from mintscope.app import payments as wiring
 from mintscope.app.cli.output import moment
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import OpenSecret
-from mintscope.app.doctor.finding import Finding, Level, collect, fail, ok, warn
-from mintscope.app.engine import is_shared
-from mintscope.app.payments import (
-    CannotSell,
-    accepted_terms,
-    fee_payer_of,
-    known_terms,
-    price_source,
-)
-from mintscope.app.stores.stores import (
-    expect_limits,
-    is_used,
-    open_market,
-    open_money,
-    pepper_file,
-    place_of,
-    retention_of,
-)
-from mintscope.app.stores.upgrade import waiting_migrations
+from mintscope.app.doctor.finding import Finding, collect, fail, ok, read_from, warn
+from mintscope.app.engine import engine_of, is_shared
+from mintscope.app.stores import stores
 from mintscope.credits.invariants import Walked
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock, SystemClock
-from mintscope.kit.errors import (
-    NeedsUpgrade,
-    NewerStore,
-    ServiceUnavailable,
-    StoreUnavailable,
-    UnusablePepper,
-    UnusableStore,
-)
 from mintscope.kit.time import DAY_S, MONTHS
 from mintscope.market.ports import MarketOverview
 from mintscope.market.timeframe import Timeframe
@@ -58,8 +34,8 @@ ADDED_UP_MAX: Final = 200_000  # entries or accounts; adding up this many takes 
 def check_version(config: Config) -> Iterator[Finding]:
     """Warn if the store has pending migrations; do not run them."""
     try:
-        found = waiting_migrations(config)
-    except UnusableStore:  # other checks report this
+        found = engine_of(config).waiting_migrations()
+    except errors.UnusableStore:  # other checks report this
         return
     if found:
         yield warn(
@@ -71,24 +47,24 @@ def check_version(config: Config) -> Iterator[Finding]:
 
 def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
     """Return the remedy for *error* of a store; return *lost* if no other remedy is known."""
-    if isinstance(error, NeedsUpgrade):
+    if isinstance(error, errors.NeedsUpgrade):
         return "start the service or run mintscope migrate"
-    if isinstance(error, NewerStore):
+    if isinstance(error, errors.NewerStore):
         return "run the newer mintscope; nothing is lost"
-    if isinstance(error, StoreUnavailable | ServiceUnavailable):
+    if isinstance(error, errors.StoreUnavailable | errors.ServiceUnavailable):
         return "is it running, is there room, and is it overloaded? Nothing says that data is lost"
     return lost
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
     """Check the age of the market's data, its disk space, and its gaps."""
-    place = place_of(config, "market")
+    place = stores.place_of(config, "market")
     if place.is_new:
         yield ok(f"market: {place.name} is made at the first start")
         return
     try:
-        overview = asyncio.run(_overview(config))
-    except (UnusableStore, ServiceUnavailable) as error:
+        overview = read_from(stores.open_market(config), lambda market: market.reader.overview())
+    except (errors.UnusableStore, errors.ServiceUnavailable) as error:
         yield fail(f"market: {error}", fix_of(error))
         return
     yield _check_lag(overview, config, clock or SystemClock())
@@ -101,28 +77,22 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
 
 
 def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
-    """Return a finding about gaps and their repair."""
     what = (
         f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
         f" newest at slot {overview.newest_gap}"
     )
     does_nothing = not config.chain.gap_calls_per_day or overview.follows_files
-    if overview.gaps_given_up or does_nothing:
-        reported = f"; {overview.gaps_given_up} given up" if overview.gaps_given_up else ""
+    if overview.gaps_given_up:
+        what += f"; {overview.gaps_given_up} given up"
+    elif not does_nothing:
         return warn(
-            what + reported,
-            "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url",
+            what,
+            "candles lack their swaps; ingest mends them by itself: mintscope gaps list says how"
+            " far it is",
         )
     return warn(
-        what,
-        "candles lack their swaps; ingest mends them by itself: mintscope gaps list says how far"
-        " it is",
+        what, "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url"
     )
-
-
-async def _overview(config: Config) -> MarketOverview:
-    async with open_market(config) as market:
-        return await market.reader.overview()
 
 
 def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Finding:
@@ -140,9 +110,8 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 
 def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
-    """Return in words the disk space of a day's candles, and of all candles that are retained."""
     bytes_each = SERVER_CANDLE_BYTES if is_shared(config) else FILE_CANDLE_BYTES
-    keep_s = retention_of(config).keep_s
+    keep_s = stores.retention_of(config).keep_s
     day = sum(candles_a_day.values())
     kept = sum(count * keep_s[each] // DAY_S for each, count in candles_a_day.items())
     return (
@@ -153,8 +122,8 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 def check_money(config: Config) -> Iterator[Finding]:
     """Check the sums of the credit accounts, and that they were created with this pepper."""
-    place = place_of(config, "money")
-    pepper = pepper_file(config)
+    place = stores.place_of(config, "money")
+    pepper = stores.pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
         yield fail(
             f"money: expected {place.name}, as {pepper} is there; the service does not start",
@@ -167,26 +136,29 @@ def check_money(config: Config) -> Iterator[Finding]:
     try:
         # Opening the stores of money would create a pepper.
         if config.credits.pepper is None and not pepper.exists():
-            if is_used(config):
-                raise UnusablePepper(
+            if stores.is_used(config):
+                raise errors.UnusablePepper(
                     f"expected the pepper of these accounts at {pepper}; it is not there"
                 )
             yield ok(f"money: {place.name} is empty; its pepper is made at the first start")
             return
-        yield asyncio.run(_sums(config))
-    except (UnusableStore, ServiceUnavailable) as error:
+        yield read_from(stores.open_money(config, SystemClock()), _sums)
+    except (errors.UnusableStore, errors.ServiceUnavailable) as error:
         fix = fix_of(error, "restore database and pepper from the same backup")
         yield fail(f"money: {error}", fix)
 
 
-async def _sums(config: Config) -> Finding:
-    """Add up the accounts if they are few; otherwise report the last audit."""
-    async with open_money(config, SystemClock()) as money:
-        accounts = money.credits  # raises an error if the accounts were created with another pepper
-        walked = await money.books.walked()
-        if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
-            return _audited(walked)
-        wrong = len(await accounts.contradictions())
+async def _sums(money: stores.Money) -> Finding:
+    """Return whether each account equals the sum of its entries, as a finding.
+
+    If there are more than ADDED_UP_MAX accounts or entries, report the last audit instead, or warn
+    that no audit has ended yet.
+    """
+    accounts = money.credits  # raises an error if the accounts were created with another pepper
+    walked = await money.books.walked()
+    if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
+        return _audited(walked)
+    wrong = len(await accounts.contradictions())
     if wrong:
         fix = "stop selling, keep a copy of the file, and report this"
         return fail(f"money: {wrong} accounts do not equal the sum of their entries", fix)
@@ -216,13 +188,16 @@ def _closed(walked: Walked) -> str:
 
 def check_webhooks(config: Config) -> Iterator[Finding]:
     """Report the number of pending webhooks; warn if the oldest is overdue."""
-    place = place_of(config, "webhooks")
-    if place.is_new or place_of(config, "money").is_new:
+    place = stores.place_of(config, "webhooks")
+    if place.is_new or stores.place_of(config, "money").is_new:
         yield ok(f"webhooks: {place.name} is made at the next start")
         return
     try:
-        waiting, oldest = asyncio.run(_waiting(config))
-    except (UnusableStore, ServiceUnavailable) as error:
+        waiting, oldest = read_from(
+            stores.open_money(config, SystemClock()),
+            lambda money: money.webhooks.read(lambda queue: queue.length()),
+        )
+    except (errors.UnusableStore, errors.ServiceUnavailable) as error:
         lost = "start the database, or correct the setting `store`"
         if not is_shared(config):
             lost = "restore it from a backup, or move it away: webhooks of a day may be sent again"
@@ -236,22 +211,17 @@ def check_webhooks(config: Config) -> Iterator[Finding]:
         yield ok(f"webhooks: {waiting:,} wait")
 
 
-async def _waiting(config: Config) -> QueueLength:
-    async with open_money(config, SystemClock()) as money:
-        return await money.webhooks.read(lambda queue: queue.length())
-
-
 def check_limits(config: Config) -> Iterator[Finding]:
     """Check that the store of rate limits responds."""
     try:
-        is_shared = asyncio.run(expect_limits(config))
-    except StoreUnavailable as error:
+        is_shared = asyncio.run(stores.expect_limits(config))
+    except errors.StoreUnavailable as error:
         yield warn(
             f"limits: their store does not answer: {error}",
             "start it, or correct the setting `store`; each api process admits"
             f" 1/{config.replicas_max} of each",
         )
-    except UnusableStore as error:
+    except errors.UnusableStore as error:
         yield fail(f"limits: {error}", fix_of(error, "install it, or unset store"))
     else:
         how = "counted together" if is_shared else "counted in the memory of the api process"
@@ -268,16 +238,16 @@ def check_payments(config: Config) -> Iterator[Finding]:
         yield ok("payments: not enabled; set payments.enabled to sell")
         return
     try:
-        fee_payer = fee_payer_of(payments)
-        known = known_terms(payments, fee_payer)
-        accepted = accepted_terms(payments, known)
-    except (UnusableKeypair, CannotSell, OpenSecret) as error:
+        fee_payer = wiring.fee_payer_of(payments)
+        known = wiring.known_terms(payments, fee_payer)
+        accepted = wiring.accepted_terms(payments, known)
+    except (UnusableKeypair, wiring.CannotSell, OpenSecret) as error:
         yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
         return
     yield ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
     yield from collect(_check_chain(config, accepted))
     yield from collect(_check_price(config))
-    yield from collect(_check_sales(config))
+    yield from _check_sales(config)
 
 
 async def _check_chain(config: Config, accepted: Sequence[Terms]) -> AsyncIterator[Finding]:
@@ -292,8 +262,8 @@ async def _check_chain(config: Config, accepted: Sequence[Terms]) -> AsyncIterat
         except ChainUnavailable as error:
             yield fail(f"payments: the node does not answer: {error}", "see its line above")
             return
-        except (UnusablePaymentToken, CannotSell) as error:
-            yield Finding(Level.FAIL, f"payments: {error}")
+        except (UnusablePaymentToken, wiring.CannotSell) as error:
+            yield fail(f"payments: {error}")
             return
     what = f"payments: {lamports / SOL:g} SOL for network fees"
     if lamports < Budget().fund_lamports_min:
@@ -308,12 +278,12 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
     reader = None
     async with AsyncExitStack() as stack:
         if config.payments.price_source == "market":
-            if place_of(config, "market").is_new:
+            if stores.place_of(config, "market").is_new:
                 yield ok("payments: the price comes with the market, after the first start")
                 return
-            reader = (await stack.enter_async_context(open_market(config))).reader
+            reader = (await stack.enter_async_context(stores.open_market(config))).reader
         endpoint = wiring.payment_endpoint(config.chain)
-        source = price_source(config, endpoint, reader, stack)
+        source = wiring.price_source(config, endpoint, reader, stack)
         found = await source.read(SystemClock().now())
     if isinstance(found, Doubt):
         yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")
@@ -321,15 +291,16 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
         yield ok(f"payments: {found.usd} USD for one {config.payments.asset_symbol}")
 
 
-async def _check_sales(config: Config) -> AsyncIterator[Finding]:
-    if place_of(config, "money").is_new:
+def _check_sales(config: Config) -> Iterator[Finding]:
+    if stores.place_of(config, "money").is_new:
         return
     try:
-        async with open_money(config, SystemClock()) as money:
-            why = await money.books.why_stopped()
-    except UnusableStore:
+        why = read_from(
+            stores.open_money(config, SystemClock()), lambda money: money.books.why_stopped()
+        )
+    except errors.UnusableStore:
         return  # `check_money` reports this
-    except ServiceUnavailable as error:
+    except errors.ServiceUnavailable as error:
         yield fail(f"payments: {error}", "is the disk full?")
         return
     if why is not None:

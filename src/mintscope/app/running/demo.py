@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import httpx
 import typer
@@ -91,10 +92,11 @@ class BuyerTask:
 
 
 def buy(task: BuyerTask) -> None:
-    """Request a report, buy it, buy credits and spend them.  Raises DemoFailed, HTTPError.
+    """Request a report, buy it, buy credits and spend them; print each step.
 
-    Each step is printed.
+    Raises DemoFailed, HTTPError.
     """
+    _fund(task)
     with warnings.catch_warnings():
         # The official client uses deprecated functions of its Solana library.
         warnings.simplefilter("ignore")
@@ -102,7 +104,6 @@ def buy(task: BuyerTask) -> None:
 
 
 async def _buy(task: BuyerTask) -> None:
-    await _fund(task)
     who = f"the official x402 client, x402 {version('x402')}" if OFFICIAL else "mintscope_client"
     typer.echo(f"\nA buyer with a wallet and no account, paying by {who}:\n")
     path = f"/v1/token/{WSOL}"
@@ -125,7 +126,7 @@ async def _buy(task: BuyerTask) -> None:
 async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
     """Wait until the payment token *asset* has a price; USDC always has one.
 
-    Raises DemoFailed.
+    Raises DemoFailed if the token has no price after PRICE_LOOKS_MAX requests; HTTPError.
     """
     for _ in range(PRICE_LOOKS_MAX):
         answer = await http.get("/v1/credits/bundles")
@@ -135,37 +136,32 @@ async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
     raise DemoFailed(f"{asset} has no price: {answer.text:.300}")
 
 
-async def _fund(task: BuyerTask) -> None:
-    """Request money for the buyer from the faucet, and wait until the tokens arrive."""
+def _fund(task: BuyerTask) -> None:
+    """Request money for the buyer from the faucet, and wait until the tokens arrive.
+
+    Raises DemoFailed if the devchain refuses a request or the tokens do not arrive; HTTPError.
+    """
+    give(task.rpc_url, task.wallet.pubkey(), USDC_ATOMS)
     tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
     confirmed = {"commitment": "confirmed", "encoding": "base64"}
-    async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
-        await _give(http, task.rpc_url, task.wallet.pubkey(), USDC_ATOMS)
-        for _ in range(LOOKS_MAX):
-            found = await _call(http, task.rpc_url, "getAccountInfo", tokens, confirmed)
-            if found["value"] is not None:
-                return
-            await asyncio.sleep(LOOK_S)
+    for _ in range(LOOKS_MAX):
+        if _call(task.rpc_url, "getAccountInfo", tokens, confirmed)["value"] is not None:
+            return
+        time.sleep(LOOK_S)
     raise DemoFailed("the faucet's gift did not arrive")
 
 
-def fund(rpc_url: str, wallet: Pubkey) -> None:
-    """Give *wallet* 1 SOL, 1,000 payment tokens and 100 USDC.  Raises DemoFailed, HTTPError."""
+def give(rpc_url: str, wallet: Pubkey, usdc_atoms: int) -> None:
+    """Give *wallet* 1 SOL, 1,000 payment tokens, and *usdc_atoms* millionths of 1 USDC.
 
-    async def give() -> None:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
-            await _give(http, rpc_url, wallet, 100 * USDC_ATOMS)
-
-    asyncio.run(give())
+    Raises DemoFailed if the devchain refuses the request; HTTPError.
+    """
+    _call(rpc_url, "devchain_faucet", str(wallet), LAMPORTS, ATOMS, usdc_atoms)
 
 
-async def _give(http: httpx.AsyncClient, rpc_url: str, wallet: Pubkey, usdc_atoms: int) -> None:
-    await _call(http, rpc_url, "devchain_faucet", str(wallet), LAMPORTS, ATOMS, usdc_atoms)
-
-
-async def _call(http: httpx.AsyncClient, url: str, method: str, *params: object) -> Any:
+def _call(url: str, method: str, *params: object) -> Any:
     call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    answer = (await http.post(url, json=call)).json()
+    answer = httpx.post(url, json=call, timeout=TIMEOUT_S).json()
     if "result" not in answer:
         raise DemoFailed(f"{method}: {answer}")
     return answer["result"]
@@ -292,7 +288,7 @@ def demo_folder() -> Iterator[Path]:
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
     """Return a new folder and the descriptor that holds its lock.
 
-    Before a new folder is locked, another demo that starts may remove it, because it seems to be
+    Before the new folder is locked, another demo that starts may remove it, because it seems to be
     left by a killed demo.  In this case, create another folder.
     """
     while True:
@@ -340,6 +336,7 @@ POLL_S: Final = 0.1
 HOST: Final = "127.0.0.1"
 ADMINISTRATOR: Final = "admin@example.org"
 PASSWORD_BYTES: Final = 12
+WALLET_OFFERED: Final = "A wallet is in every browser that opens {}/pricing: buy with it.\n\n"
 AGENT: Final = "mintscope_client.examples.agent_signup"
 
 app = typer.Typer()
@@ -385,22 +382,14 @@ def demo(
     configure_logging("warning", json_lines=False)
     try:
         with _listener(port) as listener, demo_folder() as folder:
-            options = DemoOptions(history_days=history_days, streams=grpc, has_wallet=wallet)
-            _run(folder, listener, options)
+            _run(folder, listener, history_days, streams=grpc, has_wallet=wallet)
     except (ChildEnded, OSError) as error:
         stop(f"mintscope: {error}", 1)
 
 
-class DemoOptions(NamedTuple):
-    """The options of a demo: days of history, blocks over gRPC, a wallet in the browser."""
-
-    history_days: float
-    streams: bool
-    has_wallet: bool
-
-
-def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
-    history_days, streams, has_wallet = options
+def _run(
+    folder: Path, listener: socket.socket, history_days: float, *, streams: bool, has_wallet: bool
+) -> None:
     world = World(seed=SEED, mints=MINTS, has_story=True)
     genesis = Genesis(SEED)
     visitor = genesis.key("visitor")
@@ -409,19 +398,21 @@ def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
     api_port = int(listener.getsockname()[1])
     origin = f"http://{HOST}:{api_port}"
     rpc_url = f"http://{HOST}:{chain_port}"
-    environment = child_environment(
-        {
-            "MINTSCOPE_DATA_DIR": str(folder),
-            "MINTSCOPE_CHAIN__RPC_URL": rpc_url,
-            "MINTSCOPE_API__PORT": str(api_port),
-            "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
-            **_settings(genesis, world),
-            **(_streamed(grpc_port) if streams else {}),
-            **({"MINTSCOPE_WEB__DEMO_WALLET_SEED": visitor.secret().hex()} if has_wallet else {}),
-        }
-    )
+    settings = {
+        "MINTSCOPE_DATA_DIR": str(folder),
+        "MINTSCOPE_CHAIN__RPC_URL": rpc_url,
+        "MINTSCOPE_API__PORT": str(api_port),
+        "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
+        **_settings(genesis, world),
+    }
+    if streams:
+        settings["MINTSCOPE_CHAIN__SOURCE"] = "geyser"
+        settings["MINTSCOPE_GEYSER__URLS"] = f"http://{HOST}:{grpc_port}"
+    if has_wallet:
+        settings["MINTSCOPE_WEB__DEMO_WALLET_SEED"] = visitor.secret().hex()
+    environment = child_environment(settings)
     with Children(environment) as children:
-        _tell(f"starting a local Solana with {history_days:g} days of history ...")
+        typer.echo(f"starting a local Solana with {history_days:g} days of history ...", err=True)
         arguments = ["devchain", "--port", str(chain_port), "--history-days", str(history_days)]
         arguments.append("--story")
         arguments += ["--grpc-port", str(grpc_port)] if streams else []
@@ -437,17 +428,11 @@ def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
         if not children.stopping:
             try:
                 if has_wallet:
-                    fund(rpc_url, visitor.pubkey())
+                    give(rpc_url, visitor.pubkey(), 100 * USDC_ATOMS)
                 buy(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
             except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
-                _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
-            _invite(origin, credit_token, traded)
-            _invite_people(origin, rpc_url, password, folder)
-            if has_wallet:
-                typer.echo(
-                    f"\nA wallet is in every browser that opens {origin}/pricing: buy with it."
-                )
-            typer.echo("\nCtrl-C ends all of it.")
+                typer.echo(f"the buyer gave up: {type(trouble).__name__}: {trouble}", err=True)
+            _invite(origin, rpc_url, credit_token, password, folder, traded, has_wallet=has_wallet)
             sys.stdout.flush()
         children.wait()
         listener.close()
@@ -477,14 +462,6 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
     }
 
 
-def _streamed(port: int) -> dict[str, str]:
-    """Return the settings for reading blocks from the gRPC stream at *port*."""
-    return {
-        "MINTSCOPE_CHAIN__SOURCE": "geyser",
-        "MINTSCOPE_GEYSER__URLS": f"http://{HOST}:{port}",
-    }
-
-
 def _free_ports(count: int) -> list[int]:
     """Return *count* free ports."""
     with ExitStack() as probes:
@@ -493,7 +470,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
-    """Wait until *is_done* or a signal.
+    """Wait until *is_done* returns True, or a signal to stop arrives.
 
     Raises ChildEnded if a vital child ends for good, or after READY_TIMEOUT_S.
     """
@@ -519,46 +496,41 @@ def _is_ready(origin: str, credit_token: str) -> bool:
     )
 
 
-def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
-    """Print example commands and the tokens of the market."""
-
-    def curl(path: str) -> str:
-        authorization = shlex.quote(f"Authorization: Bearer {credit_token}")
-        return f"  curl -s -H {authorization} {origin}{path}"
-
-    typer.echo(f"\nmintscope is ready at {origin}\n")
-    typer.echo(f"A credit token with {CREDITS} credits; wrapped SOL costs you the first:\n")
-    typer.echo(curl(f"/v1/token/{WSOL}") + "\n")
-    typer.echo("The rest of it:\n")
-    typer.echo(curl("/v1/credits/balance") + "\n")
-    typer.echo("Other tokens on this market:\n")
-    for symbol, mint in traded.items():
-        typer.echo(f"  {symbol:6} {mint}")
-    typer.echo(
-        "\nGONE is dead. GRAD leaves its bonding curve three minutes after the start. NEW1 to NEW5"
-        "\nlaunch after 2, 5, 10, 20 and 40 minutes. TWIN looks like BONE; SAME is called MOON."
-    )
-
-
-def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> None:
-    """Print the addresses of the pages, and commands that fund a wallet and run an agent."""
-    typer.echo("\nFor people:\n")
-    typer.echo(f"  pages           {origin}/")
-    typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
-    typer.echo(f"  mailbox         {origin}/mailbox, where e-mails are shown instead of sent")
-    typer.echo(f"  applications    {origin}/admin, or on the command line:\n")
+def _invite(
+    origin: str,
+    rpc_url: str,
+    credit_token: str,
+    password: str,
+    folder: Path,
+    traded: Mapping[str, Mint],
+    *,
+    has_wallet: bool,
+) -> None:
+    """Print the tokens of the market, addresses of pages, a password, and example commands."""
     mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
     command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"
-    typer.echo(f"  {command} applications list")
-    typer.echo(f"\nA wallet of yours that buys credits at {origin}/pricing: 100 payment tokens:\n")
-    typer.echo(f"  {mintscope} faucet WALLET --url {rpc_url}")
-    agent = f"{shlex.quote(sys.executable)} -m {AGENT} {origin}"
-    approve = shlex.quote(f"{command} applications approve {{id}} --scopes trade:write")
-    remove = shlex.quote(f"{command} users remove {{user}}")
-    typer.echo("\nAn agent that signs up, and waits until you approve it at /admin:\n")
-    typer.echo(f"  {agent}\n")
-    typer.echo("One that has itself approved, and at the end removed:\n")
-    typer.echo(f"  {agent} --approve-with {approve} --remove-with {remove}")
+    text = (
+        Path(__file__)
+        .with_name("demo.txt")
+        .read_text("utf-8")
+        .format(
+            origin=origin,
+            credits=CREDITS,
+            curl="curl -s -H " + shlex.quote(f"Authorization: Bearer {credit_token}"),
+            sol=WSOL,
+            tokens="\n".join(f"  {symbol:6} {mint}" for symbol, mint in traded.items()),
+            administrator=ADMINISTRATOR,
+            password=password,
+            mintscope=mintscope,
+            command=command,
+            rpc_url=rpc_url,
+            agent=f"{shlex.quote(sys.executable)} -m {AGENT} {origin}",
+            approve=shlex.quote(f"{command} applications approve {{id}} --scopes trade:write"),
+            remove=shlex.quote(f"{command} users remove {{user}}"),
+            wallet=WALLET_OFFERED.format(origin) if has_wallet else "",
+        )
+    )
+    typer.echo(text, nl=False)
 
 
 def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> str:
@@ -582,7 +554,3 @@ def _listener(port: int | None) -> socket.socket:
         if port is not None:
             raise
         return bind(ApiConfig(host=HOST, port=0))
-
-
-def _tell(message: str) -> None:
-    typer.echo(message, err=True)

@@ -16,6 +16,7 @@ from solders.pubkey import Pubkey
 
 from mintscope.app.cli.output import stop
 from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.listening import listen
 from mintscope.solana.blocks import LAMPORTS_PER_SOL
 from mintscope_devchain.blockstore import FINALITY_MS, SLOT_MS
 from mintscope_devchain.chain import HISTORY_DAYS_MAX, MINTS_MAX, Devchain, lines
@@ -145,15 +146,15 @@ def devchain(
     )
     if listener is not None:
         where = f"[{host}]" if ":" in host else host
-        _tell(f"devchain on http://{where}:{listener.getsockname()[1]}")
-        _tell(f"payment token {chain.vm.genesis.mint}")
+        typer.echo(f"devchain on http://{where}:{listener.getsockname()[1]}", err=True)
+        typer.echo(f"payment token {chain.vm.genesis.mint}", err=True)
         slot_s = slot_ms / 1_000 / speed
         stream = None if grpc_port is None else f"{where}:{grpc_port}"
         asyncio.run(serve(chain, clock, listener, slot_s=slot_s, grpc_address=stream))
     elif to_file is not None:
         count = blocks or len(chain.blockstore.slots)
         _write(to_file, lines(chain, count))
-        _tell(f"wrote {count} blocks to {to_file}")
+        typer.echo(f"wrote {count} blocks to {to_file}", err=True)
 
 
 @app.command()
@@ -235,16 +236,11 @@ def _call(url: str, method: str, *params: object) -> object:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family)
+        return listen(host, port)
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")
         stop(f"cannot listen on {host} port {port}: {reason}")
-    # Accepted sockets inherit TCP_NODELAY.  asyncio does not set it for these sockets, because
-    # `create_server` does not name a protocol.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def _write(path: Path, content: Iterable[bytes]) -> None:
@@ -260,7 +256,3 @@ def _write(path: Path, content: Iterable[bytes]) -> None:
         unfinished.replace(path)
     except OSError as error:
         stop(f"cannot write {path}: {error.strerror or error}")
-
-
-def _tell(message: str) -> None:
-    typer.echo(message, err=True)

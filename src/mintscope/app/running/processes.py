@@ -52,10 +52,10 @@ class Reloading:
         self._now = values_of(config)
 
     def again(self) -> Sequence[str]:
-        """Read the configuration again, and apply the changed settings that can be applied.
+        """Read the configuration again, apply changed settings, and return the applied keys.
 
-        Returns the keys of the applied settings.  Changed settings that need a restart are logged
-        at every reload until the restart.
+        If the configuration is invalid, log this, apply nothing, and return no keys.  Changed
+        settings that need a restart are logged at every reload until the restart.
         """
         try:
             config = self.reread()
@@ -79,26 +79,22 @@ class Reloading:
 @contextmanager
 def reloading(
     config: Config,
-    reread: Reread | None,
+    reread: Reread,
     applied: Mapping[str, Apply],
     *,
     ours: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[None]:
-    """Read the settings again on each SIGHUP during the block, in the event loop.
+    """Read the settings again on each SIGHUP during the block, and apply changed ones in *applied*.
 
-    reread          reads the configuration again; None: SIGHUP is ignored
-    applied, ours   as in `Reloading`
+    The arguments are those of `Reloading`.  An event loop must be running.
     """
     loop = get_running_loop()
-    on_signal = _nothing if reread is None else Reloading(config, reread, applied, ours=ours).again
-    loop.add_signal_handler(signal.SIGHUP, on_signal)
+    own = Reloading(config, reread, applied, ours=ours)
+    loop.add_signal_handler(signal.SIGHUP, own.again)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
-
-
-def _nothing() -> None: ...
 
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -185,7 +181,8 @@ class Backoff:
 def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
     """Return a context manager that locks the data folder for *role*, unless the stores are shared.
 
-    Raises FolderInUse, FolderOpen.
+    patience_s   seconds to wait for another process to release the lock
+    Raises       FolderInUse, FolderOpen
     """
     if is_shared(config):  # the lock is in the database
         return nullcontext()
@@ -196,7 +193,7 @@ def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractConte
 class Sibling(msgspec.Struct, frozen=True):
     """The state of a process, as its parent reports it.
 
-    restarts     how often the process was restarted
+    restarts     the number of restarts of the process
     is_stopped   whether the process has ended, and is not restarted before an operator acts
     """
 

@@ -24,7 +24,6 @@ from mintscope.app.cli.config import ConfigFile, configured, shown
 from mintscope.app.cli.output import stop
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
-from mintscope.app.config.load import settings as settings_of_all
 from mintscope.app.engine import is_shared
 from mintscope.app.running.logging import (
     configure_logging,
@@ -84,7 +83,7 @@ class Life:
     """A run of a process, for the log.
 
     began_s      the start of the run, in seconds of the monotonic clock
-    reason       why the process ends, for example the name of a signal
+    reason       the reason why the process ends, for example the name of a signal
     tells_json   whether log lines are JSON
     """
 
@@ -229,10 +228,7 @@ def _response(now: UnixMs) -> bytes:
     body = msgspec.json.encode(
         {
             "success": False,
-            "error": {
-                "code": ErrorCode.SERVICE_UNAVAILABLE,
-                "message": MESSAGE,
-            },
+            "error": {"code": ErrorCode.SERVICE_UNAVAILABLE, "message": MESSAGE},
             "meta": {"timestamp": iso_time_ms(now)},
         }
     )
@@ -348,9 +344,10 @@ class Children:
         self._run(child)
 
     def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
-        """On each SIGHUP, call *reload*, then send the signal to the children.
+        """Set the handler of SIGHUP, *reload*, which returns the names of the children to restart.
 
-        reload    returns the names of the children that are restarted instead
+        When this process has received SIGHUP, the handler is called; then the named children get
+        SIGTERM, and the others SIGHUP.
         """
         self._on_hang_up = reload
 
@@ -360,7 +357,7 @@ class Children:
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait *seconds*, or until a signal to stop; restart children that have ended.
+        """Wait *seconds*, or until a signal to stop; meanwhile, restart children that have ended.
 
         Raises ChildEnded if a vital child has ended for good.
         """
@@ -509,15 +506,15 @@ def serve(
     options = [] if config is None else ["--config", str(config)]
     if is_new:
         options.append("--new")
-    settings = loaded.config
-    is_file = loaded.config.chain.source == "files"
-    with living("serve", loaded, in_use=EXIT_FAILED) as life, held(settings, "serve"):
+    own = loaded.config
+    is_file = own.chain.source == "files"
+    with living("serve", loaded, in_use=EXIT_FAILED) as life, held(own, "serve"):
         for role in ("ingest", "api"):  # waits for the children of a killed `serve` to end
-            with held(settings, role, patience_s=STOP_TIMEOUT_S):
+            with held(own, role, patience_s=STOP_TIMEOUT_S):
                 pass
         # Clients that connect while the api restarts wait in this socket.
-        with bind(settings.api) as listener, Children() as children:
-            children.on_hang_up(_reloads(settings, lambda: load(config).config))
+        with bind(own.api) as listener, Children() as children:
+            children.on_hang_up(_reloads(own, lambda: load(config).config))
             # Ingest ends after its block files; the api continues to serve the data.
             children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
             for worker in range(1, workers + 1):
@@ -527,14 +524,17 @@ def serve(
             listener.close()  # each api has it open until the api ends
 
 
-def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:
-    """Return the handler of SIGHUP, which returns the names of processes to restart."""
-    keys = [each.key for _, _, group in settings_of_all() for each in group]
+def _reloads(config: Config, reread: Reread) -> Callable[[], Sequence[str]]:
+    """Return the handler of SIGHUP: it applies `log.level`, and returns processes to restart.
+
+    It returns ["ingest"] if a setting that only ingest uses has changed, else an empty list.
+    """
+    keys = [each.key for _, _, group in settings() for each in group]
     applied: dict[str, Apply] = {
         key: lambda _: None for key in keys if key.startswith(OF_INGEST_ALONE)
     }
-    applied["log.level"] = lambda config: set_level(config.log.level)
-    own = Reloading(settings, reread, applied, ours=lambda key: key in applied)
+    applied["log.level"] = lambda changed: set_level(changed.log.level)
+    own = Reloading(config, reread, applied, ours=lambda key: key in applied)
 
     def reload() -> Sequence[str]:
         is_begun_again = any(key.startswith(OF_INGEST_ALONE) for key in own.again())

@@ -44,10 +44,8 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
 class CommandHistory:
     """Shows progress until ingest has caught up: a bar on a terminal, elsewhere an occasional line.
 
-    The total may grow with the chain.  The number done is negative if a source goes back to
-    replace orphaned blocks.
-
-    tells_json   whether to write JSON lines, like the log
+    The total may grow.  The number done is negative if a reorg abandons blocks from before the
+    start of the source.
     """
 
     def __init__(self, *, tells_json: bool = False) -> None:
@@ -126,9 +124,17 @@ def api(
         signal.signal(number, lambda *_: None)
     name = "api" if worker == 1 else f"api-{worker}"
     with living(name, replace(loaded, config=settings)) as life:
+
+        def ready(host: str, port: int) -> None:
+            address = f"http://{in_url(host)}:{port}"
+            if life.tells_json:
+                announce("serving", address=address)
+            else:
+                typer.echo(f"serving {address}", err=True)
+
         serving = run_api(
             settings,
-            _announce_address if life.tells_json else _tell_address,
+            ready,
             siblings,
             listener,
             is_new=is_new,
@@ -146,14 +152,6 @@ def of_worker(settings: Config, worker: int) -> Config:
     if web.admin_port is not None:
         web = web.model_copy(update={"admin_port": web.admin_port + more})
     return settings.model_copy(update={"metrics": metrics, "web": web})
-
-
-def _tell_address(host: str, port: int) -> None:
-    typer.echo(f"serving http://{in_url(host)}:{port}", err=True)
-
-
-def _announce_address(host: str, port: int) -> None:
-    announce("serving", address=f"http://{in_url(host)}:{port}")
 
 
 EXIT_NO_SERVICE: Final = 1

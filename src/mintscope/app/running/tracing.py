@@ -9,8 +9,8 @@ import msgspec
 
 from mintscope import __version__
 from mintscope.app.config.groups import TracingConfig
+from mintscope.app.engine import extra
 from mintscope.app.running.processes import Sibling, commit
-from mintscope.app.stores.places import extra
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -84,9 +84,10 @@ PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """The states of all processes, as the parent last reported them; empty without a parent.
+    """The states of all processes, as the parent has last reported them.
 
-    is_restart   whether the parent has restarted this process
+    has_parent   whether this process has a parent that reports states
+    is_restart   whether this process was restarted
     """
 
     def __init__(self, *, has_parent: bool) -> None:

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 
 from mintscope import __version__
 from mintscope.app.config.groups import Config
+from mintscope.app.engine import engine_of
 from mintscope.app.stores import folder
-from mintscope.app.stores.backup import copy_files, copy_secrets
-from mintscope.app.stores.copying import CannotCopy, Progress
+from mintscope.app.stores.copying import CannotCopy, Progress, copy_files, copy_secrets
 from mintscope.app.stores.stores import back_up, open_market, open_money, opened
-from mintscope.app.stores.upgrade import migrations
 from mintscope.credits.invariants import Invariant, Violation
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import StoreUnavailable, UnusablePepper, UnusableStore
@@ -149,7 +148,7 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
             copy_secrets(config.backup.secrets_to, restored)
         own = config.model_copy(update={"data_dir": restored, "store": None})
         _expect_pepper(own)
-        ran = migrations(own, is_done=True)
+        ran = engine_of(own).migrations(is_done=True)
         async with open_money(own, clock) as money, open_market(own) as market:
             accounts = money.credits  # raises an error for the wrong pepper
             violations = [
@@ -196,7 +195,7 @@ async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Vi
 async def watch(config: Config, clock: Clock) -> None:
     """Export the age of the newest backup, or else of the installation, until cancelled.
 
-    A newer backup is looked for every minute.
+    Look for a newer backup every minute.  If the store fails, look again in a minute.
     """
     while True:
         with suppress(UnusableStore, DatabaseError):  # other checks report this

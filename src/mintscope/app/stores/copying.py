@@ -1,21 +1,38 @@
-"""Copies of an installation between engines."""
+"""Copies of an installation: from one place to another, and of its files.
 
+A place of an installation is `sqlite:FOLDER` or `postgresql://...`.
+"""
+
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 import apsw
 import msgspec
 
-from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, WEBHOOKS_FILE
-from mintscope.kit.errors import UnusableStore
-from mintscope.kit.files import make_folder
-from mintscope.kit.sql.database import Row
+from mintscope.app.engine import extra
+from mintscope.app.stores.folder import (
+    MARKET_FILE,
+    MONEY_FILE,
+    PEPPER_FILE,
+    ROOTS_FILE,
+    WEBHOOKS_FILE,
+    held,
+    write_secret,
+)
+from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.files import give_to_owner, make_folder
+from mintscope.kit.sql.database import DatabaseError, Row
 from mintscope.kit.sql.sqlite import open_store, transaction
+
+if TYPE_CHECKING:
+    from mintscope.app.stores.postgres_side import PostgresSide
 
 # Tables that belong to a database, not to the installation, so they are not copied.
 NOT_COPIED: Final = {
@@ -35,45 +52,13 @@ MADE_BY_MIGRATIONS: Final = {
 class Relation(NamedTuple):
     """A table that both engines have.
 
-    columns   PostgreSQL's types of the columns, by name
-    key       the columns of the primary key
+    columns   the type of each column in PostgreSQL, by name
+    key       the names of the columns of the key
     """
 
     name: str
     columns: Mapping[str, str]
     key: Sequence[str]
-
-
-class Side(Protocol):
-    """The tables of an installation, for reading."""
-
-    def tables(self) -> Mapping[str, Relation]:
-        """Return the tables by name."""
-
-    def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
-
-    def sequences(self) -> Mapping[str, int]:
-        """Return the largest number assigned so far, for each table that numbers its rows."""
-
-    def close(self) -> None:
-        """Close files and connections."""
-
-
-class Target(Side, Protocol):
-    """The tables of an installation, for copying rows into them."""
-
-    def begin(self, source: str) -> None:
-        """Suspend the constraints of the schema, so that rows of *source* can be added.
-
-        Raises CannotCopy if the tables have rows of another origin.
-        """
-
-    def add(self, table: Relation, rows: Sequence[Row]) -> None:
-        """Add all *rows* to *table*, or none if one of them fails."""
-
-    def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore the constraints of the schema, which checks all rows, and set *sequences*."""
 
 
 class CannotCopy(UnusableStore):
@@ -92,10 +77,10 @@ def quoted(names: Sequence[str], more: str = "") -> str:
 
 
 def reading(table: Relation, *, after: bool, order: Sequence[str]) -> str:
-    """Return the statement that reads a part of *table*, in key order.
+    """Return the statement that reads a part of *table*; its last parameter is the number of rows.
 
     after   whether the part begins after a key; the key's values are then the first parameters
-    order   the expressions that compare the columns of the key
+    order   an expression for each column of the key, by which the rows are ordered and compared
     """
     marks = ", ".join("?" * len(order))
     compared = ", ".join(order)
@@ -110,11 +95,17 @@ FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE, "webhooks": WEBHOOKS
 TYPES: Final = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea", "TEXT": "text"}
 NAMES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
 TRIGGERS: Final = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
+BEGUN: Final = "SELECT source FROM copy_progress LIMIT 1"
 MARK: Final = "CREATE TABLE copy_progress (source TEXT NOT NULL, guard TEXT NOT NULL) STRICT"
 
 
 class SqliteSide:
-    """Implements Target for the files in *folder*; if *is_new*, the files are created."""
+    """The tables of an installation in the files of *folder*.  `PostgresSide` has the same methods.
+
+    Opening creates missing files, and migrates all of them.  If *is_new*, a copy writes to the
+    tables.  Otherwise it reads them: MONEY_FILE must exist, and every read sees the rows that were
+    committed before the opening.  Opening and each method may raise UnusableStore, apsw.Error.
+    """
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         if not is_new and not (folder / MONEY_FILE).exists():
@@ -129,7 +120,7 @@ class SqliteSide:
                 db.execute("SELECT 1 FROM migration").get  # noqa: B018 - it fixes what is seen
 
     def tables(self) -> Mapping[str, Relation]:
-        """Return the tables by name."""
+        """Return the tables that are copied, by name."""
         return {name: table for name, (_, table) in self._tables.items()}
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
@@ -154,7 +145,7 @@ class SqliteSide:
         """
         for db in self._files:
             if db.table_exists(None, "copy_progress"):
-                _expect_same(db, source)
+                expect_same(db.execute(BEGUN).get, source)
                 continue
             _expect_empty(db)
             with transaction(db):
@@ -216,8 +207,8 @@ def _table(db: apsw.Connection, name: str) -> Relation:
     return Relation(name, types, [str(column) for _, column in key])
 
 
-def _expect_same(db: apsw.Connection, source: str) -> None:
-    begun = db.execute("SELECT source FROM copy_progress LIMIT 1").get
+def expect_same(begun: object, source: str) -> None:
+    """Check that the copy *begun* is of *source*, so that it can resume.  Raises CannotCopy."""
     if begun != source:
         raise CannotCopy(f"expected to continue the copy of {begun}; was asked to copy {source}")
 
@@ -250,6 +241,7 @@ def _without_foreign_keys(db: apsw.Connection) -> Iterator[None]:
 
 ROWS_MAX: Final = 2_000
 
+Side: TypeAlias = "SqliteSide | PostgresSide"
 Progress = Callable[[str, int], None]
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -257,6 +249,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class Sum(NamedTuple):
     """The values by which two copies of a table are compared.
 
+    rows    the number of rows
     total   the sum of all integers in the table
     hash    the hash of all rows, in key order
     """
@@ -266,14 +259,15 @@ class Sum(NamedTuple):
     hash: str
 
 
-def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[str, Sum]:
-    """Copy every row of *source*, and compare the copy; return the sums of each table.
+def copy(source: Side, target: Side, name: str, progress: Progress) -> dict[str, Sum]:
+    """Copy every row of *source*, and compare the copy; return the sum of each table by name.
 
     An interrupted copy resumes after the last copied row.
 
     name       the name of the source; a copy resumes only if it has the same name
-    progress   called with a text such as "copied payment", and the number of rows
-    Raises     CannotCopy
+    progress   called with a text such as "copied payment", and the number of rows since the last
+               call
+    Raises     CannotCopy, and the errors of the two sides
     """
     tables = source.tables()
     if tables.keys() != target.tables().keys():
@@ -289,7 +283,7 @@ def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[st
     return sums
 
 
-def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> Sum | None:
+def _copy_table(source: Side, target: Side, table: Relation, progress: Progress) -> Sum | None:
     """Copy the rows that *target* lacks; return the table's sum, or None if *target* had rows."""
     last = _last(target, table)
     adding = _Adding()
@@ -300,7 +294,7 @@ def _copy_table(source: Side, target: Target, table: Relation, progress: Progres
     return adding.sum if last is None else None
 
 
-def _last(target: Target, table: Relation) -> list[object] | None:
+def _last(target: Side, table: Relation) -> list[object] | None:
     last = None
     for rows in _parts(target, table):
         last = keyed(table, rows[-1])
@@ -308,7 +302,7 @@ def _last(target: Target, table: Relation) -> list[object] | None:
 
 
 def _compared(
-    read: Sum | None, source: Side, target: Target, table: Relation, progress: Progress
+    read: Sum | None, source: Side, target: Side, table: Relation, progress: Progress
 ) -> Sum:
     """Compare the table in *target* with the sum *read* (None: with *source*); return its sum."""
     expected = read or _sum(source, table, progress)
@@ -353,3 +347,187 @@ def _parts(side: Side, table: Relation, after: list[object] | None = None) -> It
     while rows := list(side.rows(table, after, ROWS_MAX)):
         yield rows
         after = keyed(table, rows[-1])
+
+
+# The market is first, so that the copies of sales are the newest.  Webhooks come before money, so a
+# webhook that is sent during the copy is sent again after a restore, and none is lost.
+COPIED_IN_ORDER: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
+SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
+PAGES: Final = 512
+BUSY_MS: Final = 10_000
+
+
+def copy_files(
+    source: Path,
+    target: Path,
+    progress: Callable[[str, int], None],
+    *,
+    has_secrets: bool = True,
+) -> None:
+    """Copy the files of *source*, which may be in use, into *target*, which must have none of them.
+
+    progress      called with the file and the number of pages copied since the last call, rounded
+                  up to a multiple of PAGES
+    has_secrets   whether to copy pepper and roots too
+    Raises        CannotCopy if *target* has one of the files, or *source* has no MONEY_FILE;
+                  StoreUnavailable if the disk is full; UnusableStore if a file cannot be copied, or
+                  a copy is damaged
+    """
+    for name in (*COPIED_IN_ORDER, *SECRETS):
+        if (target / name).exists():
+            raise CannotCopy(f"expected no {name} in {target}; there is one")
+    if not (source / MONEY_FILE).exists():
+        raise CannotCopy(f"expected {MONEY_FILE} in {source}; it is not there")
+    make_folder(target)
+    for name in COPIED_IN_ORDER:
+        if (source / name).exists():
+            copy_file(source / name, target / name, progress)
+    if has_secrets:
+        copy_secrets(source, target)
+
+
+def copy_secrets(source: Path, target: Path) -> None:
+    """Copy pepper and roots of *source*, if it has them, into *target*, and replace its own."""
+    make_folder(target)
+    for name in SECRETS:
+        if (source / name).exists():
+            write_secret(target / name, (source / name).read_bytes()).replace(target / name)
+
+
+def expect_whole(path: Path) -> None:
+    """Raise UnusableStore if a database file is damaged or cannot be opened."""
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            found = db.execute("PRAGMA integrity_check(1)").get
+            broken = db.execute("PRAGMA foreign_key_check").fetchone()
+    except apsw.Error as cause:
+        raise UnusableStore(f"expected a whole database at {path}: {cause}") from cause
+    if found != "ok" or broken:
+        raise UnusableStore(f"expected a whole database at {path}: {broken or found}")
+
+
+def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
+    """Copy a database file, which may be in use, to *target*, and check the copy.
+
+    A file at *target* is overwritten; `copy_files` describes *progress*.
+    Raises StoreUnavailable if the disk is full, UnusableStore if a file cannot be opened, or if the
+    copy fails or is damaged.
+    """
+    target.touch(mode=0o600)
+    give_to_owner(target)
+    try:
+        with (
+            closing(apsw.Connection(str(source))) as read,
+            closing(apsw.Connection(str(target))) as written,
+        ):
+            read.set_busy_timeout(BUSY_MS)
+            # In one transaction, because otherwise each commit would restart the copy.
+            read.execute("BEGIN")
+            read.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            with written.backup("main", read, "main") as backup:
+                while not backup.done:
+                    backup.step(PAGES)
+                    progress(target.name, PAGES)
+    except apsw.FullError as cause:  # its own message is "not an error"
+        raise StoreUnavailable(f"expected to copy {source}: no room in {target.parent}") from cause
+    except apsw.Error as cause:
+        raise UnusableStore(f"expected to copy {source}: {cause}") from cause
+    expect_whole(target)
+
+
+SQLITE: Final = "sqlite:"
+PLACES: Final = (SQLITE, "postgresql://", "postgres://")
+ROLES: Final = ("serve", "ingest", "api")
+
+
+def named(place: str) -> str:
+    """Return *place* without user, password and parameters, and with the port.
+
+    A place of SQLite is returned unchanged.
+    """
+    if place.startswith(SQLITE):
+        return place
+    parts = urlsplit(place)
+    host = parts.netloc.rpartition("@")[2]
+    port = "" if parts.port or not host else ":5432"
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def has_password(place: str) -> bool:
+    """Return whether *place* contains a password, after the name of the user or as a parameter."""
+    if place.startswith(SQLITE):
+        return False
+    parts = urlsplit(place)
+    return parts.password is not None or "password" in parse_qs(parts.query)
+
+
+def copy_installation(source: str, target: str, progress: Progress) -> dict[str, Sum]:
+    """Copy all data of the place *source* to the place *target*; neither may be in use.
+
+    Return the sum of each table; `copy` describes *progress*.  Raises CannotCopy, FolderInUse,
+    UnusableStore.
+    """
+    for place in (source, target):
+        if not place.startswith(PLACES):
+            scheme, has_scheme, _ = place.partition("://")
+            # Anything else in the place may be a password.
+            was = f"{scheme}://..." if has_scheme and scheme.isalnum() else "another form"
+            raise CannotCopy(f"expected sqlite:FOLDER or postgresql://...; was {was}")
+    with expecting_no_service(source), expecting_no_service(target):
+        return copy_running(source, target, progress)
+
+
+def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]:
+    """Copy all data of the place *source*, which may be in use, to the place *target*.
+
+    Return the sum of each table; `copy` describes *progress*.  Raises CannotCopy, UnusableStore.
+    """
+    with ExitStack() as stack:
+        read = stack.enter_context(_opened(source, is_new=False))
+        written = stack.enter_context(_opened(target, is_new=True))
+        return copy(read, written, named(source), progress)
+
+
+@contextmanager
+def expecting_no_service(place: str) -> Iterator[None]:
+    """Prevent ingest and api from using *place* during the block.
+
+    Raises    FolderInUse or CannotCopy if one of them already runs; UnusableStore if the place
+              cannot be locked
+    """
+    with ExitStack() as stack:
+        if place.startswith(SQLITE):
+            for role in ROLES:
+                stack.enter_context(held(_folder(place), role, may_be_open=True))
+        else:
+            with extra("postgres", "psycopg", "store"):
+                from mintscope.app.stores.postgres_side import expecting_no_process  # noqa: PLC0415 - extra
+            stack.enter_context(expecting_no_process(place))
+        yield
+
+
+@contextmanager
+def _opened(place: str, *, is_new: bool) -> Iterator[Side]:
+    try:
+        with closing(_side(place, is_new=is_new)) as side:
+            yield side
+    except (DatabaseError, apsw.Error) as cause:
+        raise UnusableStore(f"{named(place)}: {cause}") from cause
+
+
+def _side(place: str, *, is_new: bool) -> Side:
+    if place.startswith(SQLITE):
+        return SqliteSide(_folder(place), is_new=is_new)
+    with extra("postgres", "psycopg", "store"):
+        from mintscope.app.stores.postgres_side import PostgresSide  # noqa: PLC0415 - extra
+    return PostgresSide(place, is_new=is_new)
+
+
+def _folder(place: str) -> Path:
+    return Path(place.removeprefix(SQLITE).removeprefix("//")).expanduser()
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the number of free bytes on the disk of *folder*, which may not exist yet."""
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(existing).free

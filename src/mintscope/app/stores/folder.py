@@ -123,7 +123,7 @@ def load_roots(path: Path) -> Sequence[Root]:
 def keep_roots(path: Path, roots: Iterable[Root]) -> None:
     """Replace the contents of the file *path* by *roots*, completely or not at all."""
     make_folder(path.parent)
-    draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
+    draft = write_secret(path, "".join(f"{each}\n" for each in roots).encode())
     draft.replace(path)
 
 
@@ -136,13 +136,16 @@ def _expect_secret(path: Path) -> None:
         )
 
 
-def _write_secret(path: Path, text: str) -> Path:
-    """Write *text* durably to a file beside *path*; return the path of the new file."""
+def write_secret(path: Path, content: bytes) -> Path:
+    """Write *content* durably to a new file beside *path*, which only its owner may read.
+
+    Return the path of the new file, so that the caller can move it to *path*.
+    """
     draft = path.with_name(f"{path.name}.{token_hex(4)}")
     draft.touch(mode=0o600, exist_ok=False)
     give_to_owner(draft)
-    with draft.open("w") as file:
-        file.write(text)
+    with draft.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     return draft
@@ -151,7 +154,7 @@ def _write_secret(path: Path, text: str) -> Path:
 def _make_pepper(path: Path) -> None:
     """Write a new pepper completely or not at all; if several do so, the first one wins."""
     make_folder(path.parent)
-    draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
+    draft = write_secret(path, f"{token_bytes(PEPPER_BYTES_MIN).hex()}\n".encode())
     try:
         path.hardlink_to(draft)
     except FileExistsError:

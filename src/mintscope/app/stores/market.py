@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 from mintscope.app.stores.money import Port
-from mintscope.history.backfill import BackfillMerge
 from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
 from mintscope.history.join_store import SqlBackfillMerge, SqlGapMends, SqlImports
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess
@@ -30,14 +29,13 @@ from mintscope.market.store.mints import MarketTables
 class MarketEngine:
     """The tables of an engine, and functions that open connections to them.
 
-    written    opens a connection for writes in the event loop
+    written    opens a connection for writes: of SQLite in the event loop, of PostgreSQL in a thread
     beside     opens a connection for writes in a thread
     ingested   opens a connection for ingest, which writes while this process has the write lock
     read       opens a connection for reads in a thread
     copying    returns a copier of the write-ahead log, which works in a thread; None: the engine
                has no such log
-    version    returns a number that changes with each commit, cheap to read; None: the engine has
-               none
+    version    returns a number that changes with each commit; None: the engine has no such number
     """
 
     tables: MarketTables
@@ -124,7 +122,7 @@ class Market:
         return self._opened(SqlImports(self.engine.written()))
 
     @cached_property
-    def history_join(self) -> BackfillMerge:
+    def history_join(self) -> SqlBackfillMerge:
         """Joins a finished backfill to the market, for ingest."""
         engine = self.engine
         return self._opened(SqlBackfillMerge(engine.ingested(), engine.tables, self.retention))

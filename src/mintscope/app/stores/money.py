@@ -1,43 +1,27 @@
 """The stores of money and accounts in one database."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
-from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
 from mintscope.accounts.rows import AccountRows, AccountStore
-from mintscope.accounts.signups.store import SqlApplicationRows
 from mintscope.accounts.store import (
     AccountConnections,
-    SqlAppRows,
-    SqlEventRows,
-    SqlIdempotencyRows,
-    SqlPasskeyRows,
-    SqlRecoveryRows,
-    SqlSessionRows,
-    SqlSignInRows,
-    SqlUserRows,
 )
-from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.alerts.store import (
-    SqlAlertRows,
-    SqlFiringRows,
-    SqlLeaseRows,
-    SqlTelegramChatRows,
-)
+from mintscope.app.stores.folder import load_pepper
 from mintscope.credits.ledger import CreditLedger
 from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.identity import IS_USED
 from mintscope.payments.price_cache import PriceSource
-from mintscope.payments.store.books import SqlHourRows, SqlPaymentBooks
+from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
-from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
 
 if TYPE_CHECKING:
     from mintscope.payments.store.postgres import SharedPrice
@@ -53,46 +37,15 @@ class SqlAccountStore:
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Run *work* in the writer's thread; return its result when its changes are durable."""
-        return await self._connections.write(lambda db: work(rows_of(db)))
+        return await self._connections.write(lambda db: work(AccountRows(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which must change only rows that it has locked."""
-        return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
+        return await self._connections.write(lambda db: work(AccountRows(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which must change nothing."""
-        return await self._connections.read(lambda db: work(rows_of(db)))
-
-
-def rows_of(db: Database) -> AccountRows:
-    """Return the tables of accounts in *db*, for use inside a transaction."""
-    emails = SqlEmailRows(db)
-    return AccountRows(
-        users=SqlUserRows(db),
-        applications=SqlApplicationRows(db),
-        api_keys=SqlApiKeyRows(db),
-        key_addresses=SqlKeyAddressRows(db),
-        sessions=SqlSessionRows(db),
-        proofs=SqlProofRows(db),
-        apps=SqlAppRows(db),
-        recovery_codes=SqlRecoveryRows(db),
-        passkeys=SqlPasskeyRows(db),
-        sign_ins=SqlSignInRows(db),
-        emails=emails,
-        outbox=emails,
-        events=SqlEventRows(db),
-        hours=SqlHourRows(db),
-        credits=SqlCreditRows(db),
-        moves=SqlMoveRows(db),
-        wallets=SqlWalletRows(db),
-        watchlists=SqlWatchlistRows(db),
-        watched=SqlWatchedRows(db),
-        made=SqlIdempotencyRows(db),
-        signals=SqlAlertRows(db),
-        firings=SqlFiringRows(db),
-        chats=SqlTelegramChatRows(db),
-        lease=SqlLeaseRows(db),
-    )
+        return await self._connections.read(lambda db: work(AccountRows(db)))
 
 
 class Opened(Protocol):
@@ -104,15 +57,17 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyEngine:
-    """Functions that open the parts of money that differ between engines.
+    """The file of the pepper, and functions that open the parts of money specific to an engine.
 
-    kept_pepper   returns the pepper that is stored beside the database; creates it at first use
-    ledger        opens credits, for a process that serves
-    credits       opens credits, for a command
+    pepper_file   the file that has the pepper if none is configured; a new store creates it at
+                  first use
+    ledger        opens the credits for a process that serves clients; takes the pepper
+    credits       opens the credits for a command; takes the pepper
     shared        returns a price source that all processes of the database share
     """
 
-    kept_pepper: Callable[[], bytes]
+    pepper_file: Path
+    connect: Callable[[], Database]
     ledger: Callable[[bytes, Clock], GroupCreditLedger]
     credits: Callable[[bytes], CreditAccounts]
     payments: Callable[[], SqlPaymentStore]
@@ -130,8 +85,8 @@ class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
     stack               closes the opened ports when it is closed
-    configured_pepper   the pepper of the configuration; None: the pepper is stored beside the
-                        database
+    configured_pepper   the pepper of the configuration; None: the pepper is in the `pepper_file` of
+                        *engine*
     roots               the roots from which signing keys derive instead of the pepper, each from
                         its time on
     """
@@ -146,7 +101,11 @@ class Money:
     @cached_property
     def pepper(self) -> bytes:
         """The key of every stored hash; other secrets derive from it until a root replaces it."""
-        return self.configured_pepper or self.engine.kept_pepper()
+        if self.configured_pepper is not None:
+            return self.configured_pepper
+        with closing(self.engine.connect()) as db:
+            may_make = not db.execute(IS_USED).get
+        return load_pepper(self.engine.pepper_file, signs=not self.roots, may_make=may_make)
 
     @cached_property
     def ledger(self) -> CreditLedger:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
-    AbstractAsyncContextManager,
     AsyncExitStack,
     aclosing,
     asynccontextmanager,
@@ -14,26 +13,19 @@ from pathlib import Path
 
 from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.app.stores.copying import CannotCopy, Progress
-from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
-from mintscope.app.stores.folder import load_pepper
+from mintscope.app.stores import copying
 from mintscope.app.stores.market import Market, MarketEngine
 from mintscope.app.stores.money import Money, MoneyEngine
-from mintscope.app.stores.places import (
-    SQLITE,
-    copy_installation,
-    copy_running,
-    expecting_no_service,
-)
 from mintscope.app.stores.postgres_side import is_auditor
-from mintscope.credits.postgres import PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.app.stores.upgrade import Plan, Step
+from mintscope.credits.postgres import PostgresCreditBook, PostgresCreditLedger
+from mintscope.credits.store import CreditAccounts
 from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAway, DatabaseError
 from mintscope.kit.sql.group_commit import PATIENCE_S
-from mintscope.kit.sql.identity import IS_USED
 from mintscope.kit.sql.migrating import migrate_all, migrate_tables, rehearse, waits_for
 from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
 from mintscope.kit.sql.postgres_limits import PostgresWindows
@@ -71,71 +63,6 @@ def webhook_queue(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueu
     return SqlWebhookQueue(AccountConnections(writing, reading, patience_s=patience_s))
 
 
-@asynccontextmanager
-async def open_market(
-    dsn: str,
-    *,
-    follows_all: bool = False,
-    retention: Retention = DEFAULT_RETENTION,
-    epoch: int | None = None,
-) -> AsyncIterator[Market]:
-    """Migrate the schema in the database *dsn*, and open the market.
-
-    follows_all   whether to track every mint that trades, not only the listed ones
-    retention     how long candles and swaps are stored
-    epoch         the epoch in which ingest may write; None: this process does not ingest
-    Raises        UnusableStore; StoreUnavailable if the server does not answer
-    """
-    try:
-        migrate_tables(dsn, "market")
-        async with AsyncExitStack() as stack:
-            engine = _market_engine(dsn, epoch)
-            yield Market(engine, stack, follows_all=follows_all, retention=retention)
-    except DatabaseError as cause:
-        raise _unusable(cause) from cause
-
-
-@asynccontextmanager
-async def open_money(
-    dsn: str,
-    *,
-    pepper: bytes | None,
-    pepper_file: Path,
-    clock: Clock,
-    roots: Sequence[Root] = (),
-) -> AsyncIterator[Money]:
-    """Migrate the schema in the database *dsn*, and open credits, payments and accounts.
-
-    pepper    the configured pepper; None: the pepper in *pepper_file*, created if missing
-    roots     the roots from which signing keys derive instead of the pepper, each from its time on
-    Raises    UnusableStore; StoreUnavailable if the server does not answer
-    """
-    try:
-        migrate_tables(dsn, "money")
-        async with AsyncExitStack() as stack:
-            yield Money(
-                _money_engine(dsn, pepper_file, signs=not roots),
-                stack,
-                configured_pepper=pepper,
-                clock=clock,
-                roots=roots,
-            )
-    except DatabaseError as cause:
-        raise _unusable(cause) from cause
-
-
-def open_windows(dsn: str) -> PostgresWindows:
-    """Migrate the schema in the database *dsn*, and return the windows of rate limits.
-
-    Raises UnusableStore; StoreUnavailable if the server does not answer.
-    """
-    try:
-        migrate_tables(dsn, "limits")
-    except DatabaseError as cause:
-        raise _unusable(cause) from cause
-    return PostgresWindows(dsn)
-
-
 def _market_engine(dsn: str, epoch: int | None) -> MarketEngine:
     opened = partial(_in_a_thread, partial(PostgresDatabase, dsn, WriteLock.MARKET))
     ingesting = partial(PostgresDatabase, dsn, WriteLock.MARKET, epoch=epoch)
@@ -148,16 +75,12 @@ def _market_engine(dsn: str, epoch: int | None) -> MarketEngine:
     )
 
 
-def _money_engine(dsn: str, pepper_file: Path, *, signs: bool) -> MoneyEngine:
-    def kept_pepper() -> bytes:
-        with closing(PostgresDatabase(dsn)) as db:
-            may_make = not db.execute(IS_USED).get
-        return load_pepper(pepper_file, signs=signs, may_make=may_make)
-
+def _money_engine(dsn: str, pepper_file: Path) -> MoneyEngine:
     return MoneyEngine(
-        kept_pepper=kept_pepper,
+        pepper_file=pepper_file,
+        connect=partial(PostgresDatabase, dsn),
         ledger=lambda pepper, clock: PostgresCreditLedger(dsn, pepper=pepper, clock=clock),
-        credits=lambda pepper: PostgresCreditAccounts(dsn, pepper=pepper),
+        credits=lambda pepper: CreditAccounts(PostgresCreditBook(dsn, pepper=pepper)),
         payments=partial(payment_store, dsn),
         books=partial(payment_books, dsn),
         accounts=partial(account_connections, dsn),
@@ -193,73 +116,51 @@ def _answering(otherwise: str) -> Iterator[None]:
         raise StoreUnavailable(f"the database {otherwise}: {cause}") from cause
 
 
-class _PostgresMaintenance:
-    """Implements StoreMaintenance for the database *dsn*."""
-
-    disk: Path | None = None
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-
-    def back_up(self, target: Path, progress: Progress) -> None:
-        copy_running(self._dsn, f"{SQLITE}{target}", progress)
-
-    def restore(self, source: Path, progress: Progress) -> None:
-        copy_installation(f"{SQLITE}{source}", self._dsn, progress)
-
-    def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Raise UnusableStore, because PostgreSQL compacts its own files."""
-        raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
-
-    def migrations(self, *, is_done: bool) -> list[str]:
-        with _answering("does not answer"):
-            return migrate_all(self._dsn, is_done=is_done)
-
-    def waiting(self) -> list[str]:
-        with _answering("does not answer"):
-            return waits_for(self._dsn)
-
-    @contextmanager
-    def as_it_is(self) -> Iterator[Database]:
-        with closing(PostgresDatabase(self._dsn)) as database:
-            yield database
-
-    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Unless the service runs, time the migrations in a transaction, and roll it back."""
-        del scratch
-        try:
-            with _answering("refuses the rehearsal"), expecting_no_service(self._dsn):
-                ran = rehearse(self._dsn)
-        except CannotCopy:
-            why = "the service runs, and a rehearsal locks its tables"
-            return plan._replace(why_not=f"{why}: stop it, or ask a restored copy")
-        return plan._replace(steps=[Step(*each) for each in ran])
-
-
 class PostgresEngine:
-    """Implements Engine for the database *dsn*."""
+    """The stores in the database *dsn*; for attributes and methods see `SqliteEngine`."""
 
     where = "the database of store"
+    disk = None
 
     def __init__(self, dsn: str) -> None:
         self.place = dsn
-        self.maintenance: StoreMaintenance = _PostgresMaintenance(dsn)
 
-    def open_market(
-        self, retention: Retention, *, follows_all: bool, epoch: int | None
-    ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; with *epoch*, writing fails once a later epoch has begun."""
-        return open_market(self.place, follows_all=follows_all, retention=retention, epoch=epoch)
+    @asynccontextmanager
+    async def open_market(
+        self,
+        *,
+        follows_all: bool = False,
+        retention: Retention = DEFAULT_RETENTION,
+        epoch: int | None = None,
+    ) -> AsyncIterator[Market]:
+        """Migrate and open the market.
 
-    def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
-        """Open credits, payments and accounts."""
-        return open_money(
-            self.place,
-            pepper=secrets.pepper,
-            pepper_file=secrets.file,
-            clock=clock,
-            roots=secrets.roots,
-        )
+        With *epoch*, the writes of ingest fail once a later epoch has begun.
+        """
+        try:
+            migrate_tables(self.place, "market")
+            async with AsyncExitStack() as stack:
+                engine = _market_engine(self.place, epoch)
+                yield Market(engine, stack, follows_all=follows_all, retention=retention)
+        except DatabaseError as cause:
+            raise _unusable(cause) from cause
+
+    @asynccontextmanager
+    async def open_money(
+        self, *, pepper: bytes | None, pepper_file: Path, clock: Clock, roots: Sequence[Root] = ()
+    ) -> AsyncIterator[Money]:
+        """Migrate and open credits, payments and accounts.
+
+        If *pepper* is None, the pepper is in *pepper_file*: at first use, a new store creates the
+        file; for another store it must exist.
+        """
+        try:
+            migrate_tables(self.place, "money")
+            async with AsyncExitStack() as stack:
+                engine = _money_engine(self.place, pepper_file)
+                yield Money(engine, stack, configured_pepper=pepper, clock=clock, roots=roots)
+        except DatabaseError as cause:
+            raise _unusable(cause) from cause
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
@@ -281,7 +182,11 @@ class PostgresEngine:
 
     def windows(self) -> PostgresWindows:
         """Return the shared counters of requests, which are in the database."""
-        return open_windows(self.place)
+        try:
+            migrate_tables(self.place, "limits")
+        except DatabaseError as cause:
+            raise _unusable(cause) from cause
+        return PostgresWindows(self.place)
 
     @asynccontextmanager
     async def waiting(
@@ -291,3 +196,62 @@ class PostgresEngine:
         async with aclosing(MarketNotices(self.place, settings)) as notices:
             await notices.open()
             yield partial(notices.wait, poll_interval_s)
+
+    def back_up(self, target: Path, progress: copying.Progress) -> None:
+        """Copy the installation, which may be running, into the new folder *target*.
+
+        Pepper and roots are not copied.  `copying.copy` describes *progress*.
+        Raises CannotCopy, UnusableStore.
+        """
+        copying.copy_running(self.place, f"{copying.SQLITE}{target}", progress)
+
+    def restore(self, source: Path, progress: copying.Progress) -> None:
+        """Copy the folder *source* into the installation, which must be empty and not running.
+
+        An interrupted copy resumes if it is of the same folder.  Raises CannotCopy, UnusableStore.
+        """
+        copying.copy_installation(f"{copying.SQLITE}{source}", self.place, progress)
+
+    def compact(self) -> Sequence[tuple[str, int, int]]:
+        """Raise UnusableStore, because PostgreSQL compacts its own files."""
+        raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
+
+    def migrations(self, *, is_done: bool) -> list[str]:
+        """Return the names of the pending migrations, all for a new store; if *is_done*, run them.
+
+        Raises UnusableStore, StoreUnavailable.
+        """
+        with _answering("does not answer"):
+            return migrate_all(self.place, is_done=is_done)
+
+    def waiting_migrations(self) -> list[str]:
+        """Return the names of the pending migrations; none for a new store.
+
+        Raises UnusableStore, StoreUnavailable.
+        """
+        with _answering("does not answer"):
+            return waits_for(self.place)
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[Database]:
+        """Open the tables of money for reading, without migrating them.  Raises DatabaseError."""
+        with closing(PostgresDatabase(self.place)) as database:
+            yield database
+
+    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
+        """Return *plan* with the duration of each migration, measured in a transaction.
+
+        The transaction is rolled back.  If the service runs, nothing is measured, and `why_not` of
+        the result gives the reason.
+
+        scratch   ignored, because nothing is copied
+        Raises    UnusableStore, StoreUnavailable
+        """
+        del scratch
+        try:
+            with _answering("refuses the rehearsal"), copying.expecting_no_service(self.place):
+                ran = rehearse(self.place)
+        except copying.CannotCopy:
+            why = "the service runs, and a rehearsal locks its tables"
+            return plan._replace(why_not=f"{why}: stop it, or ask a restored copy")
+        return plan._replace(steps=[Step(*each) for each in ran])

@@ -5,13 +5,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Final
 
-from mintscope.app.stores.copying import (
-    MADE_BY_MIGRATIONS,
-    NOT_COPIED,
-    CannotCopy,
-    Relation,
-    reading,
-)
+from mintscope.app.stores import copying
 from mintscope.kit.errors import NeedsUpgrade
 from mintscope.kit.sql.database import TRY, Batch, Row, SessionLock
 from mintscope.kit.sql.migrating import is_copied_into, migrate, waits_for
@@ -52,39 +46,43 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 
 
 class PostgresSide:
-    """Implements Target for the schema of *dsn*.
+    """The tables in the schema of *dsn*; opening creates missing tables.
 
-    is_new   whether the schema is the target of a copy, so that it is migrated first; if False,
-             every read sees the data as of the opening
+    is_new   whether the schema is the target of a copy; its pending migrations are then run first,
+             unless an unfinished copy is in it.  If False, every read sees the data at the time of
+             opening, and opening raises NeedsUpgrade if migrations are pending
     """
 
     def __init__(self, dsn: str, *, is_new: bool = False) -> None:
         self._db = PostgresDatabase(dsn, statement_ms=STATEMENT_MS)
-        self._stack = ExitStack()
-        self._stack.callback(self._db.close)
-        if not is_copied_into(self._db):
-            if not is_new and (waiting := waits_for(dsn)):
-                raise NeedsUpgrade(
-                    f"expected a source of this version; {len(waiting)} migrations wait: run"
-                    " mintscope migrate first, or copy with the version that it has"
-                )
-            for kind in KINDS:
-                migrate(self._db, kind)
-        self._db.execute(PATIENT)
-        if not is_new:
-            self._stack.enter_context(self._db.snapshot())
+        with ExitStack() as stack:
+            stack.callback(self._db.close)
+            if not (is_new and is_copied_into(self._db)):
+                if not is_new and (waiting := waits_for(dsn)):
+                    raise NeedsUpgrade(
+                        f"expected a source of this version; {len(waiting)} migrations wait: run"
+                        " mintscope migrate first, or copy with the version that it has"
+                    )
+                for kind in KINDS:
+                    migrate(self._db, kind)
+            self._db.execute(PATIENT)
+            if not is_new:
+                stack.enter_context(self._db.snapshot())
+            self._stack = stack.pop_all()
 
-    def tables(self) -> Mapping[str, Relation]:
-        """Return the tables by name."""
+    def tables(self) -> Mapping[str, copying.Relation]:
+        """Return the tables that are copied, by name."""
         return self._tables
 
-    def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
+    def rows(
+        self, table: copying.Relation, after: Sequence[object] | None, rows_max: int
+    ) -> Sequence[Row]:
         """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
         order = [  # the order of SQLite, whatever the collation of the database
             f'"{name}" COLLATE "C"' if table.columns[name] == "text" else f'"{name}"'
             for name in table.key
         ]
-        statement = reading(table, after=after is not None, order=order)
+        statement = copying.reading(table, after=after is not None, order=order)
         return list(self._db.execute(statement, [*(after or ()), rows_max]))
 
     def sequences(self) -> Mapping[str, int]:
@@ -95,27 +93,24 @@ class PostgresSide:
         }
 
     def begin(self, source: str) -> None:
-        """Disable triggers, drop foreign keys, and delete the rows of migrations.
+        """Disable triggers, drop foreign keys, and delete the rows that migrations have added.
 
         The statements that restore triggers and foreign keys are stored.  A copy that resumes has
-        already done this.  Raises CannotCopy.
+        already done this.
+        Raises CannotCopy if the target has other rows, or if a copy of another source has begun.
         """
         if is_copied_into(self._db):
-            begun = self._db.execute("SELECT source FROM copy_progress LIMIT 1").get
-            if begun != source:
-                raise CannotCopy(
-                    f"expected to continue the copy of {begun}; was asked to copy {source}"
-                )
+            copying.expect_same(self._db.execute(copying.BEGUN).get, source)
             return
         self._expect_empty()
         with self._db.transaction():
             self._db.execute(MARK)
             for guard in ("", *self._taken_away()):
                 self._db.execute("INSERT INTO copy_progress VALUES (?, ?)", (source, guard))
-            for name in MADE_BY_MIGRATIONS:
+            for name in copying.MADE_BY_MIGRATIONS:
                 self._db.execute(f'DELETE FROM "{name}"')  # noqa: S608 - ours
 
-    def add(self, table: Relation, rows: Sequence[Row]) -> None:
+    def add(self, table: copying.Relation, rows: Sequence[Row]) -> None:
         """Add all *rows* to *table*, or none if one of them fails."""
         columns = {f'"{name}"': kind for name, kind in table.columns.items()}
         with self._db.transaction():
@@ -147,7 +142,7 @@ class PostgresSide:
         self._stack.close()
 
     @cached_property
-    def _tables(self) -> Mapping[str, Relation]:
+    def _tables(self) -> Mapping[str, copying.Relation]:
         columns: dict[str, dict[str, str]] = {}
         for table, column, kind in self._db.execute(COLUMNS):
             columns.setdefault(table, {})[column] = kind
@@ -155,16 +150,16 @@ class PostgresSide:
         for table, column in self._db.execute(KEYS):
             keys.setdefault(table, []).append(column)
         return {
-            name: Relation(name, columns[name], keys[name])
+            name: copying.Relation(name, columns[name], keys[name])
             for name in sorted(columns)
-            if name not in NOT_COPIED
+            if name not in copying.NOT_COPIED
         }
 
     def _expect_empty(self) -> None:
-        for name in self._tables.keys() - MADE_BY_MIGRATIONS:
+        for name in self._tables.keys() - copying.MADE_BY_MIGRATIONS:
             found = self._db.execute(f'SELECT 1 FROM "{name}" LIMIT 1')  # noqa: S608 - ours
             if found.get is not None:
-                raise CannotCopy(f"expected an empty target; there are rows in {name}")
+                raise copying.CannotCopy(f"expected an empty target; there are rows in {name}")
 
     def _taken_away(self) -> list[str]:
         """Disable triggers and drop foreign keys; return the statements that restore both."""
@@ -195,14 +190,16 @@ def is_auditor(db: PostgresDatabase) -> bool:
 
 @contextmanager
 def expecting_no_process(dsn: str) -> Iterator[None]:
-    """Prevent ingest and api from running during the block.
+    """Prevent ingest and api from starting during the block.
 
-    Raises CannotCopy if one already runs.
+    Raises CannotCopy if one of them already runs, StoreUnavailable if the database does not answer.
     """
     with session(dsn) as connection:
         for lock, name in ((SessionLock.INGESTING, "ingest"), (SessionLock.SERVING, "api")):
             row = connection.execute(TRY, (lock,)).fetchone()
             if row is None or not row[0]:
-                raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
+                raise copying.CannotCopy(
+                    f"expected no mintscope {name} on this database; one is running"
+                )
         yield
         connection.execute(LET_GO)  # at once: the server may be late to notice the end of a session

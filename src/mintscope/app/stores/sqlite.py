@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
-    AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     closing,
@@ -18,26 +17,24 @@ import apsw
 
 from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.app.stores.backup import copy_file, copy_files
-from mintscope.app.stores.copying import FILES, Progress
-from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
+from mintscope.app.stores import copying
 from mintscope.app.stores.folder import (
     MARKET_FILE,
     MONEY_FILE,
-    PEPPER_FILE,
     WEBHOOKS_FILE,
     held,
-    load_pepper,
 )
 from mintscope.app.stores.market import Market, MarketEngine
 from mintscope.app.stores.money import Money, MoneyEngine
-from mintscope.app.stores.places import SQLITE, expecting_no_service, free_bytes
-from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.app.stores.upgrade import Plan, Step
+from mintscope.credits.sqlite import CreditBook, SqliteCreditLedger
+from mintscope.credits.store import CreditAccounts
 from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.errors import FolderInUse, StoreUnavailable, UnusableStore
 from mintscope.kit.files import access_trouble, make_folder
+from mintscope.kit.sql import sqlite
 from mintscope.kit.sql.database import (
     AccessAtOnce,
     AccessInThreads,
@@ -46,16 +43,6 @@ from mintscope.kit.sql.database import (
     DatabaseError,
 )
 from mintscope.kit.sql.group_commit import PATIENCE_S
-from mintscope.kit.sql.identity import IS_USED
-from mintscope.kit.sql.sqlite import (
-    SIZES,
-    USUAL_SIZES,
-    SqliteDatabase,
-    migrate_file,
-    return_free_pages,
-    run_each,
-    waits_for,
-)
 from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.log_writer import LogCopier
@@ -74,28 +61,32 @@ GIVE_ON: Final = (
 
 def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
     """Return the payments in the file at *path*."""
-    return SqlPaymentStore(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
+    return SqlPaymentStore(
+        sqlite.SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s
+    )
 
 
 def payment_books(path: Path) -> SqlPaymentBooks:
     """Return the books of the payments in the file at *path*."""
-    return SqlPaymentBooks(SqliteDatabase(path, "money"))
+    return SqlPaymentBooks(sqlite.SqliteDatabase(path, "money"))
 
 
 def account_connections(path: Path, *, patience_s: float = PATIENCE_S) -> AccountConnections:
     """Return the connections to the accounts in the file at *path*."""
-    return AccountConnections(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
+    return AccountConnections(
+        sqlite.SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s
+    )
 
 
 def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
     """Return the queue of webhooks in the file at *path*."""
     reading = partial(
-        SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
+        sqlite.SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
     )  # in a thread, because counting many rows takes long
-    writing = SqliteDatabase(path, "webhooks")
+    writing = sqlite.SqliteDatabase(path, "webhooks")
     access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
     connections = AccountConnections(writing, access, patience_s=patience_s)
-    return SqlWebhookQueue(connections, tidy=lambda db: return_free_pages(db, "webhooks"))
+    return SqlWebhookQueue(connections, tidy=lambda db: sqlite.return_free_pages(db, "webhooks"))
 
 
 def number_firings_on(money: Path, webhooks: Path) -> None:
@@ -105,8 +96,8 @@ def number_firings_on(money: Path, webhooks: Path) -> None:
     of such firings would not be sent, and receivers would know their `webhook-id` already.
     """
     with (
-        closing(SqliteDatabase(webhooks, "webhooks")) as queue,
-        closing(SqliteDatabase(money, "money")) as database,
+        closing(sqlite.SqliteDatabase(webhooks, "webhooks")) as queue,
+        closing(sqlite.SqliteDatabase(money, "money")) as database,
     ):
         taken = queue.execute(TAKEN).get
         if taken <= database.execute(GIVEN).get:
@@ -119,7 +110,9 @@ def number_firings_on(money: Path, webhooks: Path) -> None:
 
 def _reading(path: Path) -> DatabaseAccess[Database]:
     # The connection cannot write, so that a read that tries to write fails.
-    database = SqliteDatabase(path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False)
+    database = sqlite.SqliteDatabase(
+        path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
+    )
     return AccessAtOnce(database)
 
 
@@ -127,7 +120,7 @@ def _compact(path: Path, kind: str) -> tuple[str, int, int]:
     before = path.stat().st_size
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
-            if SIZES.get(kind, USUAL_SIZES).shrinks:
+            if sqlite.SIZES.get(kind, sqlite.USUAL_SIZES).shrinks:
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -152,10 +145,10 @@ PASSING: Final = (
 
 def _market_engine(path: Path) -> MarketEngine:
     def written() -> AccessAtOnce[Database]:
-        return AccessAtOnce(SqliteDatabase(path, "market"))
+        return AccessAtOnce(sqlite.SqliteDatabase(path, "market"))
 
     def beside(*, read_only: bool = False) -> AccessInThreads[Database]:
-        connect = partial(SqliteDatabase, path, "market", read_only=read_only)
+        connect = partial(sqlite.SqliteDatabase, path, "market", read_only=read_only)
         return AccessInThreads(connect, threads=1)
 
     return MarketEngine(
@@ -169,64 +162,17 @@ def _market_engine(path: Path) -> MarketEngine:
     )
 
 
-def _money_engine(path: Path, *, signs: bool) -> MoneyEngine:
-    def kept_pepper() -> bytes:
-        with closing(SqliteDatabase(path, "money")) as db:
-            may_make = not db.execute(IS_USED).get
-        return load_pepper(path.with_name(PEPPER_FILE), signs=signs, may_make=may_make)
-
+def _money_engine(path: Path, pepper_file: Path) -> MoneyEngine:
     return MoneyEngine(
-        kept_pepper=kept_pepper,
+        pepper_file=pepper_file,
+        connect=partial(sqlite.SqliteDatabase, path, "money"),
         ledger=lambda pepper, clock: SqliteCreditLedger(path, pepper=pepper, clock=clock),
-        credits=lambda pepper: SqliteCreditAccounts(path, pepper=pepper),
+        credits=lambda pepper: CreditAccounts(CreditBook(path, pepper=pepper)),
         payments=partial(payment_store, path),
         books=partial(payment_books, path),
         accounts=partial(account_connections, path),
         webhooks=partial(_open_queue, path),
     )
-
-
-@asynccontextmanager
-async def open_market(
-    folder: Path, *, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION
-) -> AsyncIterator[Market]:
-    """Open the market in *folder*.
-
-    follows_all   whether to track every mint that trades, not only the listed ones
-    retention     how long candles and swaps are stored
-    Raises        UnusableStore, here or at the first use of a port
-    """
-    path = _path("market", folder, MARKET_FILE)
-    try:
-        async with AsyncExitStack() as stack:
-            engine = _market_engine(path)
-            yield Market(engine, stack, follows_all=follows_all, retention=retention)
-    except (apsw.Error, DatabaseError) as cause:
-        raise _unusable("market", folder, cause) from cause
-
-
-@asynccontextmanager
-async def open_money(
-    folder: Path, *, pepper: bytes | None, clock: Clock, roots: Sequence[Root] = ()
-) -> AsyncIterator[Money]:
-    """Open credits, payments and accounts in *folder*.
-
-    pepper    the configured pepper; None: the pepper in *folder*, created if missing
-    roots     the roots from which signing keys derive instead of the pepper, each from its time on
-    Raises    UnusableStore, here or at the first use of a port
-    """
-    path = _path("money", folder, MONEY_FILE)
-    try:
-        async with AsyncExitStack() as stack:
-            yield Money(
-                _money_engine(path, signs=not roots),
-                stack,
-                configured_pepper=pepper,
-                clock=clock,
-                roots=roots,
-            )
-    except (apsw.Error, DatabaseError) as cause:
-        raise _unusable("money", folder, cause) from cause
 
 
 def _open_queue(money: Path) -> SqlWebhookQueue:
@@ -249,12 +195,12 @@ def _path(kind: str, folder: Path, name: str) -> Path:
 def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
     first = cause.__cause__ if isinstance(cause, DatabaseError) else cause
     error = StoreUnavailable if isinstance(first, PASSING) else UnusableStore
-    why = access_trouble(folder / FILES[kind]) or cause
+    why = access_trouble(folder / copying.FILES[kind]) or cause
     return error(f"the {kind} file in {folder} does not answer: {why}")
 
 
 class _OnlyOne:
-    """Implements WriteLock for the one process that has locked the data folder."""
+    """The lock for writing the market, in the one process that has locked the data folder."""
 
     epoch = None
 
@@ -268,101 +214,64 @@ class _OnlyOne:
         await asyncio.Event().wait()
 
 
-class _SqliteMaintenance:
-    """Implements StoreMaintenance for the files of *folder*."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._place = f"{SQLITE}{folder}"
-        self.disk: Path | None = folder
-
-    def back_up(self, target: Path, progress: Progress) -> None:
-        copy_files(self._folder, target, progress, has_secrets=False)
-
-    def restore(self, source: Path, progress: Progress) -> None:
-        with expecting_no_service(self._place):
-            copy_files(source, self._folder, progress)
-
-    def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files; afterwards the files of market and webhooks can shrink by themselves.
-
-        Each file needs as much free space as its size.
-        Raises FolderInUse if the service runs; StoreUnavailable if a file cannot be rewritten,
-        which then stays unchanged.
-        """
-        with expecting_no_service(self._place):
-            files = [(self._folder / name, kind) for kind, name in sorted(FILES.items())]
-            return [_compact(path, kind) for path, kind in files if path.exists()]
-
-    def migrations(self, *, is_done: bool) -> list[str]:
-        return [
-            f"{kind} {name}"
-            for kind, file in FILES.items()
-            for name in migrate_file(self._folder / file, kind, is_done=is_done)
-        ]
-
-    def waiting(self) -> list[str]:
-        return [
-            f"{kind} {name}"
-            for kind, file in FILES.items()
-            for name in waits_for(self._folder / file, kind)
-        ]
-
-    @contextmanager
-    def as_it_is(self) -> Iterator[Database]:
-        with closing(SqliteDatabase.as_it_is(self._folder / MONEY_FILE)) as file:
-            yield file
-
-    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Time the migrations on a copy of each file that has pending migrations."""
-        names = [
-            (kind, file) for kind, file in FILES.items() if waits_for(self._folder / file, kind)
-        ]
-        size = sum(_size(self._folder / file) for _, file in names)
-        where = scratch or self._folder
-        free = free_bytes(where)
-        if free < 3 * size:
-            need = f"{3 * size:,} bytes are needed in {where}, {free:,} are free: --scratch DIR"
-            return plan._replace(why_not=f"there is no space for a copy: {need}")
-        steps: list[Step] = []
-        needed = 0
-        with TemporaryDirectory(prefix=".mintscope-upgrade-", dir=where) as copies:
-            for kind, file in names:
-                copied = Path(copies) / file
-                copy_file(self._folder / file, copied, lambda *_: None)
-                before = most = _size(copied)
-                for name, took_s in run_each(copied, kind):
-                    steps.append(Step(kind, name, took_s))
-                    most = max(most, _size(copied))
-                needed += most - before
-        return plan._replace(steps=steps, bytes_needed=needed)
-
-
 class SqliteEngine:
-    """Implements Engine for the files of *folder*."""
+    """The stores in the files of *folder*.
+
+    place    the place of the stores, for `mintscope copy`
+    where    the place in words, for messages, without secrets
+    disk     the folder of the stores; None: they are not in a folder of this machine
+
+    `open_market` and `open_money` raise UnusableStore, also for errors at the first use of a port.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.place = f"{SQLITE}{folder}"
+        self.place = f"{copying.SQLITE}{folder}"
         self.where = str(folder)
-        self.maintenance: StoreMaintenance = _SqliteMaintenance(folder)
+        self.disk = folder
 
-    def open_market(
-        self, retention: Retention, *, follows_all: bool, epoch: int | None
-    ) -> AbstractAsyncContextManager[Market]:
+    @asynccontextmanager
+    async def open_market(
+        self,
+        *,
+        follows_all: bool = False,
+        retention: Retention = DEFAULT_RETENTION,
+        epoch: int | None = None,
+    ) -> AsyncIterator[Market]:
         """Open the market; *epoch* is ignored, because files have only one writer."""
         del epoch
-        return open_market(self._folder, follows_all=follows_all, retention=retention)
+        path = _path("market", self.disk, MARKET_FILE)
+        try:
+            async with AsyncExitStack() as stack:
+                engine = _market_engine(path)
+                yield Market(engine, stack, follows_all=follows_all, retention=retention)
+        except (apsw.Error, DatabaseError) as cause:
+            raise _unusable("market", self.disk, cause) from cause
 
-    def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
-        """Open credits, payments and accounts."""
-        return open_money(self._folder, pepper=secrets.pepper, clock=clock, roots=secrets.roots)
+    @asynccontextmanager
+    async def open_money(
+        self, *, pepper: bytes | None, pepper_file: Path, clock: Clock, roots: Sequence[Root] = ()
+    ) -> AsyncIterator[Money]:
+        """Open credits, payments and accounts.
+
+        If *pepper* is None, the pepper is in *pepper_file*: at first use, a new store creates the
+        file; for another store it must exist.
+        """
+        path = _path("money", self.disk, MONEY_FILE)
+        try:
+            async with AsyncExitStack() as stack:
+                engine = _money_engine(path, pepper_file)
+                yield Money(engine, stack, configured_pepper=pepper, clock=clock, roots=roots)
+        except (apsw.Error, DatabaseError) as cause:
+            raise _unusable("money", self.disk, cause) from cause
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time; migrate them first."""
-        path = _path(kind, self._folder, FILES[kind])
-        with closing(SqliteDatabase(path, kind)) as database:
+        """Open the tables of *kind*, money or market, for a short time; migrate them first.
+
+        Raises UnusableStore, DatabaseError.
+        """
+        path = _path(kind, self.disk, copying.FILES[kind])
+        with closing(sqlite.SqliteDatabase(path, kind)) as database:
             yield database
 
     def write_lock(self) -> _OnlyOne:
@@ -373,7 +282,7 @@ class SqliteEngine:
     def backfill_lock(self) -> Iterator[None]:
         """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
         try:
-            with held(self._folder, "history", may_be_open=True):
+            with held(self.disk, "history", may_be_open=True):
                 yield
         except FolderInUse:
             raise BackfillIsRead from None
@@ -388,6 +297,95 @@ class SqliteEngine:
         """Yield a function that waits for an interval, because files send no notices."""
         del settings
         yield partial(asyncio.sleep, poll_interval_s)
+
+    def back_up(self, target: Path, progress: copying.Progress) -> None:
+        """Copy the installation, which may be running, into the new folder *target*.
+
+        Pepper and roots are not copied.  `copying.copy_files` describes *progress* and the errors.
+        """
+        copying.copy_files(self.disk, target, progress, has_secrets=False)
+
+    def restore(self, source: Path, progress: copying.Progress) -> None:
+        """Copy the folder *source* into the installation, which must be empty and not running.
+
+        Raises FolderInUse if the service runs; the errors of `copy_files`.
+        """
+        with copying.expecting_no_service(self.place):
+            copying.copy_files(source, self.disk, progress)
+
+    def compact(self) -> Sequence[tuple[str, int, int]]:
+        """Compact the files; return the name of each, and its size in bytes before and after.
+
+        Afterwards the files of market and webhooks can shrink by themselves.  A file needs free
+        space for up to two copies: in the folder for temporary files, and in its write-ahead log.
+        Raises FolderInUse if the service runs; StoreUnavailable if a file cannot be rewritten,
+        which then stays unchanged.
+        """
+        with copying.expecting_no_service(self.place):
+            files = [(self.disk / name, kind) for kind, name in sorted(copying.FILES.items())]
+            return [_compact(path, kind) for path, kind in files if path.exists()]
+
+    def migrations(self, *, is_done: bool) -> list[str]:
+        """Return the names of the pending migrations, all for a new store; if *is_done*, run them.
+
+        Raises UnusableStore; apsw.Error if SQLite cannot read or write a file.
+        """
+        return [
+            f"{kind} {name}"
+            for kind, file in copying.FILES.items()
+            for name in sqlite.migrate_file(self.disk / file, kind, is_done=is_done)
+        ]
+
+    def waiting_migrations(self) -> list[str]:
+        """Return the names of the pending migrations; none for a new store.
+
+        Raises UnusableStore, StoreUnavailable.
+        """
+        return [
+            f"{kind} {name}"
+            for kind, file in copying.FILES.items()
+            for name in sqlite.waits_for(self.disk / file, kind)
+        ]
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[Database]:
+        """Open the tables of money for reading, without migrating them.  Raises DatabaseError."""
+        with closing(sqlite.SqliteDatabase.as_it_is(self.disk / MONEY_FILE)) as file:
+            yield file
+
+    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
+        """Return *plan* with the duration of each migration, measured on copies of the files.
+
+        The result also has the bytes that the migrations need.
+        If there is no space for the copies, nothing is measured, and `why_not` of the result gives
+        the reason.
+
+        scratch   the folder for the copies; None: the folder of the store
+        Raises    UnusableStore, StoreUnavailable
+        """
+        names = [
+            (kind, file)
+            for kind, file in copying.FILES.items()
+            if sqlite.waits_for(self.disk / file, kind)
+        ]
+        size = sum(_size(self.disk / file) for _, file in names)
+        where = scratch or self.disk
+        free = copying.free_bytes(where)
+        if free < 3 * size:
+            need = f"{3 * size:,} bytes are needed in {where}, {free:,} are free: --scratch DIR"
+            return plan._replace(why_not=f"there is no space for a copy: {need}")
+        steps: list[Step] = []
+        needed = 0
+        with TemporaryDirectory(prefix=".mintscope-upgrade-", dir=where) as copies:
+            for kind, file in names:
+                copied = Path(copies) / file
+                copying.copy_file(self.disk / file, copied, lambda *_: None)
+                before = most = _size(copied)
+                for name, took_s in sqlite.run_each(copied, kind):
+                    steps.append(Step(kind, name, took_s))
+                    most = max(most, _size(copied))
+                needed += most - before
+        return plan._replace(steps=steps, bytes_needed=needed)
 
 
 def _size(path: Path) -> int:

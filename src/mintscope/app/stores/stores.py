@@ -1,9 +1,4 @@
-"""Opens the stores of an installation, according to its configuration.
-
-This module also reads their secrets, describes the settings that api processes share, refuses an
-emptied or exchanged store, and opens the counters of rate limits.  `app.engine` hides the
-differences between engines.
-"""
+"""Opens the stores of an installation, its secrets and its limits, as configured."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,17 +21,9 @@ from mintscope.app.config.config import ApiConfig, Section
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of, is_shared
 from mintscope.app.running.processes import commit
-from mintscope.app.stores.backup import copy_secrets
-from mintscope.app.stores.copying import FILES, Progress
-from mintscope.app.stores.engines import Secrets, WriteLock
-from mintscope.app.stores.folder import (
-    OTHERS,
-    PEPPER_FILE,
-    ROOTS_FILE,
-    keep_roots,
-    load_pepper,
-    load_roots,
-)
+from mintscope.app.stores import folder
+from mintscope.app.stores.copying import FILES, Progress, copy_secrets
+from mintscope.app.stores.folder import OTHERS
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
 from mintscope.kit.clock import Clock, SystemClock
@@ -59,8 +46,9 @@ def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bo
     """Copy the installation, which may be running, into the new folder *target*.
 
     has_secrets   whether to copy pepper and roots too
+    Raises        CannotCopy, UnusableStore
     """
-    engine_of(config).maintenance.back_up(target, progress)
+    engine_of(config).back_up(target, progress)
     if has_secrets:
         copy_secrets(config.data_dir, target)
 
@@ -72,7 +60,7 @@ def restore(
 
     secrets   the folder of pepper and roots, if they are not in *source*
     """
-    engine_of(config).maintenance.restore(source, progress)
+    engine_of(config).restore(source, progress)
     for each in (source, secrets):
         if each is not None and config.credits.pepper is None:
             copy_secrets(each, config.data_dir)
@@ -95,24 +83,24 @@ def place_of(config: Config, kind: str) -> Place:
 
 def pepper_file(config: Config) -> Path:
     """Return the path of the pepper's file, for installations without a configured pepper."""
-    return config.data_dir / PEPPER_FILE
+    return config.data_dir / folder.PEPPER_FILE
 
 
 def expect_pepper(config: Config) -> None:
     """Check the stored pepper, creating it if missing.  Raises UnusablePepper."""
-    load_pepper(pepper_file(config), signs=not roots_of(config))
+    folder.load_pepper(pepper_file(config), signs=not roots_of(config))
 
 
 def roots_of(config: Config) -> Sequence[Root]:
     """Return the roots that sign instead of the pepper, from the configuration and the file."""
     configured = [parse_root(each.get_secret_value()) for each in config.credits.roots]
-    return [*configured, *load_roots(config.data_dir / ROOTS_FILE)]
+    return [*configured, *folder.load_roots(config.data_dir / folder.ROOTS_FILE)]
 
 
 def keep_new_root(config: Config, new: Root) -> Path:
     """Add *new* to the roots beside the pepper; return their file.  Raises UnusablePepper."""
-    path = config.data_dir / ROOTS_FILE
-    keep_roots(path, rotated(load_roots(path), new))
+    path = config.data_dir / folder.ROOTS_FILE
+    folder.keep_roots(path, rotated(folder.load_roots(path), new))
     return path
 
 
@@ -131,7 +119,7 @@ def retention_of(config: Config) -> Retention:
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
     """Open the market; with *epoch*, writing fails in a later epoch.  Raises UnusableStore."""
     return engine_of(config).open_market(
-        retention_of(config), follows_all=config.market.track == "all", epoch=epoch
+        retention=retention_of(config), follows_all=config.market.track == "all", epoch=epoch
     )
 
 
@@ -139,8 +127,9 @@ def open_money(config: Config, clock: Clock) -> AbstractAsyncContextManager[Mone
     """Open credits, payments and accounts.  Raises UnusableStore."""
     configured = config.credits.pepper
     pepper = None if configured is None else bytes.fromhex(configured.get_secret_value())
-    secrets = Secrets(pepper, pepper_file(config), roots_of(config))
-    return engine_of(config).open_money(secrets, clock)
+    return engine_of(config).open_money(
+        pepper=pepper, pepper_file=pepper_file(config), clock=clock, roots=roots_of(config)
+    )
 
 
 NAME_BYTES = 16
@@ -158,7 +147,8 @@ def expect_own_stores(
     """
     beside = Beside(
         where=engine_of(config).where,
-        has_pepper=config.credits.pepper is None and (config.data_dir / PEPPER_FILE).exists(),
+        has_pepper=config.credits.pepper is None
+        and (config.data_dir / folder.PEPPER_FILE).exists(),
         is_new=is_new,
         version=__version__,
         commit=(commit() or "") if writes else None,
@@ -168,7 +158,7 @@ def expect_own_stores(
         with opened(config, "money") as money, opened(config, "market") as market:
             name = settle(money, market, beside, token_hex(NAME_BYTES))
             if uses_pepper and config.credits.pepper is None:
-                _expect_kept(config.data_dir / PEPPER_FILE, money)
+                _expect_kept(config.data_dir / folder.PEPPER_FILE, money)
             return name
     except DatabaseAway as cause:
         raise StoreUnavailable(f"{beside.where} does not answer: {cause}") from cause
@@ -229,16 +219,11 @@ def _hashed(secret: bytes) -> str:
     return f"sha256:{sha256(secret).hexdigest()}"
 
 
-def write_lock(config: Config) -> WriteLock:
-    """Return the lock for writing the market.  Raises UnusableStore."""
-    return engine_of(config).write_lock()
-
-
 @asynccontextmanager
 async def backfill_lock(config: Config) -> AsyncIterator[None]:
     """Hold the installation's lock for reading backfills during the block.
 
-    Raises BackfillIsRead if the lock is taken, StoreUnavailable.
+    Raises BackfillIsRead if the lock is taken, StoreUnavailable if the store does not answer.
     """
     with ExitStack() as stack:
         await asyncio.to_thread(stack.enter_context, engine_of(config).backfill_lock())
@@ -252,8 +237,7 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
     """Yield the counters of requests: in PostgreSQL if `store` is set, else in memory.
 
-    Raises UnusableStore if psycopg is not installed, StoreUnavailable if PostgreSQL does not
-    answer.
+    Raises StoreUnavailable if PostgreSQL does not answer, UnusableStore if it cannot be used.
     """
     store = engine_of(config).windows()
     if store is None:

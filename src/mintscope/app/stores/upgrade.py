@@ -3,35 +3,48 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of
-from mintscope.app.stores.engines import Plan
-from mintscope.app.stores.places import free_bytes
+from mintscope.app.stores.copying import free_bytes
 from mintscope.kit.errors import NeedsUpgrade
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import identity as provenance
 from mintscope.kit.sql.database import DatabaseError
 from mintscope.kit.sql.identity import VERSION, TakenBackup, Writer
 
-__all__ = ["TakenBackup", "Writer"]
+__all__ = ["Writer"]
 
 
-def migrations(config: Config, *, is_done: bool) -> list[str]:
-    """Return the names of the store's pending migrations.
+class Step(NamedTuple):
+    """A migration, and its measured duration."""
 
-    is_done   whether to run the migrations
-    Raises    UnusableStore, StoreUnavailable
+    store: str
+    name: str
+    took_s: float
+
+
+class Plan(NamedTuple):
+    """The plan of an upgrade of the store.
+
+    waiting        the pending migrations in order; empty: the store needs no upgrade
+    writers        the builds that have written the store, oldest first; empty if the store has no
+                   record of them
+    backup         the newest recorded backup; None if there is none
+    steps          the migrations with their durations; empty if they were not measured
+    why_not        the reason why they were not measured, else ""
+    bytes_needed   the most bytes that the upgrade needs on the disk of the store; 0 if not measured
+    bytes_free     the free bytes on this disk; None: the disk is not on this machine
     """
-    return engine_of(config).maintenance.migrations(is_done=is_done)
 
-
-def waiting_migrations(config: Config) -> list[str]:
-    """Return the names of the store's pending migrations; none for a new store.
-
-    Raises UnusableStore, StoreUnavailable.
-    """
-    return engine_of(config).maintenance.waiting()
+    waiting: Sequence[str]
+    writers: Sequence[Writer]
+    backup: TakenBackup | None
+    steps: Sequence[Step]
+    why_not: str
+    bytes_needed: int
+    bytes_free: int | None
 
 
 def expect_upgraded(config: Config) -> None:
@@ -39,7 +52,7 @@ def expect_upgraded(config: Config) -> None:
 
     Commands call this function first and never migrate, because an older service may use the store.
     """
-    found = waiting_migrations(config)
+    found = engine_of(config).waiting_migrations()
     if found:
         raise NeedsUpgrade(
             f"expected a store of this version; {len(found)} migrations wait, the first is"
@@ -50,25 +63,25 @@ def expect_upgraded(config: Config) -> None:
 def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) -> Plan:
     """Return the plan of an upgrade, with durations; the store itself stays unchanged.
 
-    measures  whether to measure the durations
-    scratch   the folder of a copy to measure on; None: the folder of the store
-    Raises    UnusableStore, StoreUnavailable
+    scratch    the folder for copies to measure on; None: the folder of the store
+    measures   whether to measure the durations
+    Raises     UnusableStore, StoreUnavailable
     """
-    waiting = waiting_migrations(config)
+    waiting = engine_of(config).waiting_migrations()
     writers, backup = _known(config)
-    maintenance = engine_of(config).maintenance
-    free = None if maintenance.disk is None else free_bytes(maintenance.disk)
+    engine = engine_of(config)
+    free = None if engine.disk is None else free_bytes(engine.disk)
     found = Plan(waiting, writers, backup, (), "", 0, free)
-    return maintenance.rehearsed(found, scratch) if waiting and measures else found
+    return engine.rehearsed(found, scratch) if waiting and measures else found
 
 
 def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
     """Return the builds that have written the store, and the newest recorded backup, if any."""
-    maintenance = engine_of(config).maintenance
-    with suppress(DatabaseError), maintenance.as_it_is() as money:
+    engine = engine_of(config)
+    with suppress(DatabaseError), engine.as_it_is() as money:
         return provenance.writers(money), provenance.newest_backup(money)
     # The store is older than these records.
-    with suppress(DatabaseError), maintenance.as_it_is() as money:
+    with suppress(DatabaseError), engine.as_it_is() as money:
         version = money.execute(VERSION["money"]).get
         return [] if version is None else [Writer(str(version), "", UnixMs(0))], None
     return (), None

@@ -27,27 +27,22 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode
 
-from mintscope.kit.errors import BadRequest, RequestTimeout, ServiceError, ServiceUnavailable
-from mintscope.kit.http.connections import Connections
-from mintscope.kit.http.response import (
-    NO_HEAD,
-    Head,
-    body_too_large,
-    fault_of,
-    head_too_large,
-    too_many_headers,
-    url_too_long,
+from mintscope.kit.errors import (
+    BadRequest,
+    HeadersTooLarge,
+    RequestTimeout,
+    ServiceError,
+    ServiceUnavailable,
 )
+from mintscope.kit.http.connections import Connections
+from mintscope.kit.http.response import NO_HEAD, Head, body_too_large, fault_of, head_too_large
 from mintscope.kit.http.websocket import UpgradingProtocol
 
 LINGER_S: Final = 1.0  # time for the client of a refused connection to read the response
 
 
 class HttpProtocol(UpgradingProtocol):
-    """A connection that refuses requests over the bounds.
-
-    A refusal is written after any open response, and the connection is then closed.
-    """
+    """A connection that refuses requests over the bounds, and then closes."""
 
     def __init__(
         self,
@@ -131,14 +126,15 @@ class HttpProtocol(UpgradingProtocol):
     def on_url(self, url: bytes) -> None:
         """Add a piece of the address."""
         self.url += url
-        if len(self.url) > self._bounds.url_bytes_max:
-            self._stop(url_too_long(self._bounds))
+        most = self._bounds.url_bytes_max
+        if len(self.url) > most:
+            self._stop(HeadersTooLarge(f"expected an address of at most {most} bytes"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header."""
         headers = self.headers
         if len(headers) >= self._bounds.headers_max:
-            self._stop(too_many_headers(self._bounds))
+            self._stop(HeadersTooLarge(f"expected at most {self._bounds.headers_max} headers"))
         headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from secrets import token_hex
 from time import perf_counter
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceError
@@ -22,33 +22,18 @@ from mintscope.kit.limits import SITE_SHARES, site_key
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
 from mintscope.kit.primitives import UnixMs
 
+if TYPE_CHECKING:
+    from mintscope.kit.http.dispatch import DispatchingProtocol
+
 
 class FastPath(Protocol):
     """Answers the requests that need no application."""
 
     def take(self, request: "FastPathCycle") -> bool:
-        """Return whether the fast path takes *request*: then it answers, or calls `fall_back`.
+        """Return whether the fast path takes *request*.
 
-        If the result is False, nothing has been done.
+        If it does, it answers, now or later, or calls `fall_back`; otherwise it has done nothing.
         """
-
-
-# AnsweringConnection and Connection have one implementation each, in modules that import this one:
-# the protocols avoid a circular import.
-class AnsweringConnection(Protocol):
-    """The connection of a request on the fast path."""
-
-    def write_fast_path(self, cycle: "FastPathCycle", response: bytes) -> None:
-        """Write *response*, and start the next request."""
-
-    def start_instead(self, cycle: "FastPathCycle") -> None:
-        """Pass the request of *cycle* to the application."""
-
-    def is_gone(self) -> bool:
-        """Return whether the client has left."""
-
-    def date_lines(self) -> bytes:
-        """Return the header lines that the server itself adds to a response, such as Date."""
 
 
 class _NoEvent:
@@ -75,7 +60,7 @@ class FastPathCycle:
     )
     message_event = NO_EVENT
 
-    def __init__(self, answering: AnsweringConnection, head: Head) -> None:
+    def __init__(self, answering: "DispatchingProtocol", head: Head) -> None:
         self._answering = answering
         self._began_s = perf_counter()
         self.head = head
@@ -156,21 +141,15 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Connections:
-    """The state that all connections of a server share.
-
-    write_refusal    returns the response to a request that reaches no route
-    fast_path        the fast path, which answers plain requests; None: there is none
-    queue            reads connections that have not paid, one in each iteration of the event loop
-    websocket_paths  paths of the routes that accept a WebSocket
-    """
+    """The state that all connections of a server share."""
 
     clock: Clock
-    write_refusal: RefusalWriter
+    write_refusal: RefusalWriter  # returns the response to a request that reaches no route
     bounds: Bounds
     addresses: ClientAddresses
-    fast_path: FastPath | None = None
-    queue: FairQueue = field(default_factory=FairQueue)
-    websocket_paths: Collection[bytes] = ()
+    fast_path: FastPath | None = None  # answers plain requests; None: there is none
+    queue: FairQueue = field(default_factory=FairQueue)  # for connections that have not paid
+    websocket_paths: Collection[bytes] = ()  # of routes that accept a WebSocket
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
     _lingering: set[Connection] = field(default_factory=set)
@@ -188,7 +167,8 @@ class Connections:
     def enter(self, connection: Connection, peer: str) -> bool:
         """Count *connection* if there is room for it, and return whether there is.
 
-        A connection of a proxy counts only in the total.
+        An incomplete or idle connection may be closed to make room.  A connection whose *peer* is
+        a configured proxy counts only in the total.
         """
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
@@ -217,11 +197,9 @@ class Connections:
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Record that *connection* holds *size* bytes of an incomplete request.
-
-        While all connections together hold too many bytes, the one that has held bytes for longest
-        is closed.
-        """
+        """Record that *connection* holds *size* bytes of an incomplete request."""
+        # While all connections together hold too many bytes, the one that has held bytes for
+        # longest is closed.
         self._kept_bytes += size - self._kept.get(connection, 0)
         if size:
             self._kept[connection] = size

@@ -11,50 +11,26 @@ from mintscope.kit.errors import BadRequest, HeadersTooLarge, PayloadTooLarge, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds on requests and connections.
+    """Bounds on requests and connections."""
 
-    head_bytes_max               bytes of the request line and the headers in total
-    url_bytes_max                bytes of the address in the request line: enough for a stream of 50
-                                 mints
-    headers_max                  number of headers: each takes six times its bytes in memory, and a
-                                 callback
-    body_pieces_max              number of pieces (chunks or packets) of a body
-    request_s_max                time for a whole request, from its first byte
-    unread_s_max                 time for which a client may leave written data unread
-    keep_alive_s_max             time after which an idle connection is closed
-    waiting_max                  requests of a connection that wait for the current one
-    unread_bytes_max             bytes of incomplete requests of all connections in total
-    pause_s                      pause before the next request of a client that exceeded a rate
-                                 limit
-    idle_s_min                   time before an idle connection may be closed to make room
-    connections_per_client_max   connections of an IPv4 address or an IPv6 /64; a /48 may have four
-                                 times as many
-    lingering_max                refused connections that stay open until the client reads the error
-    message_bytes_max            bytes of a WebSocket message, in all its frames
-    frames_max                   frames of a WebSocket between two pings of the server, which are 15
-                                 s apart
-    first_message_s_max          time limit for the first message of a WebSocket without a
-                                 credential
-    """
-
-    head_bytes_max: int = 16 * 1024
-    url_bytes_max: int = 2_560
-    headers_max: int = 100
+    head_bytes_max: int = 16 * 1024  # bytes of the request line and the headers in total
+    url_bytes_max: int = 2_560  # of the request line: enough for a stream of 50 mints
+    headers_max: int = 100  # each takes six times its bytes in memory, and a callback
     body_bytes_max: int = 64 * 1024
-    body_pieces_max: int = 1_024
-    request_s_max: float = 14.0
-    unread_s_max: float = 14.0
-    keep_alive_s_max: float = 10.0
-    waiting_max: int = 16
-    unread_bytes_max: int = 64 * 1024 * 1024
-    pause_s: float = 0.5
-    idle_s_min: float = 1.0
+    body_pieces_max: int = 1_024  # number of pieces (chunks or packets) of a body
+    request_s_max: float = 14.0  # time for a whole request, from its first byte
+    unread_s_max: float = 14.0  # time for which a client may leave written data unread
+    keep_alive_s_max: float = 10.0  # time after which an idle connection is closed
+    waiting_max: int = 16  # requests of a connection that wait for the current one
+    unread_bytes_max: int = 64 * 1024 * 1024  # of incomplete requests of all connections
+    pause_s: float = 0.5  # pause before the next request of a client that exceeded a rate limit
+    idle_s_min: float = 1.0  # time before an idle connection may be closed to make room
     connections_max: int = 2_000
-    connections_per_client_max: int = 256
-    lingering_max: int = 256
-    message_bytes_max: int = 4 * 1024
-    frames_max: int = 120
-    first_message_s_max: float = 10.0
+    connections_per_client_max: int = 256  # an IPv4 address or an IPv6 /64; a /48: four times
+    lingering_max: int = 256  # refused connections that stay open until the client reads the error
+    message_bytes_max: int = 4 * 1024  # bytes of a WebSocket message, in all its frames
+    frames_max: int = 120  # between two pings of the server, which are 15 s apart
+    first_message_s_max: float = 10.0  # of a WebSocket without a credential
 
     @property
     def request_bytes_max(self) -> int:
@@ -119,31 +95,22 @@ CHUNK_S_MAX: Final = 30.0
 
 
 class Response(msgspec.Struct, gc=False):
-    """A response with a complete body.
-
-    headers   the headers, without those in `Request.response_headers`, such as rate limits
-    etag      the value of the header ETag; empty: the response has none
-    gzipped   the compressed body; None if it was not compressed beforehand
-    """
+    """A response with a complete body."""
 
     status: int
     body: bytes = b""
-    headers: tuple[Header, ...] = (JSON,)
-    etag: bytes = b""
-    gzipped: bytes | None = None
+    headers: tuple[Header, ...] = (JSON,)  # without those in `Request.response_headers`
+    etag: bytes = b""  # the value of the header ETag; empty: the response has none
+    gzipped: bytes | None = None  # the compressed body; None if it was not compressed beforehand
 
 
 class StreamingResponse(msgspec.Struct, gc=False):
-    """A response whose body is sent in *chunks*.
-
-    chunks        parts of the body; closed at the end, and if the client leaves or a chunk is late
-    chunk_s_max   seconds within which each chunk must arrive and be sent; otherwise the body ends
-    """
+    """A response whose body is sent in *chunks*."""
 
     status: int
-    chunks: AsyncGenerator[bytes, None]
+    chunks: AsyncGenerator[bytes, None]  # closed at the end, even if late or if the client leaves
     headers: tuple[Header, ...]
-    chunk_s_max: float = CHUNK_S_MAX
+    chunk_s_max: float = CHUNK_S_MAX  # for each chunk to arrive and be sent; else the body ends
 
 
 class PushedResponse(msgspec.Struct, gc=False):
@@ -183,8 +150,8 @@ NO_HEAD: Final = Head(b"", "1.1", [], {})
 def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
     """Return the error for a fault of *head*; None if it has none.
 
-    read_bytes   an upper bound of the length of the head: if it is low enough, the length need not
-                 be counted
+    read_bytes   an upper bound of the length of *head*: if it is low enough, the length is not
+                 counted
     """
     if read_bytes > bounds.head_bytes_max:
         head_bytes = len(head.url) + sum(
@@ -206,16 +173,6 @@ def head_too_large(bounds: Bounds) -> HeadersTooLarge:
     return HeadersTooLarge(
         f"expected a request line and headers of at most {bounds.head_bytes_max} bytes in all"
     )
-
-
-def too_many_headers(bounds: Bounds) -> HeadersTooLarge:
-    """Return the error for a head with too many headers."""
-    return HeadersTooLarge(f"expected at most {bounds.headers_max} headers")
-
-
-def url_too_long(bounds: Bounds) -> HeadersTooLarge:
-    """Return the error for a request line whose address is too long."""
-    return HeadersTooLarge(f"expected an address of at most {bounds.url_bytes_max} bytes")
 
 
 def body_too_large(bounds: Bounds) -> PayloadTooLarge:

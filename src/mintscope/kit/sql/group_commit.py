@@ -6,6 +6,7 @@ A durable commit needs a disk flush, but only one for any number of items.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -63,6 +64,7 @@ class _Batch:
         self.waiters: list[Waiter[Any]] = []
 
 
+@dataclass(eq=False, repr=False)
 class GroupCommit(Generic[Item, Outcome]):
     """Collects items, and writes them in batches: `commit(items)` returns an outcome for each.
 
@@ -75,27 +77,16 @@ class GroupCommit(Generic[Item, Outcome]):
                 batch
     unheard     called in the event loop with the items and outcomes whose waiters have left, so
                 that their effects can be undone
-    delivered   called in the event loop after the waiters of a committed batch have continued
-    rest        called in the writer's thread after 0.05 s without work, then every 10 s until there
-                is work, and at the end
-    patience_s  every waiter is refused if no batch ends for this time; the check may run later, by
-                at most this time
     """
 
-    def __init__(
-        self,
-        commit: Callable[[Sequence[Item]], Sequence[Outcome | Exception]],
-        *,
-        unheard: Callable[[Sequence[tuple[Item, Outcome]]], None],
-        rest: Callable[[], None],
-        delivered: Callable[[], None] = lambda: None,
-        patience_s: float = PATIENCE_S,
-    ) -> None:
-        self._commit = commit
-        self._unheard = unheard
-        self._rest = rest
-        self._delivered = delivered
-        self._patience_s = patience_s
+    commit: Callable[[Sequence[Item]], Sequence[Outcome | Exception]]
+    _: KW_ONLY
+    unheard: Callable[[Sequence[tuple[Item, Outcome]]], None]
+    rest: Callable[[], None]  # after 0.05 s without work, then every 10 s, and at the end
+    delivered: Callable[[], None] = lambda: None  # after the waiters of a batch have continued
+    patience_s: float = PATIENCE_S  # waiters are refused if no batch ends for up to twice this
+
+    def __post_init__(self) -> None:
         self._queue: SimpleQueue[_Batch | _Soon | None] = SimpleQueue()  # None ends the writer
         self._under_way: deque[_Batch] = deque()  # given to the writer, in order
         self._batches: deque[_Batch | None] = deque()  # not yet given to the writer
@@ -108,14 +99,12 @@ class GroupCommit(Generic[Item, Outcome]):
         self._closed = False
 
     def submit(self, item: Item) -> asyncio.Future[Outcome]:
-        """Queue *item*; the future is done once the batch of *item* is done.
+        """Queue *item*; return a future that receives the outcome when the batch is done.
 
-        The item is not written if its future is cancelled before the writer begins its batch.
+        The item is not written if the future is cancelled before the writer begins its batch.
         Raises ServiceUnavailable if the queue is full, stuck or closed.
         """
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit_for(item, future)
-        return future
+        return self.submit_by(self.commit, item)
 
     def submit_for(self, item: Item, waiter: Waiter[Outcome]) -> None:
         """Queue *item*; *waiter* receives the outcome when the batch is done.
@@ -123,7 +112,7 @@ class GroupCommit(Generic[Item, Outcome]):
         The item is not written if *waiter* is done before the writer begins its batch.
         Raises ServiceUnavailable if the queue is full, stuck or closed.
         """
-        self._line_up(self._commit, item, waiter)
+        self._line_up(self.commit, item, waiter)
 
     def submit_by(
         self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
@@ -139,9 +128,8 @@ class GroupCommit(Generic[Item, Outcome]):
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """Return the result of *work*, which runs in the writer's thread between two batches."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._line_up(_do, work, future)
-        return await future
+        answer: Answer = await self.submit_by(_do, work)
+        return answer
 
     def rest_soon(self) -> None:
         """Make the writer call *rest* soon if nothing else arrives, even if it just did."""
@@ -178,7 +166,6 @@ class GroupCommit(Generic[Item, Outcome]):
             asyncio.get_running_loop().call_soon(self._hand_over)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the writer, and watch its progress."""
         if self._thread is None:
             self._thread = Thread(
                 target=self._write, args=(loop,), name="group-commit", daemon=True
@@ -186,7 +173,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._thread.start()
         if self._watch is None:
             self._watch = loop.call_later(
-                self._patience_s, self._expect_progress, self._delivered_count
+                self.patience_s, self._expect_progress, self._delivered_count
             )
 
     def _expect_progress(self, delivered_count: int) -> None:
@@ -204,11 +191,10 @@ class GroupCommit(Generic[Item, Outcome]):
                     if not waiter.done():
                         _tell(waiter, overdue)
         self._watch = asyncio.get_running_loop().call_later(
-            self._patience_s, self._expect_progress, self._delivered_count
+            self.patience_s, self._expect_progress, self._delivered_count
         )
 
     def _hand_over(self) -> None:
-        """Give all waiting batches to the writer."""
         self._is_planned = False
         while self._batches:
             batch = self._batches.popleft()
@@ -217,9 +203,9 @@ class GroupCommit(Generic[Item, Outcome]):
             self._queue.put(batch)
 
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
-        """Report the outcomes of the first batch to its waiters, in the event loop.
+        """Report the outcomes of the oldest batch to its waiters.
 
-        staying    indices of the items that were passed to commit
+        staying    the positions of the items that were passed to commit
         outcomes   an outcome for each of them, or the error of commit
         """
         batch = self._under_way.popleft()
@@ -242,19 +228,18 @@ class GroupCommit(Generic[Item, Outcome]):
             if not is_reported and not isinstance(outcome, Exception):
                 unheard.append((batch.items[place], outcome))
         if unheard:
-            self._unheard(unheard)
+            self.unheard(unheard)
         if is_committed:
             # `delivered` is called later, so that the waiters first send their responses.
-            asyncio.get_running_loop().call_soon(self._delivered)
+            asyncio.get_running_loop().call_soon(self.delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the batches one after another, in the writer's thread."""
         while (batch := self._take()) is not None:
             # Items of waiters that have left, or were refused, are not written.
             staying = [place for place, waiter in enumerate(batch.waiters) if not waiter.done()]
             outcomes = _attempt(batch.commit, [batch.items[place] for place in staying])
             loop.call_soon_threadsafe(self._deliver, staying, outcomes)
-        self._rest()
+        self.rest()
 
     def _take(self) -> _Batch | None:
         """Wait for the next batch, and call *rest* during a long wait."""
@@ -263,7 +248,7 @@ class GroupCommit(Generic[Item, Outcome]):
             try:
                 batch = self._queue.get(timeout=wait_s)
             except Empty:
-                self._rest()
+                self.rest()
                 wait_s = REST_AGAIN_S
                 continue
             if batch is not _Soon.REST:
@@ -272,7 +257,6 @@ class GroupCommit(Generic[Item, Outcome]):
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:
-    """Report *outcome* to *waiter*; return False if the waiter raises."""
     try:
         if isinstance(outcome, Exception):
             waiter.set_exception(outcome)

@@ -66,16 +66,11 @@ class WindowStore(Protocol):
 
 
 class Taken(NamedTuple):
-    """The answer of the store to one request.
+    """The answer of the store to one request."""
 
-    room_left   number of further requests that the limit allows; below 0 if the request is refused
-    reset_us    microseconds until the oldest admission no longer counts
-    sent_us     time at which the request was sent, by the monotonic clock of this process
-    """
-
-    room_left: int
-    reset_us: int
-    sent_us: int
+    room_left: int  # further requests that the limit allows; below 0 if this one is refused
+    reset_us: int  # microseconds until the oldest admission no longer counts
+    sent_us: int  # time at which the request was sent, by the monotonic clock of this process
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,18 +84,13 @@ class _Question:
 
 @dataclass(eq=False, repr=False)
 class LimitBatches:
-    """Sends the requests of all limiters of a process to a WindowStore.
-
-    patience_s   time limit for an answer of the store
-    pause_s      pause before the first test whether the store answers again; each further pause is
-                 twice as long, up to PAUSE_S_MAX
-    """
+    """Sends the requests of all limiters of a process to a WindowStore."""
 
     store: WindowStore
     clock: Clock
     _: KW_ONLY
-    patience_s: float = PATIENCE_S
-    pause_s: float = PAUSE_S
+    patience_s: float = PATIENCE_S  # time limit for an answer of the store
+    pause_s: float = PAUSE_S  # before the first test of the store; doubles up to PAUSE_S_MAX
     is_away: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -130,7 +120,6 @@ class LimitBatches:
         await self.store.aclose()
 
     async def _run(self) -> None:
-        """Send batches until no requests wait."""
         while self._waiting:
             # Cancelled requests are left out.
             batch = [each for each in self._waiting[:BATCH_MAX] if not each.reported.done()]
@@ -210,7 +199,6 @@ def _asked(questions: Sequence[_Question]) -> AskedWindow:
 
 
 def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
-    """Answer the requests for one key, in order of arrival."""
     room_left = questions[0].count - found.held
     reset_us = questions[0].window_us - found.age_us
     for each in questions:
@@ -241,11 +229,7 @@ class SharedLimits:
         self._windows: dict[str, SharedWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
-        """Return the window named *window*, which all processes share.
-
-        If *window* is None, its name is that of *limit*.  Raises ValueError if the window has
-        another limit.
-        """
+        """Return the window named *window*, which all processes share; see `Limits.limiter`."""
         name = window or limit.name
         made = self._windows.get(name)
         if made is None:
@@ -293,7 +277,7 @@ class SharedWindow:
         settled = await self._ask(stored, is_take=True)
         if settled is None:
             LIMITS_DECIDED_ALONE.inc()
-            return self._alone.take_now(key)
+            return await self._alone.take(key)
         if settled.room_left >= 0:
             return Admitted(settled.room_left, _ceil_s(settled.reset_us))
         self._remember(stored, settled)
@@ -305,7 +289,7 @@ class SharedWindow:
         Requests that were admitted without the store are given back first.
         """
         if self._alone.is_counting(key):
-            self._alone.give_back_now(key)
+            await self._alone.give_back(key)
             return
         stored = self._stored_key(key)
         await self._ask(stored, is_take=False)

@@ -71,8 +71,7 @@ class _Packing(Dumper):
     def dump(self, obj: Any) -> bytes:
         return HEAD.pack(1, 1, self.element_oid, len(obj), 1) + self.elements(obj)
 
-    @staticmethod
-    def elements(values: Sequence[Any]) -> bytes:
+    def elements(self, values: Sequence[Any]) -> bytes:
         """Return *values* in binary form, each preceded by its length."""
         raise NotImplementedError
 
@@ -81,33 +80,26 @@ class _IntegerPacking(_Packing):
     oid = 1016
     element_oid = 20
 
-    @staticmethod
     @override
-    def elements(values: Sequence[Any]) -> bytes:
-        if None in values:
-            return b"".join(NULL if v is None else INTEGER.pack(OF_8_BYTES, v) for v in values)
-        return _fixed(values, ">i8")
+    def elements(self, values: Sequence[Any]) -> bytes:
+        return _numbers(values, INTEGER, ">i8")
 
 
 class _FloatPacking(_Packing):
     oid = 1022
     element_oid = 701
 
-    @staticmethod
     @override
-    def elements(values: Sequence[Any]) -> bytes:
-        if None in values:
-            return b"".join(NULL if v is None else FLOAT.pack(OF_8_BYTES, v) for v in values)
-        return _fixed(values, ">f8")
+    def elements(self, values: Sequence[Any]) -> bytes:
+        return _numbers(values, FLOAT, ">f8")
 
 
 class _TextPacking(_Packing):
     oid = 1009
     element_oid = 25
 
-    @staticmethod
     @override
-    def elements(values: Sequence[Any]) -> bytes:
+    def elements(self, values: Sequence[Any]) -> bytes:
         return _blobs([None if value is None else _text(value) for value in values])
 
 
@@ -115,9 +107,8 @@ class _BlobPacking(_Packing):
     oid = 1001
     element_oid = 17
 
-    @staticmethod
     @override
-    def elements(values: Sequence[Any]) -> bytes:
+    def elements(self, values: Sequence[Any]) -> bytes:
         return _blobs(values)
 
 
@@ -176,7 +167,9 @@ def _text(value: str) -> bytes:
     return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
 
 
-def _fixed(values: Sequence[Any], kind: str) -> bytes:
+def _numbers(values: Sequence[Any], one: Struct, kind: str) -> bytes:
+    if None in values:
+        return b"".join(NULL if v is None else one.pack(OF_8_BYTES, v) for v in values)
     packed: NDArray[Any] = np.empty(len(values), [("size", ">i4"), ("value", kind)])
     packed["size"] = OF_8_BYTES
     packed["value"] = values
@@ -291,24 +284,17 @@ class InDoubt(DatabaseAway):
 
 
 class PostgresDatabase:
-    """Implements Database; connects at first use, and again after the connection is lost.
-
-    dsn       the connection string of the database, whose search path names the schema
-    lock      the lock that a transaction holds from its first statement
-    lock_ms   time limit for a lock in ms; None: *statement_ms*, the limit of a statement
-    epoch     transactions fail if the epoch of the database differs; None: no check
-    now_ms    returns the time of this machine's clock, Unix milliseconds
-    """
+    """Implements Database; connects at first use, and again after the connection is lost."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
-        dsn: str,
-        lock: WriteLock = WriteLock.MONEY,
+        dsn: str,  # the connection string; its search path names the schema
+        lock: WriteLock = WriteLock.MONEY,  # held by a transaction from the first statement
         *,
         statement_ms: int = STATEMENT_MS,
-        lock_ms: int | None = None,
-        epoch: int | None = None,
-        now_ms: Callable[[], int] = HERE.now,
+        lock_ms: int | None = None,  # time limit for a lock; None: *statement_ms*
+        epoch: int | None = None,  # transactions fail in another epoch; None: no check
+        now_ms: Callable[[], int] = HERE.now,  # of this machine's clock, Unix milliseconds
     ) -> None:
         self._dsn = dsn
         self._now_ms = now_ms
@@ -371,11 +357,7 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self, *, beside: bool = False) -> Iterator[None]:
-        """Run the block in a transaction with the write lock; commit unless the block raises.
-
-        beside   whether to hold no write lock, and not to check the epoch: rows must then be locked
-                 before they are changed
-        """
+        """Do the same as `Database.transaction`; if *beside*, the epoch is not checked either."""
         with self._begun("BEGIN"):
             if beside:
                 xid = self.execute(BEGIN_BESIDE).get
@@ -411,7 +393,8 @@ class PostgresDatabase:
     def ahead_ms(self) -> int:
         """Return the milliseconds by which this machine's clock is surely ahead of the server's.
 
-        Returns 0 if the clocks may agree.  Within a transaction, they are compared only once.
+        Return 0 if the clocks may agree, and a negative number if this machine's clock is surely
+        behind.  Within a transaction, the clocks are compared only once.
         """
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms

@@ -64,19 +64,13 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The settings of a database file: sizes of its pages and of a connection's cache, and more.
-
-    waits_for_disk   whether a commit waits for the disk
-    shrinks          whether unused pages can be returned to the disk
-    log_pages        the number of pages in the write-ahead log at which a commit also copies the
-                     pages to the database file
-    """
+    """The settings of a database file: sizes of its pages and of a connection's cache, and more."""
 
     page_bytes: int = 4_096
     cache_bytes: int = 2 * 1024 * 1024
-    waits_for_disk: bool = True
-    shrinks: bool = False
-    log_pages: int = 1_000
+    waits_for_disk: bool = True  # whether a commit waits for the disk
+    shrinks: bool = False  # whether unused pages can be returned to the disk
+    log_pages: int = 1_000  # length of the write-ahead log at which a commit copies its pages
 
 
 USUAL_SIZES: Final = Sizes()
@@ -131,12 +125,9 @@ def open_store(
     try:
         sizes = SIZES.get(kind, USUAL_SIZES)
         _once_unlocked(partial(_configure, db, read_only=read_only, sizes=sizes))
-        if read_only:
-            _expect_migrated(db, kind, path)
-        else:
+        if not read_only:
             _migrate(db, kind, path)
-        if not is_copied_into:
-            _expect_whole_copy(db, path)
+        _expect_usable(db, kind, path, is_copied_into=is_copied_into)
     except apsw.NotADBError as cause:
         db.close()
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
@@ -173,21 +164,6 @@ def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
         if db.in_transaction:  # if the disk is full, SQLite has already rolled back
             db.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Undo only the block's changes if it raises; the block is part of `transaction(db)`."""
-    db.execute("SAVEPOINT part")
-    try:
-        yield db
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK TO part")
-            db.execute("RELEASE part")
-        raise
-    else:
-        db.execute("RELEASE part")
 
 
 @contextmanager
@@ -269,12 +245,10 @@ def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> Non
 
 
 def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
-    """Run *statement*, which adds a column without a constraint to *table*, but read no rows.
-
-    SQLite itself would check all rows of a strict table, although the new column is NULL in each.
-    Therefore *statement* runs on an empty copy, whose schema replaces that of *table*: see the last
-    section of https://sqlite.org/lang_altertable.html.
-    """
+    """Run *statement*, which adds a column without a constraint to *table*; read no rows."""
+    # SQLite itself would check all rows of a strict table, although the new column is NULL in each.
+    # Therefore *statement* runs on an empty copy, whose schema replaces that of *table*: see the
+    # last section of https://sqlite.org/lang_altertable.html.
     schema = db.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,))
     with closing(apsw.Connection(":memory:")) as empty:
         empty.execute(schema.get)
@@ -292,11 +266,14 @@ def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
-    """Return the names of the pending migrations of the file; if *is_done*, run them."""
+    """Return the names of the pending migrations of the file; if *is_done*, run them.
+
+    Raises UnusableStore, StoreUnavailable.
+    """
     if not path.exists():
         lacking = migrations(kind)
     else:
-        with closing(_reading(path)) as db:
+        with _answering(path, kind), closing(_reading(path)) as db:
             lacking = _missing(db, kind, path)
     if is_done:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -305,17 +282,13 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
 
 
 def _reading(path: Path) -> apsw.Connection:
-    """Return a connection that reads the file without migrating it."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     return db
 
 
 def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
-    """Run the pending migrations of the file; yield the name and the seconds of each.
-
-    Nothing is logged, because the file is a copy for a rehearsal.
-    """
+    """Run the pending migrations of a copy, without log lines; yield name and seconds of each."""
     with closing(apsw.Connection(str(path))) as db:
         _configure(db, read_only=False, sizes=SIZES.get(kind, USUAL_SIZES))
         while open_ := _missing(db, kind, path):
@@ -326,15 +299,21 @@ def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
 
 
 def waits_for(path: Path, kind: str) -> list[str]:
-    """Return the names of the file's pending migrations; none for a new file.
+    """Return the names of the file's pending migrations; none if the file does not exist.
 
     Raises UnusableStore, StoreUnavailable.
     """
     if access_trouble(path) is None and not path.exists():
         return []
+    with _answering(path, kind), closing(_reading(path)) as db:
+        return _once_unlocked(partial(_waiting, db, kind, path))
+
+
+@contextmanager
+def _answering(path: Path, kind: str) -> Iterator[None]:
+    """Raise UnusableStore if the file is no SQLite database, StoreUnavailable if it fails."""
     try:
-        with closing(_reading(path)) as db:
-            return _once_unlocked(partial(_waiting, db, kind, path))
+        yield
     except apsw.NotADBError as cause:
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
     except apsw.Error as cause:
@@ -353,23 +332,17 @@ def _waiting(db: apsw.Connection, kind: str, path: Path) -> list[str]:
     return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
 
 
-def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
-    if _has_table(db, "copy_progress"):
+def _expect_usable(db: apsw.Connection, kind: str, path: Path, *, is_copied_into: bool) -> None:
+    if _missing(db, kind, path):
+        raise NeedsUpgrade(f"expected {path} to be up to date; its owner has not migrated it yet")
+    if not is_copied_into and _has_table(db, "copy_progress"):
         raise UnusableStore(
             f"the copy at {path} is incomplete: run the same `mintscope copy` again"
         )
 
 
-def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
-    if _missing(db, kind, path):
-        raise NeedsUpgrade(f"expected {path} to be up to date; its owner has not migrated it yet")
-
-
 def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
-    """Return the pending migrations of *kind* in *db*; numbers may have gaps.
-
-    Raises UnusableStore, NewerStore.
-    """
+    """Return the pending migrations of *kind* in *db*.  Raises UnusableStore, NewerStore."""
     known = migrations(kind)
     if not _has_table(db, "migration"):
         return known
@@ -408,12 +381,7 @@ OF_THE_FILE: Final = (
 class SqliteDatabase:
     """Implements Database over a file.
 
-    connection        the connection of apsw, for features that only SQLite has
-    wal               the path of its write-ahead log
-    busy_timeout_ms   time limit of a statement that waits for other connections
-    may_write         whether statements may change the file
-    read_only         whether to open the file for reading only; it must exist and have no pending
-                      migrations
+    connection   the connection of apsw, for features that only SQLite has
     """
 
     def __init__(
@@ -421,14 +389,14 @@ class SqliteDatabase:
         path: Path,
         kind: str,
         *,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
-        may_write: bool = True,
-        read_only: bool = False,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,  # to wait for other connections
+        may_write: bool = True,  # whether statements may change the file
+        read_only: bool = False,  # the file must exist without pending migrations
     ) -> None:
         with translated():
             self.connection = self._db = open_store(path, kind, read_only=read_only)
         self._db.set_busy_timeout(busy_timeout_ms)
-        self.wal = path.with_name(f"{path.name}-wal")
+        self.wal = path.with_name(f"{path.name}-wal")  # the write-ahead log
         if not may_write:
             self._db.execute("PRAGMA query_only = ON")
         elif not read_only:
@@ -467,8 +435,16 @@ class SqliteDatabase:
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Undo only the block's changes if it raises."""
-        with translated(), savepoint(self._db):
-            yield
+        with translated():
+            self._db.execute("SAVEPOINT part")
+            try:
+                yield
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK TO part")
+                    self._db.execute("RELEASE part")
+                raise
+            self._db.execute("RELEASE part")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import structlog
 
-from mintscope.market.screening.columns import ChunkInMemory, KeptChunk, PartChunk
+from mintscope.market.screening.columns import KeptChunk, PartChunk
 
 LOG = structlog.get_logger(__name__)
 ROWS_MIN: Final = 2_048  # for a shorter chunk, a file is not worth its open descriptor
@@ -47,12 +47,12 @@ class ListFiles:
     def chunk(self, chunk: PartChunk) -> KeptChunk:
         """Store *chunk* in a file, or in memory if it is small or cannot be written; return it."""
         if len(chunk.rows) < self._rows_min:
-            return ChunkInMemory(chunk)
+            return chunk
         try:
             kept = ChunkInFile(self._folder, chunk)
         except OSError as error:
             self._tell(error)
-            return ChunkInMemory(chunk)
+            return chunk
         self._is_writable = True
         return kept
 
@@ -108,7 +108,7 @@ class ChunkInFile:
 
     def __init__(self, folder: Path, chunk: PartChunk) -> None:
         """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
-        self.count = len(chunk.rows)
+        self.row_count = len(chunk.rows)
         self._places: dict[str, tuple[int, np.dtype[Any]]] = {}
         size = 0
         with TemporaryFile(dir=folder, buffering=0) as file:
@@ -124,7 +124,7 @@ class ChunkInFile:
         if name not in self._places:
             return None
         place, kind = self._places[name]
-        found = np.empty(self.count, kind)
+        found = np.empty(self.row_count, kind)
         wanted = found.data.cast("B")
         read = 0
         while read < len(wanted):

@@ -28,8 +28,25 @@ from mintscope.solana.blocks import WSOL
 Rows: TypeAlias = NDArray[np.int32]
 
 
+class KeptChunk(Protocol):
+    """A stored chunk, which never changes and whose rows are in ascending order."""
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows, including those of removed mints."""
+
+    def column(self, name: str) -> Any:
+        """Return the column *name* of `PartChunk`; None if there is none.  Raises OSError."""
+
+    def whole(self) -> "PartChunk":
+        """Return all columns.  Raises OSError."""
+
+
 class PartChunk(NamedTuple):
-    """Trades of a closed part, each row once: a part of D1 has `swaps`, a minute has `bought`."""
+    """Trades of a closed part, each row once: a part of D1 has `swaps`, a minute has `bought`.
+
+    It implements `KeptChunk`, in memory.
+    """
 
     rows: Rows
     closes: NDArray[np.float64]
@@ -37,19 +54,18 @@ class PartChunk(NamedTuple):
     swaps: NDArray[np.int32] | None = None
     bought: NDArray[np.int64] | None = None
 
-
-class KeptChunk(Protocol):
-    """A stored chunk, which never changes and whose rows are in ascending order."""
-
     @property
-    def count(self) -> int:
-        """The number of rows."""
+    def row_count(self) -> int:
+        """The number of rows, including those of removed mints."""
+        return len(self.rows)
 
     def column(self, name: str) -> Any:
-        """Return the column *name* of `PartChunk`; None if there is none.  Raises OSError."""
+        """Return the column *name*; None if there is none."""
+        return getattr(self, name)
 
-    def whole(self) -> PartChunk:
-        """Return all columns.  Raises OSError."""
+    def whole(self) -> "PartChunk":
+        """Return this chunk."""
+        return self
 
 
 class ListMemory(Protocol):
@@ -65,32 +81,12 @@ class ListMemory(Protocol):
         """Free the memory of records that are in files; a later use reads them again."""
 
 
-class ChunkInMemory:
-    """Implements `KeptChunk`."""
-
-    def __init__(self, chunk: PartChunk) -> None:
-        self._chunk = chunk
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self._chunk.rows)
-
-    def column(self, name: str) -> Any:
-        """Return the column *name* of `PartChunk`; None if there is none."""
-        return getattr(self._chunk, name)
-
-    def whole(self) -> PartChunk:
-        """Return all columns."""
-        return self._chunk
-
-
 class InMemory:
     """Implements `ListMemory`."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
         """Return *chunk* itself."""
-        return ChunkInMemory(chunk)
+        return chunk
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
         """Return an array in memory."""
@@ -459,7 +455,7 @@ class ListColumns:
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
         """Add *chunk*, merged with preceding chunks that are not longer, so few chunks remain."""
         added = [chunk]
-        while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
+        while chunks and chunks[-1].row_count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
         chunks.append(self._keep.chunk(joined(added)))
 

@@ -125,21 +125,13 @@ def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
     return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
 
 
-class Earlier(NamedTuple):
-    """The value of a field, *age* candles of *timeframe* before the newest one."""
-
-    name: str
-    timeframe: AnyFrame
-    age: int
-
-
-def read_before(name: str) -> Earlier | None:
+def read_before(name: str) -> "BeforeOf | None":
     """Return the value that `before` named *name*; None for the name of a field."""
     field, _, of_candle = name.partition(" before ")
     if not of_candle:
         return None
     timeframe, _, age = of_candle.partition(" ")
-    return Earlier(field, BY_NAME[timeframe], int(age or 1))
+    return BeforeOf(field, BY_NAME[timeframe], int(age or 1))
 
 
 def similar_field(name: str) -> str | None:
@@ -261,9 +253,7 @@ def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Con
     end = reader.next
     if end.kind != "end":
         raise _unexpected(end, "the end, `and` or `or`")
-    if part.kind is not Kind.TRUTH:
-        raise ConditionError(f"expected a comparison, as `price > 1`; was {part.kind.value}", 0)
-    return part.read  # type: ignore[return-value]  # the kind says so
+    return _truth(part._replace(at=0))
 
 
 def fields_in(part: "Value | Condition") -> tuple[str, ...]:

@@ -23,19 +23,11 @@ from mintscope.market.engine.given import Bools, Floats, Ints
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
 from mintscope.market.ports import CANDLES_FOR_ALL
 from mintscope.market.report import Price
+from mintscope.market.screening import screen
 from mintscope.market.screening.averages import Averages
 from mintscope.market.screening.columns import Closes, DayCloses, Signers
 from mintscope.market.screening.grammar import parse_condition
 from mintscope.market.screening.look_alikes import AddressIndex, NameIndex, cleaned, hides
-from mintscope.market.screening.screen import (
-    FoundRows,
-    ScreenColumns,
-    ScreenQuestion,
-    ScreenTable,
-    find_rows,
-    known,
-    rows_where,
-)
 from mintscope.market.screening.snapshot import FoldedTo
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
@@ -312,8 +304,10 @@ class ListedTokens:
             Sort.RSI_H1: self._rsi,
         }
         of_day = {"volume": self._volume, "swaps": self._swaps, "since": self._since}
-        self.columns = ScreenColumns(rows, shared, of_day, averages, folded.time, signers=signers)
-        self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
+        self.columns = screen.ScreenColumns(
+            rows, shared, of_day, averages, folded.time, signers=signers
+        )
+        self._table = screen.ScreenTable(self._by_key, self._keys, self.columns.column)
         # Sorted on first use: it takes some milliseconds, and most states are never requested.
         self._orders: dict[Sort, RowOrder] = {}
 
@@ -334,9 +328,9 @@ class ListedTokens:
         place = None if is_last else self._place(int(shown[-1]), asked.sort)
         return ListedPage(list(self._lines(shown)), place, shown.tolist(), len(rows))
 
-    def screen(self, asked: ScreenQuestion) -> FoundRows:
+    def screen(self, asked: screen.ScreenQuestion) -> screen.FoundRows:
         """Return the page that *asked* describes; takes some milliseconds, in any thread."""
-        return find_rows(self._table, asked)
+        return screen.find_rows(self._table, asked)
 
     def mint_in(self, row: int) -> ListedMint:
         """Return the mint of *row*, which `screen` or `page` returned."""
@@ -350,20 +344,11 @@ class ListedTokens:
 
     def larger_like(self, mint: Mint) -> Mint | None:
         """Return the `ListLine.look_alike_of` of *mint*; None if it has none or is not listed."""
-        row = self._row_of(mint)
-        return None if row is None else self._mint_at(int(self._larger[row]))
-
-    def standing_of(self, mint: Mint) -> bytes | None:
-        """Return the pools of *mint*, packed; None if it has no pools, or is not listed."""
-        row = self._row_of(mint)
-        return None if row is None else self._standings[row]
-
-    def _row_of(self, mint: Mint) -> int | None:
         key = np.uint64(key_of(mint))
         at = int(np.searchsorted(self._keys[self._by_key], key))
         if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
             return None
-        return int(self._by_key[at])
+        return self._mint_at(int(self._larger[self._by_key[at]]))
 
     @cached_property
     def _larger(self) -> Rows:
@@ -419,13 +404,12 @@ class ListedTokens:
             yield self._since >= asked.since_min
         if asked.where:
             wanted = parse_condition(asked.where)
-            yield rows_where(wanted, self._table.column, len(self._keys))
+            yield screen.rows_where(wanted, self._table.column, len(self._keys))
 
     def _order(self, sort: Sort) -> RowOrder:
-        found = self._orders.get(sort)
-        if found is None:
-            found = self._orders[sort] = order_of(self._by_key, self._values(sort))
-        return found
+        if sort not in self._orders:
+            self._orders[sort] = order_of(self._by_key, self._values(sort))
+        return self._orders[sort]
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
         """Return, in order, the rows that come after the previous page, without any filter."""
@@ -457,9 +441,7 @@ class ListedTokens:
         return len(rows) - int(np.searchsorted(keys, key, "left"))
 
     def _place(self, row: int, sort: Sort) -> ListPlace:
-        listed = self._mints[row]
-        assert listed is not None
-        return ListPlace(known(float(self._values(sort)[row])), listed.mint)
+        return ListPlace(screen.known(float(self._values(sort)[row])), self.mint_in(row).mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
         """Yield the line of each of *rows*, from whole columns: five times as fast as by row."""
@@ -477,8 +459,7 @@ class ListedTokens:
         )
         for line in zip(rows.tolist(), *columns, strict=True):
             row, usd, sol, changes, volume, swaps, cap, rsi, pressure, ready, at, top, alike = line
-            listed = self._mints[row]
-            assert listed is not None
+            listed = self.mint_in(row)
             since = listed.since
             scaled = listed.scaled
             # By position, in the order of the class: keyword arguments would take a fifth of the

@@ -233,12 +233,8 @@ class SqlListReader:
 
         def read(db: Database) -> MintPage:
             numbers = [db.execute(NUMBER, (mint,)).get for mint in mints]
-            found = [
-                one
-                for number in numbers
-                if number is not None
-                for one in _mints(db, number, number)
-            ]
+            known = [number for number in numbers if number is not None]
+            found = [one for number in known for one in _mints(db, number, number)]
             return MintPage(folded=_folded(db), mints=found, last=0)
 
         return await self._reading.in_snapshot(read)
@@ -325,9 +321,7 @@ def _recent(
         rows = db.execute(RECENT, {**numbers, "timeframe": timeframe})
         for number, group in groupby(rows, itemgetter(0)):
             (_, _, closed, acc), *_ = candles = list(group)
-            closes = array(
-                "d", [row[1] for row in candles[:-1]]
-            ).tobytes()  # the newest candle is open
+            closes = array("d", [row[1] for row in candles[:-1]]).tobytes()  # the newest is open
             found[number][timeframe] = RecentCandles(closed or 0, acc or bytes(8 * ACC), closes)
     return found
 
@@ -490,7 +484,7 @@ class SqlListSnapshots:
     async def end(self, mark: SnapshotMark) -> None:
         """Make the snapshot of *mark* the newest, and delete older ones of its form.
 
-        Snapshots of other forms are stored for a day, because other versions read them.
+        Older snapshots of other forms are stored for a day, because other versions read them.
         """
 
         def end(db: Database) -> None:

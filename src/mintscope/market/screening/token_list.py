@@ -41,6 +41,8 @@ from mintscope.market.screening.snapshot import (
     FoldedTo,
     MintAsFolded,
     MintPage,
+    MinuteVolume,
+    PartVolume,
     SlotTrades,
 )
 from mintscope.market.standings import basis_of
@@ -65,13 +67,14 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
 class TokenList:
     """The listed mints, as of one folded slot.
 
-    folded   the newest folded slot in the list
+    folded    the newest folded slot in the list
+    columns   the columns of numbers, such as prices and volumes, with one row for each mint
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
         """Start at *folded* without mints; *keep* stores its large parts."""
         self.folded = folded
-        self._columns = ListColumns(folded.time or UnixS(0), keep)
+        self.columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
         self._standings: list[bytes | None] = []  # the pools of the mint of each row, packed
@@ -97,32 +100,22 @@ class TokenList:
         rows = self._start(page.mints, firsts)
         self._read(traded, states)
         self._load(traded, states)
-        for number, of_number in _parts(rows, page.mints).items():
-            at, volumes, swaps, closes = zip(*of_number, strict=True)
-            chunk = PartChunk(
-                np.array(at, np.int32),
-                np.array(closes, np.float64),
-                np.array(volumes, np.int64),
-                np.array(swaps, np.int32),
-            )
-            self._columns.add_parts(number, chunk)
-        for number, of_minute in _minutes(rows, page.mints).items():
-            at, volumes, bought, closes = zip(*of_minute, strict=True)
-            chunk = PartChunk(
-                np.array(at, np.int32),
-                np.array(closes, np.float64),
-                np.array(volumes, np.int64),
-                bought=np.array(bought, np.int64),
-            )
-            self._columns.add_minutes(number, chunk)
+        for number, trades in _by_number(rows, [one.parts for one in page.mints], 1).items():
+            at, volumes, swaps, closes = trades
+            chunk = PartChunk(at, closes, volumes, swaps.astype(np.int32))
+            self.columns.add_parts(number, chunk)
+        minutes = [one.minutes for one in page.mints]
+        for number, trades in _by_number(rows, minutes, H1.part_s).items():
+            at, volumes, bought, closes = trades
+            self.columns.add_minutes(number, PartChunk(at, closes, volumes, bought=bought))
 
     def drop(self, mint: Mint) -> None:
         """Remove *mint* from the list."""
         row = self._rows.pop(mint, None)
         if row is not None:
             self._keys = None
-            self._columns.start_row(row)
-            self._gone.append((self._columns.part, row))
+            self.columns.start_row(row)
+            self._gone.append((self.columns.part, row))
             self._mints[row] = None
             self._standings[row] = None
             self._put_line(row, b"")
@@ -138,7 +131,7 @@ class TokenList:
                 if row >= 0 and trade.standing is not None:
                     self._standings[row] = trade.standing
                     self._restood.add(row)
-            self._columns.apply(slot, numbers)
+            self.columns.apply(slot, numbers)
             self.folded = slot.folded
 
     def describe(self, mint: Mint, facts: MintFacts) -> None:
@@ -151,7 +144,7 @@ class TokenList:
 
     def lost(self, limit: int) -> list[Mint]:
         """Return up to *limit* mints whose candles must be read again, see `engine.recent`."""
-        rows = self._columns.averages.lost_rows()
+        rows = self.columns.averages.lost_rows()
         behind = int(
             np.searchsorted(rows, self._lost_to)
         )  # in rotation, so that each mint is returned at some time
@@ -168,7 +161,7 @@ class TokenList:
     def listed(self) -> ListedTokens:
         """Return the current list; this takes some time, during which the list must not change."""
         mints = list(self._mints)
-        columns = self._columns
+        columns = self.columns
         if self._names is None:
             self._names = NameIndex(self._lines, self._lengths[: len(mints)])
         rows = columns.rows[: len(mints)]
@@ -205,16 +198,12 @@ class TokenList:
         """Return (part in which the mint was removed, row) for each removed mint."""
         return list(self._gone)
 
-    def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield the trades of closed parts, as `ListColumns.closed_chunks` does."""
-        return self._columns.closed_chunks()
-
     def kept_rows(self, first: int, last: int) -> KeptRows:
         """Return the rows from number *first* up to but not including *last*."""
-        self._stand(self._columns.rows)
+        self._stand(self.columns.rows)
         return KeptRows(
-            self._columns.rows[first:last].tobytes(),
-            [*self._columns.averages.kept(first, last)],
+            self.columns.rows[first:last].tobytes(),
+            [*self.columns.averages.kept(first, last)],
             self._folds[first:last].tobytes(),
             self._mints[first:last],
             self._standings[first:last],
@@ -233,8 +222,8 @@ class TokenList:
         last = first + len(kept.mints)
         self._make_room(last)
         self._let_go()
-        self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
-        self._columns.averages.restore(first, kept.averages)
+        self.columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
+        self.columns.averages.restore(first, kept.averages)
         self._folds[first:last] = np.frombuffer(kept.folds, np.int64).reshape(-1, 2)
         self._mints += kept.mints
         self._standings += kept.standings
@@ -247,10 +236,6 @@ class TokenList:
             (one.mint, row) for row, one in enumerate(kept.mints, first) if one is not None
         )
         self._names = None
-
-    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Append a chunk that `closed_chunks` yielded."""
-        self._columns.restore_chunk(number, chunk, of_day=of_day)
 
     def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
         """Return a new row for each of *mints*, with all its data except the numbers of its state.
@@ -267,7 +252,7 @@ class TokenList:
             self._standings[row] = one.standing
         self._restood.update(rows)
         self._keys = None
-        kept = self._columns.rows
+        kept = self.columns.rows
         at = np.array(rows, np.int32)
         kept["before"][at] = np.array([one.before for one in mints], np.float64).reshape(-1, 3)
         kept["first"][at] = np.array([one.first_usd for one in mints], np.float64)
@@ -285,8 +270,8 @@ class TokenList:
     def _read(self, traded: Sequence[MintAsFolded], states: Any) -> None:
         """Store candle counts and newest prices of *traded*, whose states are *states*."""
         at = np.array([self._rows[one.mint] for one in traded], np.int32)
-        self._columns.note_read(at)
-        rows = self._columns.rows
+        self.columns.note_read(at)
+        rows = self.columns.rows
         frames = states["frames"]
         rows["counts"][at] = frames["count"]
         rows["buckets"][at] = frames["open_bucket"]
@@ -314,7 +299,7 @@ class TokenList:
             for k, timeframe in enumerate(TIMEFRAMES)
         ]
         at = np.array([self._rows[one.mint] for one in traded])
-        self._columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
+        self.columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
 
     def _stand(self, rows: Any) -> None:
         """Write the basis of the price to each of *rows* whose pools have changed."""
@@ -330,9 +315,9 @@ class TokenList:
 
     def _take_row(self) -> int:
         """Return the number of an unused row, for which there must be room."""
-        if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
+        if self._gone and self._gone[0][0] + D1.parts < self.columns.part:
             row = self._gone.popleft()[1]
-            self._columns.start_row(row)
+            self.columns.start_row(row)
             return row
         self._mints.append(None)
         self._standings.append(None)
@@ -341,8 +326,8 @@ class TokenList:
         return len(self._mints) - 1
 
     def _make_room(self, count: int) -> None:
-        self._columns.make_room(count)
-        more = len(self._columns.rows) - len(self._address_bytes)
+        self.columns.make_room(count)
+        more = len(self.columns.rows) - len(self._address_bytes)
         if more:
             self._address_bytes = np.pad(self._address_bytes, ((0, more), (0, 0)))
             self._lengths = np.pad(self._lengths, (0, more))
@@ -357,7 +342,7 @@ class TokenList:
             self._put_line(row, search_line(mint.name, mint.symbol))
             if known is not None:
                 supply = known.supply / 10**known.decimals
-                self._columns.rows["supply"][row] = supply or np.nan
+                self.columns.rows["supply"][row] = supply or np.nan
         self._let_go()
         folds = [(fold_key(mint.name), fold_key(mint.symbol)) for mint in listed]
         self._folds[rows] = np.array(folds, np.int64).reshape(-1, 2)
@@ -404,24 +389,25 @@ def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
     return {one.mint: UnixS(first) for one, first, has_candle in firsts if has_candle}
 
 
-def _parts(
-    rows: Sequence[int], mints: Sequence[MintAsFolded]
-) -> dict[int, list[tuple[int, int, int, float | None]]]:
-    found: dict[int, list[tuple[int, int, int, float | None]]] = defaultdict(list)
-    for row, one in zip(rows, mints, strict=True):
-        for number, volume, swaps, close in one.parts:
-            found[number].append((row, volume, swaps, close))
-    return found
+def _by_number(
+    rows: Sequence[int], traded: Sequence[Sequence[PartVolume | MinuteVolume]], part_s: int
+) -> dict[int, tuple[Any, ...]]:
+    """Return *traded*, the trades of each of *rows*, by the number of their part.
 
+    The trades of a part are four columns: the rows, the volumes, the swaps or bought parts, and the
+    closes.
 
-def _minutes(
-    rows: Sequence[int], mints: Sequence[MintAsFolded]
-) -> dict[int, list[tuple[int, int, int, float | None]]]:
-    found: dict[int, list[tuple[int, int, int, float | None]]] = defaultdict(list)
-    for row, one in zip(rows, mints, strict=True):
-        for minute, volume, bought, close in one.minutes:
-            found[minute // H1.part_s].append((row, volume, bought, close))
-    return found
+    part_s   the first fields of *traded*, divided by this, are the numbers of the parts
+    """
+    found: dict[int, list[tuple[float | None, ...]]] = defaultdict(list)
+    for row, trades in zip(rows, traded, strict=True):
+        for first, volume, other, close in trades:
+            found[first // part_s].append((row, volume, other, close))
+    kinds = (np.int32, np.int64, np.int64, np.float64)
+    return {
+        number: tuple(map(np.array, zip(*of_number, strict=True), kinds))
+        for number, of_number in found.items()
+    }
 
 
 VERSION: Final = 6
@@ -501,11 +487,9 @@ def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> It
     yield Head(tokens.folded, rows, tokens.gone_rows(), tracked_seq, facts)
     for first in range(0, rows, ROWS_A_PART):
         yield Rows(first, tokens.kept_rows(first, min(first + ROWS_A_PART, rows)))
-    for of_day, number, chunk in tokens.closed_chunks():
-        swaps = None if chunk.swaps is None else chunk.swaps.tobytes()
-        bought = None if chunk.bought is None else chunk.bought.tobytes()
-        numbers = chunk.rows.tobytes(), chunk.closes.tobytes(), chunk.volumes.tobytes()
-        yield Chunk(of_day, number, *numbers, swaps, bought)
+    for of_day, number, chunk in tokens.columns.closed_chunks():
+        kept: list[Any] = [None if column is None else column.tobytes() for column in chunk]
+        yield Chunk(of_day, number, *kept)
 
 
 class Restoring:
@@ -545,7 +529,7 @@ class Restoring:
             case Rows(first, rows):
                 self._tokens.restore_rows(first, rows)
             case Chunk():
-                self._tokens.restore_chunk(part.number, _chunk(part), of_day=part.of_day)
+                self._tokens.columns.restore_chunk(part.number, _chunk(part), of_day=part.of_day)
 
 
 def _chunk(kept: Chunk) -> PartChunk:

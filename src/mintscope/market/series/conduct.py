@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from mintscope.kit.primitives import UnixS
 from mintscope.market.engine.crowd_book import SPAN_S, union_of
 from mintscope.market.log import Uncounted
-from mintscope.market.series.pools import TOP, Crowd, LoggedSwap, LoggedSwaps
+from mintscope.market.series.pools import TOP, Crowd, LoggedSwap, LoggedSwaps, signed
 from mintscope.market.timeframe import Timeframe, bucket
 
 SLOTS_MIN: Final = 20
@@ -58,13 +58,13 @@ class Launch(NamedTuple):
 
 def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
     """Return the shares of *swaps*, newest first; swaps without a logged signer are left out."""
-    known = _known(swaps)
-    total = sum(_flow(one) for one in known)
+    known = signed(swaps)
+    total = sum(one.flow for one in known)
     if not total:
         return Shares(None, None, None)
     return Shares(
-        sum(_flow(one) for one in known if _is_trip(one)) / total,
-        sum(_flow(one) for one in _sandwiches(known)) / total,
+        sum(one.flow for one in known if _is_trip(one)) / total,
+        sum(one.flow for one in _sandwiches(known)) / total,
         _each_slot(known, total),
     )
 
@@ -72,10 +72,10 @@ def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
 def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
     """Return the first purchases of up to FIRST_BUYERS_MAX traders; *swaps* are newest first."""
     found: dict[str, FirstBuyer] = {}
-    for one in reversed(_known(swaps)):
-        who = _signer(one)
+    for one in reversed(signed(swaps)):
+        who = one.signer
         if one.swap.is_buy and who not in found:
-            found[who] = FirstBuyer(who, one.time, _flow(one), _amount(one))
+            found[who] = FirstBuyer(who, one.time, one.flow, one.amount)
             if len(found) == FIRST_BUYERS_MAX:
                 break
     return list(found.values())
@@ -83,16 +83,16 @@ def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
 
 def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
     """Return the launch in *swaps*, newest first, which include the first swap of the mint."""
-    known = _known(swaps)
+    known = signed(swaps)
     slots = sorted({one.place.slot for one in known})[:LAUNCH_SLOTS]
     early = [one for one in known if one.place.slot in slots and one.swap.is_buy]
-    buyers = {_signer(one) for one in early}
+    buyers = {one.signer for one in early}
     held: dict[str, int] = defaultdict(int)
     for one in known:
-        if _signer(one) in buyers:
-            held[_signer(one)] += _amount(one) if one.swap.is_buy else -_amount(one)
+        if one.signer in buyers:
+            held[one.signer] += one.amount if one.swap.is_buy else -one.amount
     return Launch(
-        len(buyers), sum(map(_amount, early)), sum(max(0, each) for each in held.values())
+        len(buyers), sum(one.amount for one in early), sum(max(0, each) for each in held.values())
     )
 
 
@@ -122,34 +122,11 @@ def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
     begin = bucket(Timeframe.M5, logged.tip.time or kept.since) - span_s + SPAN_S
     rows = [row for row in kept.rows if row.bucket >= begin]
     found = union_of(rows, TOP)
-    flow = found.flow
-    crowd = Crowd(
-        buyers=found.buyers,
-        sellers=found.sellers,
-        traders=found.traders,
-        swaps=sum(row.swaps for row in rows),
-        flow=flow,
-        top_share=max(found.largest, default=0) / flow if flow else None,
-        top10_share=sum(found.largest) / flow if flow else None,
-    )
+    swaps = sum(row.swaps for row in rows)
+    counts = found.buyers, found.sellers, found.traders, swaps
+    crowd = Crowd.of(counts, found.flow, found.largest)
     now = logged.tip.time or kept.since
     return SpanCrowd(crowd, UnixS(min(max(begin, kept.since), now)), found.is_capped)
-
-
-def _known(swaps: Iterable[LoggedSwap]) -> list[LoggedSwap]:
-    return [one for one in swaps if one.swap.evidence is not None and one.swap.evidence.signer]
-
-
-def _signer(one: LoggedSwap) -> str:
-    return "" if one.swap.evidence is None else one.swap.evidence.signer
-
-
-def _flow(one: LoggedSwap) -> int:
-    return 0 if one.swap.evidence is None else one.swap.evidence.flow
-
-
-def _amount(one: LoggedSwap) -> int:
-    return 0 if one.swap.detail is None else one.swap.detail.amount
 
 
 def _is_trip(one: LoggedSwap) -> bool:
@@ -181,7 +158,7 @@ def _pairs(inside: Sequence[LoggedSwap]) -> Iterable[tuple[int, int]]:
         between = False
         for last in range(first + 1, len(inside)):
             one = inside[last]
-            is_own = _signer(one) == _signer(begun)
+            is_own = one.signer == begun.signer
             is_same_side = one.swap.is_buy == begun.swap.is_buy
             if is_own and not is_same_side and between:
                 yield first, last
@@ -192,8 +169,8 @@ def _each_slot(known: Sequence[LoggedSwap], total: int) -> float | None:
     slots: dict[str, set[int]] = defaultdict(set)
     flows: dict[str, int] = defaultdict(int)
     for one in known:
-        slots[_signer(one)].add(one.place.slot)
-        flows[_signer(one)] += _flow(one)
+        slots[one.signer].add(one.place.slot)
+        flows[one.signer] += one.flow
     count = len({one.place.slot for one in known})
     if count < SLOTS_MIN:
         return None

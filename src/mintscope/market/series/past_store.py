@@ -10,7 +10,7 @@ from mintscope.market.log import CandleRow, LoadedMint, Waypoint
 from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S
 from mintscope.market.series import past
 from mintscope.market.store.frames import NEVER, Folded, with_frames
-from mintscope.market.store.log_reader import newest_candles, tail_of
+from mintscope.market.store.log_reader import folded_standing, newest_candles, tail_of
 from mintscope.market.timeframe import Timeframe, bucket
 
 STANDS: Final = """
@@ -29,16 +29,16 @@ ROWS: Final = """
 SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
        open_sol, high_sol, low_sol, close_sol
   FROM candle
- WHERE mint = :mint AND timeframe = :timeframe AND bucket < :before AND count > 0
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
  ORDER BY bucket DESC LIMIT :limit
 """
 NEWER: Final = """
 SELECT count(*) FROM candle
- WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :before AND count > 0
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket > :until AND count > 0
 """
 WAYPOINTS: Final = """
 SELECT bucket, closed, acc FROM waypoint
- WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket < :before
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket <= :until
  ORDER BY bucket
 """
 OLDEST_MINUTE: Final = "SELECT min(bucket) FROM candle WHERE mint = ? AND timeframe = 'm1'"
@@ -71,13 +71,6 @@ SELECT slot, time, swaps
    AND (+time >= :before OR +slot > :folded)
  ORDER BY seq
 """
-STANDING: Final = """
-SELECT slot, deciding
-  FROM swap JOIN header USING (seq)
- WHERE swap.mint = :mint AND seq <= :seq AND +is_dead = 0 AND deciding IS NOT NULL
- ORDER BY seq DESC LIMIT 1
-"""
-TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
 
 
 class _Stands(NamedTuple):
@@ -199,7 +192,7 @@ def _load(
         minutes=[(UnixS(t), bought, sold) for t, bought, sold in db.execute(MINUTES, bounds)],
         tail=tail_of(db, mint, bounds, SECONDS, AHEAD),
         imported_from=stands.imported_from,
-        standings=_standing(db, bounds),
+        standings=folded_standing(db, stands.mint_id, at.seq),
     )
     held = Folded(stands.mint_id, at.seq, Slot(stands.since_slot), recent, Slot(folded), before)
     return with_frames(db, loaded, held, timeframes)
@@ -212,7 +205,7 @@ def _rebuilt(
         return None, {}
     frames = {
         timeframe: _frame(
-            db, {"mint": stands.mint_id, "timeframe": timeframe.value, "before": before}
+            db, {"mint": stands.mint_id, "timeframe": timeframe.value, "until": before - 1}
         )
         for timeframe in Timeframe
     }
@@ -223,7 +216,7 @@ def _frame(db: Database, bounds: Mapping[str, Any]) -> past.FrameRows:
     read = list(db.execute(ROWS, {**bounds, "limit": past.ROWS_READ}))
     rows = [CandleRow(*row) for row in reversed(read)]
     newer = int(db.execute(NEWER, bounds).get)
-    since = {**bounds, "oldest": rows[0].bucket if rows else bounds["before"]}
+    since = {**bounds, "oldest": rows[0].bucket if rows else bounds["until"] + 1}
     return past.FrameRows(rows, newer, [Waypoint(*row) for row in db.execute(WAYPOINTS, since)])
 
 
@@ -235,12 +228,3 @@ def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
     count = int(read_state(stands.state)["frames"][0][0]["count"])
     if count != db.execute(PRICED_MINUTES, (stands.mint_id,)).get:
         raise past.Unreached
-
-
-def _standing(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
-    """Return (slot, pools) of a mint after its newest swap within *bounds*.
-
-    The list is empty if no pools are stored.
-    """
-    rows = list(db.execute(STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
-    return [(Slot(slot), packed) for slot, packed in rows]

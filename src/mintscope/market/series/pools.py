@@ -146,6 +146,21 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
     time: UnixS
     swap: PricedSwap
 
+    @property
+    def signer(self) -> str:
+        """The start of the signer's address; "" if it was not logged."""
+        return "" if self.swap.evidence is None else self.swap.evidence.signer
+
+    @property
+    def flow(self) -> int:
+        """The traded micro-USD, even if they do not count as volume; 0 if they were not logged."""
+        return 0 if self.swap.evidence is None else self.swap.evidence.flow
+
+    @property
+    def amount(self) -> int:
+        """The raw amount of the token; 0 if it was not logged."""
+        return 0 if self.swap.detail is None else self.swap.detail.amount
+
 
 class KeptCrowds(msgspec.Struct, frozen=True):
     """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
@@ -233,7 +248,10 @@ class SeriesReader(Protocol):
         """
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the pools of *mint*, and their candles of *since_s* seconds; None: not tracked."""
+        """Return the pools of *mint* and their candles; None if the mint is not tracked.
+
+        since_s   the span of the candles in seconds, up to the newest folded slot
+        """
 
     async def facts(self, mint: Mint) -> MintFacts | None:
         """Return the newest facts of *mint*; None if none were read."""
@@ -396,7 +414,7 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
         agrees=ratio <= 1 + AGREEMENT,
         quote_usd=quote_usd,
         token_usd=quote_usd if is_product else None,
-        newest=_flow([one for one in swaps if one.time > now - NEWEST_S]),
+        newest=_flow(newest(swaps, now)),
         kept=_flow(swaps),
         moves=[] if depth is None else [move_of(depth, usd) for usd in TRADES_USD],
         is_estimate=not is_product,
@@ -462,23 +480,41 @@ def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
 TOP: Final = 10
 
 
-class TraderNow(NamedTuple):
+@dataclass(slots=True)
+class TraderNow:
     """A trader, with micro-USD and raw amounts of the token.
 
     bought, sold        micro-USD, including trades that do not count as volume
-    realised_usd        None unless the trader has both bought and sold
     first_at, last_at   the times of the first and the last stored swap
     """
 
     trader: str
-    bought: int
-    sold: int
-    bought_amount: int
-    sold_amount: int
-    swaps: int
-    realised_usd: float | None
     first_at: UnixS
     last_at: UnixS
+    bought: int = 0
+    sold: int = 0
+    bought_amount: int = 0
+    sold_amount: int = 0
+    buys: int = 0
+    sells: int = 0
+
+    @property
+    def flow(self) -> int:
+        """The micro-USD of all buys and sells."""
+        return self.bought + self.sold
+
+    @property
+    def swaps(self) -> int:
+        """The number of swaps."""
+        return self.buys + self.sells
+
+    @property
+    def realised_usd(self) -> float | None:
+        """The realised gain at average prices; None unless the trader has both bought and sold."""
+        if not (self.bought_amount and self.sold_amount):
+            return None
+        gained = self.sold / self.sold_amount - self.bought / self.bought_amount
+        return min(self.bought_amount, self.sold_amount) * gained / MICRO_USD
 
 
 class Crowd(NamedTuple):
@@ -497,44 +533,30 @@ class Crowd(NamedTuple):
     top_share: float | None
     top10_share: float | None
 
+    @classmethod
+    def of(cls, counts: tuple[int, int, int, int], flow: int, largest: Sequence[int]) -> "Crowd":
+        """Return the crowd whose first four fields are *counts*.
 
-@dataclass(slots=True)
-class _Sums:
-    first_at: UnixS
-    last_at: UnixS
-    bought: int = 0
-    sold: int = 0
-    bought_amount: int = 0
-    sold_amount: int = 0
-    buys: int = 0
-    sells: int = 0
-
-    @property
-    def flow(self) -> int:
-        return self.bought + self.sold
+        largest   the largest flows of a trader, in any order, at most TOP
+        """
+        top = max(largest, default=0) / flow if flow else None
+        top10 = sum(largest) / flow if flow else None
+        return cls(*counts, flow, top, top10)
 
 
-def top_traders(swaps: Sequence[LoggedSwap], limit: int) -> list[TraderNow]:
+def top_traders(swaps: Iterable[LoggedSwap], limit: int) -> list[TraderNow]:
     """Return up to *limit* traders of *swaps*, those with the most flow first."""
-    sums = _sums(swaps)
-    order = sorted(sums, key=lambda trader: (-sums[trader].flow, trader))
-    return [_trader(trader, sums[trader]) for trader in order[:limit]]
+    return sorted(_traders(swaps), key=lambda one: (-one.flow, one.trader))[:limit]
 
 
 def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
     """Return the numbers of traders in *swaps*, and the concentration of their flow."""
-    sums = _sums(swaps).values()
-    flows = sorted((each.flow for each in sums), reverse=True)
-    flow = sum(flows)
-    return Crowd(
-        buyers=sum(each.buys > 0 for each in sums),
-        sellers=sum(each.sells > 0 for each in sums),
-        traders=len(sums),
-        swaps=sum(each.buys + each.sells for each in sums),
-        flow=flow,
-        top_share=flows[0] / flow if flow else None,
-        top10_share=sum(flows[:TOP]) / flow if flow else None,
-    )
+    traders = _traders(swaps)
+    flows = sorted((each.flow for each in traders), reverse=True)
+    buyers = sum(each.buys > 0 for each in traders)
+    sellers = sum(each.sells > 0 for each in traders)
+    swap_count = sum(each.swaps for each in traders)
+    return Crowd.of((buyers, sellers, len(traders), swap_count), sum(flows), flows[:TOP])
 
 
 def newest(swaps: Iterable[LoggedSwap], now: UnixS) -> list[LoggedSwap]:
@@ -542,46 +564,24 @@ def newest(swaps: Iterable[LoggedSwap], now: UnixS) -> list[LoggedSwap]:
     return [one for one in swaps if one.time > now - NEWEST_S]
 
 
-def _sums(swaps: Iterable[LoggedSwap]) -> dict[str, _Sums]:
-    """Return the sums of each trader; swaps without a logged signer are left out."""
-    found: dict[str, _Sums] = {}
-    for one in swaps:
-        evidence = one.swap.evidence
-        if evidence is None or not evidence.signer:
-            continue
-        sums = found.setdefault(evidence.signer, _Sums(one.time, one.time))
-        sums.first_at = min(sums.first_at, one.time)
-        sums.last_at = max(sums.last_at, one.time)
-        _add(sums, one.swap, evidence.flow)
-    return found
+def signed(swaps: Iterable[LoggedSwap]) -> list[LoggedSwap]:
+    """Return the *swaps* with a logged signer."""
+    return [one for one in swaps if one.signer]
 
 
-def _add(sums: _Sums, swap: PricedSwap, flow: int) -> None:
-    amount = 0 if swap.detail is None else swap.detail.amount
-    if swap.is_buy:
-        sums.buys += 1
-        sums.bought += flow
-        sums.bought_amount += amount
-    else:
-        sums.sells += 1
-        sums.sold += flow
-        sums.sold_amount += amount
-
-
-def _trader(trader: str, sums: _Sums) -> TraderNow:
-    realised = None
-    if sums.bought_amount and sums.sold_amount:
-        both = min(sums.bought_amount, sums.sold_amount)
-        gained = sums.sold / sums.sold_amount - sums.bought / sums.bought_amount
-        realised = both * gained / MICRO_USD
-    return TraderNow(
-        trader=trader,
-        bought=sums.bought,
-        sold=sums.sold,
-        bought_amount=sums.bought_amount,
-        sold_amount=sums.sold_amount,
-        swaps=sums.buys + sums.sells,
-        realised_usd=realised,
-        first_at=sums.first_at,
-        last_at=sums.last_at,
-    )
+def _traders(swaps: Iterable[LoggedSwap]) -> Collection[TraderNow]:
+    """Return the traders of *swaps*; swaps without a logged signer are left out."""
+    found: dict[str, TraderNow] = {}
+    for one in signed(swaps):
+        trader = found.setdefault(one.signer, TraderNow(one.signer, one.time, one.time))
+        trader.first_at = min(trader.first_at, one.time)
+        trader.last_at = max(trader.last_at, one.time)
+        if one.swap.is_buy:
+            trader.buys += 1
+            trader.bought += one.flow
+            trader.bought_amount += one.amount
+        else:
+            trader.sells += 1
+            trader.sold += one.flow
+            trader.sold_amount += one.amount
+    return found.values()

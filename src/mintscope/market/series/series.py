@@ -13,7 +13,7 @@ StochRSI   position of the RSI between the least and the greatest of 14 RSI valu
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -273,14 +273,10 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
         return
     first = series.candles[0]
     width_s = within.width.seconds
-    price = first.open
-    sol = first.open_sol
     end = min(first.bucket, within.until + 1)
     flows = {flow.bucket: flow for flow in series.unpriced}
     begin = max(series.unpriced[0].bucket, end - end % width_s - (within.limit + 1) * width_s)
-    for at in range(begin, end, width_s):
-        flow = flows.get(UnixS(at), UnpricedVolume(UnixS(at), 0, 0))
-        yield _flat(flow, price, sol)
+    yield from _flat(flows, range(begin, end, width_s), first.open, first.open_sol)
 
 
 def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
@@ -297,17 +293,17 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
     for n, candle in enumerate(candles):
         yield candle
         following = candles[n + 1].bucket if n + 1 < len(candles) else end + 1
-        for at in range(max(candle.bucket + width_s, first), following, width_s):
-            flow = flows.get(UnixS(at), UnpricedVolume(UnixS(at), 0, 0))
-            yield _flat(flow, candle.close, candle.close_sol)
+        spans = range(max(candle.bucket + width_s, first), following, width_s)
+        yield from _flat(flows, spans, candle.close, candle.close_sol)
 
 
-def _flat(flow: UnpricedVolume, price: float, sol: float | None) -> SeriesCandle:
-    """Return the flat candle of a span in which no swap set a price, at *price* and *sol*."""
-    prices = (price,) * 4
-    in_sol = (sol,) * 4
-    volumes = flow.buy_volume, flow.sell_volume
-    return SeriesCandle(flow.bucket, *prices, *volumes, 0, *in_sol, flow.imported_volume)
+def _flat(
+    flows: Mapping[UnixS, UnpricedVolume], spans: range, price: float, sol: float | None
+) -> Iterator[SeriesCandle]:
+    """Yield a flat candle, at *price* and *sol*, for each of *spans*: no swap set a price there."""
+    for at in map(UnixS, spans):
+        _, buy, sell, imported = flows.get(at, UnpricedVolume(at, 0, 0))
+        yield SeriesCandle(at, *(price,) * 4, buy, sell, 0, *(sol,) * 4, imported)
 
 
 ATR_CANDLES: Final = 14

@@ -12,19 +12,13 @@ from solders.signature import Signature as SignatureBytes
 from mintscope.kit.errors import parsed_by_others
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
+from mintscope.market.engine import pool_book
 from mintscope.market.engine.crowd_book import CROWDS_S, CrowdBook, CrowdRow
 from mintscope.market.engine.frames import SHORT_S
-from mintscope.market.engine.pool_book import (
-    POOL_CANDLES_S,
-    PoolRow,
-    booked,
-    candles_of,
-    with_open,
-)
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
-from mintscope.market.series.past_store import read_past
+from mintscope.market.series.past_store import NEWER, WAYPOINTS, read_past
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -37,15 +31,7 @@ from mintscope.market.series.pools import (
     SwapPlace,
     UnpricedVolume,
 )
-from mintscope.market.store.log_reader import (
-    FOLDED_STANDING,
-    NOT_FOLDED,
-    TRIMMED_STANDING,
-    MarketReading,
-    mints_blob,
-    swaps_of,
-    tip_of,
-)
+from mintscope.market.store import log_reader
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import USDC, USDT, WSOL
 
@@ -153,16 +139,6 @@ SELECT trimmed_seq > :seq
                    WHERE seq > :seq AND kind IN ('track', 'untrack') AND mints = :mints)
   FROM progress
 """
-NEWER: Final = """
-SELECT count(*) FROM candle
- WHERE mint = :mint AND timeframe = :timeframe AND bucket > :until AND count > 0
-"""
-WAYPOINTS: Final = """
-SELECT bucket, closed, acc FROM waypoint
- WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket <= :until
- ORDER BY bucket
-"""
-
 # The newest final slot, and the seq of the newest slot up to a place.  This seq is the greatest of
 # these slots, too, but max(seq) would read the whole log.
 FROM: Final = """
@@ -218,42 +194,35 @@ class SqlSeries:
     """Implements SeriesReader; call `close` when done."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
-        self._reading = MarketReading(access)
+        self._reading = log_reader.MarketReading(access)
 
     async def tip(self) -> LogTip:
         """Return the position of the log."""
-        return await self._reading.in_snapshot(tip_of)
+        return await self._reading.in_snapshot(log_reader.tip_of)
 
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that *asked* describes; None if it is not tracked.
-
-        known   an earlier answer to the same request, whose unchanged parts are not read again
-        """
+        """Return the candles of *mint* that *asked* describes; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 
     async def swaps(
         self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
     ) -> LoggedSwaps | None:
-        """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked.
-
-        before        only swaps before this place; None: the newest
-        with_crowds   whether to return the crowds of a day, too
-        """
+        """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked."""
         return await self._reading.in_snapshot(
             lambda db: _swaps(db, mint, before or NEWEST, limit, with_crowds=with_crowds)
         )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
-        """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
-
-        spans   the most 15-second spans with a swap to return
-        """
+        """Return the newest swaps of *mint* up to *until*; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _kept_swaps(db, mint, until, spans))
 
-    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the pools of *mint*, and their candles of *since_s* seconds; None: not tracked."""
+    async def pools(self, mint: Mint, since_s: int = pool_book.POOL_CANDLES_S) -> KeptPools | None:
+        """Return the pools of *mint* and their candles; None if the mint is not tracked.
+
+        since_s   the span of the candles in seconds, up to the newest folded slot
+        """
         return await self._reading.in_snapshot(lambda db: _pools(db, mint, since_s))
 
     async def facts(self, mint: Mint) -> MintFacts | None:
@@ -264,12 +233,7 @@ class SqlSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return *mint* as it was at *moment*; None if it is not tracked.
-
-        Return OutOfReach if there is no exact report of *moment*.
-
-        timeframes   frames in addition to those of the specification, each an `AskedFrame`
-        """
+        """Return *mint* as it was at *moment*, as `SeriesReader.past` does."""
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 
     async def close(self) -> None:
@@ -284,7 +248,7 @@ def _candles(
     if found is None:
         return None
     mint_id, since_slot, state, in_sol, folded_seq = found
-    tip = tip_of(db)
+    tip = log_reader.tip_of(db)
     if known is not None and not _stands(db, mint, known, (state, in_sol)):
         known = None
     if known is not None and known.tip == tip:
@@ -292,8 +256,8 @@ def _candles(
     ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
     tail = [
         (UnixS(time), swap)
-        for _, time, blob in db.execute(NOT_FOLDED, ahead)
-        for swap in swaps_of(mint, blob)
+        for _, time, blob in db.execute(log_reader.NOT_FOLDED, ahead)
+        for swap in log_reader.swaps_of(mint, blob)
     ]
     if known is not None:
         return replace(known, tip=tip, tail=tail)
@@ -330,7 +294,7 @@ def _stands(
     """
     if folded != (known.state, known.in_sol):
         return False
-    since = {"seq": known.tip.seq, "mints": mints_blob([mint])}
+    since = {"seq": known.tip.seq, "mints": log_reader.mints_blob([mint])}
     return not db.execute(TRACKED_AGAIN, since).get
 
 
@@ -346,7 +310,7 @@ def _swaps(
     behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
     swaps = list(islice(behind, limit + 1))
     has_older = len(swaps) > limit
-    tip = tip_of(db)
+    tip = log_reader.tip_of(db)
     return LoggedSwaps(
         tip=tip,
         final=final,
@@ -362,24 +326,23 @@ def _pools(db: Database, mint: Mint, since_s: int) -> KeptPools | None:
     if found is None:
         return None
     mint_id, booked_state, folded_seq, time, traders = found
-    bounds = {"mint": mint_id, "folded": folded_seq}
-    standing = db.execute(FOLDED_STANDING, bounds).fetchone()
-    if standing is None:
-        standing = db.execute(TRIMMED_STANDING, {"mint": mint_id}).fetchone()
+    standing = log_reader.folded_standing(db, mint_id, folded_seq)
     since = bucket(Timeframe.M5, UnixS(time or 0)) - since_s
     swaps = {row[0]: row[1] for row in db.execute(CROWD_SWAPS, (mint_id, since))}
     book = CrowdBook(traders)
     swaps |= {row.bucket: row.swaps for row in book.rows()}
-    tip = tip_of(db)
+    tip = log_reader.tip_of(db)
     first = None if book.since is None else _first_crowd(book.since, tip)
-    pools = booked(booked_state)
-    stored = [PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))]
+    pools = pool_book.booked(booked_state)
+    stored = [pool_book.PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))]
     return KeptPools(
         tip=tip,
         time=time,
-        standing=None if standing is None else bytes(standing[1]),
+        standing=bytes(standing[0][1]) if standing else None,
         booked=pools,
-        rows=with_open(stored, [row for row in candles_of(pools) if row.bucket > since]),
+        rows=pool_book.with_open(
+            stored, [row for row in pool_book.candles_of(pools) if row.bucket > since]
+        ),
         missed_until=_missed_until(db, mint_id, since, swaps),
         has_crowd=first is not None and any(row.bucket > first for row in book.rows()),
     )
@@ -389,8 +352,8 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
     mint_id, since_slot, folded_seq, state = db.execute(TRADERS, (mint,)).get
     book = CrowdBook(state)
     ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
-    for _, time, blob in db.execute(NOT_FOLDED, ahead):
-        book.apply(UnixS(time), swaps_of(mint, blob))
+    for _, time, blob in db.execute(log_reader.NOT_FOLDED, ahead):
+        book.apply(UnixS(time), log_reader.swaps_of(mint, blob))
     if book.since is None:
         return KeptCrowds(None, [])
     since = _first_crowd(book.since, tip)
@@ -444,9 +407,11 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
         has_older = len(seen) > spans or is_full
         if has_older:
             break
-        swaps += [(UnixS(time), swap) for swap in reversed(swaps_of(mint, blob))]
+        swaps += [(UnixS(time), swap) for swap in reversed(log_reader.swaps_of(mint, blob))]
     is_whole = not has_older and not _is_trimmed(db, since_slot)
-    return KeptSwaps(tip=tip_of(db), swaps=swaps[::-1], has_older=has_older, is_whole=is_whole)
+    return KeptSwaps(
+        tip=log_reader.tip_of(db), swaps=swaps[::-1], has_older=has_older, is_whole=is_whole
+    )
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
@@ -455,7 +420,7 @@ def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[
     while True:
         rows = list(db.execute(SWAPS, bounds | {"limit": slots}))
         for seq, slot, time, blob, details in rows:
-            for swap in reversed(with_details(swaps_of(mint, blob), details)):
+            for swap in reversed(with_details(log_reader.swaps_of(mint, blob), details)):
                 at = SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)
                 yield LoggedSwap(at, time, swap)
             bounds = bounds | {"seq": seq - 1}

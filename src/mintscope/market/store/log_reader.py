@@ -549,19 +549,20 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
         ],
         tail=tail_of(db, mint, bounds),
         imported_from=imported_from,
-        standings=_standings(db, bounds),
+        standings=[
+            *folded_standing(db, mint_id, folded_seq),
+            *((Slot(slot), packed) for slot, packed in db.execute(NEWER_STANDINGS, bounds)),
+        ],
     )
     held = Folded(mint_id, folded_seq, since_slot, final - RECENT_S)
     return with_frames(db, loaded, held, timeframes)
 
 
-def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
-    """Return (slot, pools after the slot) of a mint, as `LoadedMint.standings` has them."""
-    folded = list(db.execute(FOLDED_STANDING, bounds))
-    before = folded or list(db.execute(TRIMMED_STANDING, bounds))
-    return [
-        (Slot(slot), packed) for slot, packed in (*before, *db.execute(NEWER_STANDINGS, bounds))
-    ]
+def folded_standing(db: Database, mint_id: int, seq: int | None) -> list[tuple[Slot, bytes]]:
+    """Return [(slot, packed Standing)] as of event *seq*, [] if there is none; slot -1: unknown."""
+    bounds = {"mint": mint_id, "folded": seq}
+    rows = list(db.execute(FOLDED_STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
+    return [(Slot(slot), packed) for slot, packed in rows]
 
 
 def tail_of(

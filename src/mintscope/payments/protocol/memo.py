@@ -34,7 +34,6 @@ from mintscope.kit.primitives import UnixMs, Wallet
 from mintscope.payments.protocol.envelope import (
     TOKEN_2022_PROGRAM,
     TOKEN_PROGRAM,
-    Requirement,
     Resource,
     ResourceKind,
     Terms,
@@ -69,14 +68,6 @@ def write_memo(  # noqa: PLR0913  one argument per thing that is bound
     head = _VERSION + (now // 1000 + VALID_S).to_bytes(4, "big") + nonce
     mac = _macs(key, head, terms=terms, resource=resource, amount=amount)
     return urlsafe_b64encode(head + mac).decode()
-
-
-def quote(  # noqa: PLR0913  as above
-    key: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs, nonce: bytes
-) -> Requirement:
-    """Return the demand for *amount* atoms, with its memo."""
-    memo = write_memo(key, terms=terms, resource=resource, amount=amount, now=now, nonce=nonce)
-    return Requirement(terms=terms, resource=resource, amount=amount, memo=memo)
 
 
 def find_flaw(  # noqa: PLR0913  as above

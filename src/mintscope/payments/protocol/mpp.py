@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mintscope.kit.errors import InvalidPayment
+from mintscope.kit.errors import UNPARSABLE, InvalidPayment
 from mintscope.payments.protocol.envelope import MAINNET, SCHEME, Requirement
 from mintscope.payments.protocol.headers import (
     HEADER_BYTES_MAX,
@@ -76,10 +76,7 @@ def accepts_charge(accept_payment: str) -> bool:
 
 
 def encode_challenge(requirement: Requirement, *, realm: str) -> str:
-    """Return the value of `WWW-Authenticate` for *requirement*.
-
-    realm    the host of the service
-    """
+    """Return the value of `WWW-Authenticate` for *requirement*; *realm* is the service's host."""
     terms = requirement.terms
     details: dict[str, Any] = {
         "decimals": terms.decimals,
@@ -103,9 +100,10 @@ def encode_challenge(requirement: Requirement, *, realm: str) -> str:
 
 
 def decode_credential(header: str) -> Presented:
-    """Parse the value of `Authorization: Payment`.
+    """Return the payment in *header*, a value of `Authorization` that begins with `Payment`.
 
-    Raises    InvalidPayment for any text that is not in the form of a credential for our challenge
+    Raises    InvalidPayment if *header* is longer than HEADER_BYTES_MAX, or does not have the form
+              of a credential for a challenge of this service
     """
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
@@ -146,17 +144,17 @@ def _encoded(value: dict[str, Any]) -> str:
 
 
 def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
-    """Return *text* decoded from base64url of JSON, with or without padding.
+    """Return the value in *text*: JSON in base64url, with or without padding.
 
-    what      a description of the expected value, for the error
-    Raises    InvalidPayment
+    what      a description of the expected value, for the message of the error
+    Raises    InvalidPayment if *text* does not encode a value of the type *expected*
     """
     try:
         bare = text.rstrip("=")
         padded = (bare + "=" * (-len(bare) % 4)).encode("ascii", "replace")
         plain = b64decode(padded, altchars=b"-_", validate=True)
         return msgspec.json.decode(plain, type=expected)
-    except (ValueError, msgspec.DecodeError) as flaw:
+    except (ValueError, *UNPARSABLE) as flaw:
         raise _invalid(f"base64url of {what}") from flaw
 
 

@@ -66,8 +66,6 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
     source           the payer's token account
     fee_lamports     upper bound for our network fee
-    quoted_at        the time of the quote
-    nonce            the nonce of the quote
     quote            the memo, or the quote that the client sent outside the transaction
     is_bound         whether the quote is the memo of the transaction
     """
@@ -263,36 +261,28 @@ MICRO_LAMPORTS: Final = 1
 TRANSFER_CHECKED: Final = 12
 
 
-def _instructions(terms: Terms, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
-    """Return the instructions of a payment of *amount* atoms, in the order of the checks."""
-    treasury = terms.token_account(Pubkey.from_string(terms.pay_to))
-    asset = Pubkey.from_string(terms.asset)
-    return [
+def build(requirement: Requirement, payer: Pubkey, recent: Hash) -> bytes:
+    """Return the transaction with which *payer* meets *requirement*; it lacks both signatures.
+
+    recent    a blockhash that has not expired
+    """
+    terms = requirement.terms
+    amount = requirement.amount.to_bytes(8, "little")
+    parts = [  # in the order of the checks
         Instruction(COMPUTE_BUDGET, b"\x02" + COMPUTE_UNITS.to_bytes(4, "little"), []),
         Instruction(COMPUTE_BUDGET, b"\x03" + MICRO_LAMPORTS.to_bytes(8, "little"), []),
         Instruction(
             Pubkey.from_string(terms.token_program),
-            bytes([TRANSFER_CHECKED]) + amount.to_bytes(8, "little") + bytes([terms.decimals]),
+            bytes([TRANSFER_CHECKED]) + amount + bytes([terms.decimals]),
             [
                 AccountMeta(terms.token_account(payer), is_signer=False, is_writable=True),
-                AccountMeta(asset, is_signer=False, is_writable=False),
-                AccountMeta(treasury, is_signer=False, is_writable=True),
+                AccountMeta(terms.asset_key, is_signer=False, is_writable=False),
+                AccountMeta(terms.treasury, is_signer=False, is_writable=True),
                 AccountMeta(payer, is_signer=True, is_writable=False),
             ],
         ),
-        Instruction(MEMO, memo.encode(), []),
+        Instruction(MEMO, requirement.memo.encode(), []),
     ]
-
-
-def build(requirement: Requirement, payer: Pubkey, recent: Hash) -> bytes:
-    """Return the unsigned transaction with which *payer* meets *requirement*.
-
-    recent    a blockhash at most a minute old
-    """
-    parts = _instructions(
-        requirement.terms, payer, amount=requirement.amount, memo=requirement.memo
-    )
-    sponsor = Pubkey.from_string(requirement.terms.fee_payer)
-    message = MessageV0.try_compile(sponsor, parts, [], recent)
+    message = MessageV0.try_compile(Pubkey.from_string(terms.fee_payer), parts, [], recent)
     unsigned = [Ed25519.default()] * message.header.num_required_signatures
     return bytes(VersionedTransaction.populate(message, unsigned))

@@ -18,11 +18,13 @@ or of the payments or moves that `which` selects.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Final
 
 from mintscope.credits import closing
+from mintscope.credits.closing import At, Stage
 from mintscope.credits.invariants import Invariant, Proven, Violation, Walked
+from mintscope.credits.statements import FOLD_TO
 from mintscope.kit.metrics import AUDIT_ENTRIES_LEFT, AUDITED_AT
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
@@ -73,7 +75,7 @@ VALUES (1, 1, 'journal', :entry, :entry, :rotated, :frozen, :now)
        began_at = excluded.began_at
 """
 STATE: Final = """
-SELECT number, stage, entry, place, rotated, frozen, finished_at, summed, month, hash
+SELECT number, stage, place, entry, rotated, frozen, finished_at, summed, month, hash
   FROM audit_walk
 """
 ENTRY: Final = "SELECT entry FROM audit_walk WHERE number = ? /* FOR UPDATE */"
@@ -83,12 +85,6 @@ FIRST_AT: Final = "SELECT at FROM credit_entry WHERE id > ? ORDER BY id LIMIT 1"
 GO_TO: Final = "UPDATE audit_walk SET stage = ?, place = ?"
 FINISH: Final = "UPDATE audit_walk SET stage = 'finished', place = 0, finished_at = ?"
 
-# The last entry of the next part of the journal; no more entries can be inserted before it.
-UNTIL: Final = """
-SELECT max(id) FROM (
-    SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next
- WHERE at < ?
-"""
 CONTINUES: Final = f"""
 SELECT part.account FROM (
     SELECT id, account, delta, balance, lag(balance) OVER account_entries AS before
@@ -210,30 +206,12 @@ SELECT total FROM (
 }
 
 
-class Stage(StrEnum):
-    """A stage of the check of the books; see the module's docstring."""
-
-    JOURNAL = "journal"
-    CLOSING = "closing"
-    CLOSING_KEYS = "closing_keys"
-    MOVES = "moves"
-    PAYMENTS = "payments"
-    ACCOUNTS = "accounts"
-    KEYS = "keys"
-    MONTHS = "months"
-    MONTH_KEYS = "month_keys"
-    FINISHED = "finished"
-
-
-NEXT: Final = {
-    Stage.MOVES: "SELECT max(id) FROM (SELECT id FROM credit_move WHERE id > ? ORDER BY id LIMIT ?)"
-    " AS next",
-    Stage.PAYMENTS: "SELECT max(id) FROM (SELECT id FROM payment WHERE id > ? ORDER BY id LIMIT ?)"
-    " AS next",
-    Stage.ACCOUNTS: "SELECT max(id) FROM (SELECT id FROM credit_account WHERE id > ? ORDER BY id"
-    " LIMIT ?) AS next",
-    Stage.KEYS: "SELECT max(id) FROM (SELECT id FROM api_key WHERE id > ? ORDER BY id LIMIT ?)"
-    " AS next",
+# The table whose rows each stage reads, in the order of the stages, and the checks of its rows.
+TABLES: Final = {
+    Stage.MOVES: "credit_move",
+    Stage.PAYMENTS: "payment",
+    Stage.ACCOUNTS: "credit_account",
+    Stage.KEYS: "api_key",
 }
 CHECKED: Final[Mapping[Stage, Mapping[Invariant, str]]] = {
     Stage.MOVES: OF_MOVES,
@@ -241,41 +219,7 @@ CHECKED: Final[Mapping[Stage, Mapping[Invariant, str]]] = {
     Stage.ACCOUNTS: OF_ACCOUNTS,
     Stage.KEYS: OF_KEYS,
 }
-AFTER: Final = {
-    Stage.MOVES: Stage.PAYMENTS,
-    Stage.PAYMENTS: Stage.ACCOUNTS,
-    Stage.ACCOUNTS: Stage.KEYS,
-}
-
-
-class At(NamedTuple):
-    """The row of the table audit_walk: the position of the check after its last part."""
-
-    number: int
-    stage: str
-    entry: int
-    place: int
-    rotated: int
-    frozen: int
-    finished_at: UnixMs | None
-    summed: int
-    month: int
-    hash: bytes
-
-    @property
-    def sums(self) -> dict[str, int]:
-        """The parameters that the statements of every stage need."""
-        return {
-            "walk": self.number,
-            "entry": self.entry,
-            "rotated": self.rotated,
-            "frozen": self.frozen,
-        }
-
-    @property
-    def of_month(self) -> closing.Place:
-        """The position in the rows of a month."""
-        return closing.Place(self.number, self.stage, self.place, self.month)
+AFTER: Final = dict(pairwise(TABLES))
 
 
 class Walk:
@@ -317,9 +261,15 @@ class Walk:
         month = self._open_month(last)
         settled = UnixMs(now - SETTLED_MS)
         before = settled if month is None else min(settled, month_end(month))
-        until = self._db.execute(UNTIL, (at.entry, self._rows_a_part, before)).get
+        until = self._db.execute(FOLD_TO, (at.entry, self._rows_a_part, before)).get
         is_behind = until is not None and until - at.entry >= self._rows_a_part
-        sums = {**at.sums, "closed": last.month}
+        sums = {
+            "walk": at.number,
+            "entry": at.entry,
+            "rotated": at.rotated,
+            "frozen": at.frozen,
+            "closed": last.month,
+        }
         if until is not None and (stage is Stage.JOURNAL or is_behind):
             violations = self._add_up({**sums, "after": at.entry, "until": int(until)})
         elif stage is Stage.JOURNAL and month is not None and month_end(month) <= settled:
@@ -327,7 +277,7 @@ class Walk:
         elif stage is Stage.JOURNAL:
             violations = self._look_at_the_newest({**sums, "after": at.entry})
         elif stage is Stage.MONTHS:
-            violations = self.months.compare_balances(at.of_month, Stage.MONTH_KEYS, at.hash)
+            violations = self.months.compare_balances(at)
         elif stage is Stage.MONTH_KEYS:
             violations = self._compare_month(at, now)
         else:
@@ -365,11 +315,11 @@ class Walk:
         If an account in it does not add up, the month is not closed.
         """
         if stage is Stage.CLOSING:
-            found, may_close = self.months.add_balances(at.of_month, Stage.CLOSING_KEYS, last)
+            found, may_close = self.months.add_balances(at, last)
             if not may_close:
                 self._go_to(Stage.MOVES)
             return found
-        digest = self.months.add_keys(at.of_month)
+        digest = self.months.add_keys(at)
         if digest is not None:
             closed = closing.Close(at.month, at.entry, at.rotated, at.frozen, b"")
             closed = closed._replace(hash=closing.hash_of(digest, closed))
@@ -400,7 +350,9 @@ class Walk:
         """Compare the next rows of *stage*, or go to the next stage after its last row."""
         rows = KEYS_A_PART if stage is Stage.KEYS else self._rows_a_part
         with self._db.snapshot():
-            until = self._db.execute(NEXT[stage], (place, rows)).get
+            until = self._db.execute(
+                closing.UNTIL.format(id="id", table=TABLES[stage]), (place, rows)
+            ).get
             bounds = {**sums, "after": place, "until": until}
             found = [] if until is None else self._find(CHECKED[stage], bounds)
         if until is not None:
@@ -408,13 +360,13 @@ class Walk:
         elif stage in AFTER:
             self._go_to(AFTER[stage])
         else:
-            self.months.begin_after(0, closing.NOTHING.hash, Stage.MONTHS, Stage.MONTH_KEYS)
+            self.months.begin_after(0, closing.NOTHING.hash)
         return found
 
     def _compare_month(self, at: At, now: UnixMs) -> list[Violation]:
         """Compare the next API keys of a closed month; after the last month, finish the check."""
         if at.month:
-            return self.months.compare_keys(at.of_month, Stage.MONTHS, Stage.MONTH_KEYS, at.hash)
+            return self.months.compare_keys(at)
         with self._db.transaction(beside=True):
             self._db.execute(FINISH, (now,))
         return []

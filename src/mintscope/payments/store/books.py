@@ -7,15 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mintscope.credits.invariants import (
-    DOUBTED_LOOKS,
-    SETTLED_AFTER_MS,
-    Checked,
-    Invariant,
-    Proven,
-    Violation,
-    Walked,
-)
+from mintscope.credits import invariants
 from mintscope.credits.statements import BALANCE_IS_SUM
 from mintscope.kit.audit import Actor, HourSeries, Series, UserId
 from mintscope.kit.errors import ServiceUnavailable
@@ -102,44 +94,6 @@ VALUES (?, ?, 'acknowledged', ?, ?)
 """
 
 
-class OrphanTable:
-    """The orphans over one connection; call writing methods inside `transaction(db)`."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def note(self, orphans: Sequence[Orphan]) -> list[Signature]:
-        """Store those *orphans* that are new; return those that an operator has settled."""
-        for each in orphans:
-            found = (each.payer, each.amount, each.asset, each.bought, each.found_at)
-            row = (each.signature, *found)
-            self._db.execute(NOTE, row)
-        names = [each.signature for each in orphans]
-        settled = self._db.execute(SETTLED.format(marks=marks(names)), names)
-        return [Signature(str(found)) for (found,) in settled]
-
-    def open(self) -> list[Orphan]:
-        """Return the orphans that are neither settled nor issued."""
-        return [Orphan(*row) for row in self._db.execute(OPEN)]
-
-    def acknowledge(
-        self, signature: Signature, note: str, by: Actor, now: UnixMs
-    ) -> Acknowledgement:
-        """Settle an orphan permanently."""
-        found = self._db.execute(FIND, (signature,)).fetchone()
-        if found is None:
-            return Acknowledgement.UNKNOWN
-        is_settled, has_row = found
-        if is_settled:
-            return Acknowledgement.DONE_BEFORE
-        if has_row:
-            return Acknowledgement.HAS_ROW
-        self._db.execute(ACKNOWLEDGE, (signature, now, note))
-        detail = msgspec.json.encode({"note": note}).decode()
-        self._db.execute(TELL, (now, by, f"payment:{signature}", detail))
-        return Acknowledgement.DONE
-
-
 T = TypeVar("T")
 
 AUDIT_S: Final = 60.0  # time limit of a job, in seconds
@@ -153,11 +107,11 @@ NEW_MAX: Final = 100_000  # entries; if more are new, only the walk checks them
 
 # Each statement selects rows that contradict the books, whether they are new or old.
 CHECKS: Final = {
-    Invariant.LANDED_IS_ISSUED: """
+    invariants.Invariant.LANDED_IS_ISSUED: """
 SELECT signature FROM doubt JOIN payment USING (signature)
  WHERE kind = 'arrived' AND looks >= :looks AND last_at - first_at >= :span AND state <> 'issued'
 """,
-    Invariant.ISSUED_IS_FINAL: """
+    invariants.Invariant.ISSUED_IS_FINAL: """
 SELECT signature FROM doubt JOIN payment USING (signature)
  WHERE kind = 'issued' AND looks >= :looks AND last_at - first_at >= :span
    AND state = 'issued' AND final = 0
@@ -166,12 +120,12 @@ SELECT signature FROM doubt JOIN payment USING (signature)
 # Each statement selects such rows of entries after :after; the walk in audit.py checks earlier
 # entries.
 CHECKS_OF_NEW: Final = {
-    Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
-    Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
-    Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which="p.entry > :after"),
-    Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
-    Invariant.MOVES_CANCEL: MOVES_CANCEL.format(which="m.onto_entry > :after"),
-    Invariant.ROTATIONS_CANCEL: """
+    invariants.Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
+    invariants.Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
+    invariants.Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which="p.entry > :after"),
+    invariants.Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
+    invariants.Invariant.MOVES_CANCEL: MOVES_CANCEL.format(which="m.onto_entry > :after"),
+    invariants.Invariant.ROTATIONS_CANCEL: """
 SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
 """,
 }
@@ -240,23 +194,19 @@ class SqlPaymentBooks:
     ) -> None:
         self._is_auditor = is_auditor
         self._db = database
-        self._orphans = OrphanTable(self._db)
         self._walk = Walk(self._db)
         self._lock = asyncio.Lock()
         self._running: asyncio.Task[Any] | None = None
 
-    async def check(self, *, after_entry: int | None) -> Checked:
-        """Check the doubts and the entries after *after_entry*, as of one moment.
-
-        after_entry    None: as in AuditBooks
-        """
+    async def check(self, *, after_entry: int | None) -> invariants.Checked:
+        """Return the violations among doubts and new entries, as of one moment; see AuditBooks."""
         return await self._run(lambda: self._check(after_entry))
 
-    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+    async def prove(self, *, now: UnixMs, begins: bool) -> invariants.Proven:
         """Check the next part of all books."""
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
-    async def walked(self) -> Walked:
+    async def walked(self) -> invariants.Walked:
         """Return the progress of the check of all books."""
         return await self._run(self._walk.read)
 
@@ -265,11 +215,14 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*, None if there is none.
+        """Return the progress of the scan of *scope*; None if there is none.
 
         asset    the token of the scanned treasury account; None: the payment token
         """
-        return await self._run(lambda: self._scan(_scan_name(scope, asset)))
+        row = await self._run(
+            lambda: self._db.execute(SCAN, (_scan_name(scope, asset),)).fetchone()
+        )
+        return None if row is None else Scan(*row)
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         """Store the progress of the scan of *scope*."""
@@ -338,17 +291,17 @@ class SqlPaymentBooks:
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
         """Store those *orphans* that are new; return those that an operator has settled."""
-        return await self._change(lambda: self._orphans.note(orphans))
+        return await self._change(lambda: self._note_orphans(orphans))
 
     async def orphans(self) -> Sequence[Orphan]:
         """Return the orphans that are neither settled nor issued."""
-        return await self._run(self._orphans.open)
+        return await self._run(lambda: [Orphan(*row) for row in self._db.execute(OPEN)])
 
     async def acknowledge(
         self, signature: Signature, *, note: str, by: Actor, now: UnixMs
     ) -> Acknowledgement:
         """Settle an orphan permanently."""
-        return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
+        return await self._change(lambda: self._acknowledge(signature, note, by, now))
 
     async def search(self, wanted: Wanted) -> Kept:
         """Return the payments and orphans that match a support search, newest first."""
@@ -359,13 +312,16 @@ class SqlPaymentBooks:
     ) -> Sequence[KeptPayment]:
         """Return up to *limit* payments in *state* (None: any), newest first.
 
-        before    only payments that come before this place in time; None: all
+        before   only payments that are older than this place; None: all
         """
-        return await self._run(lambda: purchases.newest(self._db, state, before, limit))
+        values = (*(before or purchases.LATEST), limit)
+        return await self._kept(purchases.newest(state), values)
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
         """Return the takings of issued payments that began at *since* or later, newest first."""
-        return await self._run(lambda: purchases.takings(self._db, since))
+        return await self._run(
+            lambda: [Takings(*row) for row in self._db.execute(purchases.TAKINGS, (since,))]
+        )
 
     async def of_customer(
         self, user_id: UserId, before: Place | None, limit: int
@@ -380,11 +336,9 @@ class SqlPaymentBooks:
     async def of_wallet(
         self, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a linked wallet, newest first.
+        """Return up to *limit* payments of *wallet*, newest first, older than *before* (None: all).
 
         There are none if *wallet* is not linked to the user.
-
-        before    only payments that are older than this one; None: all
         """
         return await self._kept(OF_WALLET, (user_id, *(before or purchases.LATEST), limit, wallet))
 
@@ -393,9 +347,9 @@ class SqlPaymentBooks:
         return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
-        """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle.
+        """Return the sums that a user's linked wallets paid: one for each wallet, asset and bundle.
 
-        Only issued payments count.
+        They are in that order.  Only issued payments count; answers count as a bundle of 0 credits.
         """
         return await self._run(
             lambda: [WalletSum(*row) for row in self._db.execute(SUMS_OF_WALLETS, (user_id,))]
@@ -406,7 +360,7 @@ class SqlPaymentBooks:
         await self._end_running()
         self._db.close()
 
-    def _check(self, after_entry: int | None) -> Checked:
+    def _check(self, after_entry: int | None) -> invariants.Checked:
         # Entries that cancel out are written together, under the write lock.  So under that lock
         # the journal has both of them or neither.
         with self._db.transaction():
@@ -415,26 +369,49 @@ class SqlPaymentBooks:
                 after_entry = self._db.execute(CHECKED).get or None
             else:
                 self._db.execute(KEEP_CHECKED, (after_entry,))
-        bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
+        bounds = {
+            "after": after_entry,
+            "looks": invariants.DOUBTED_LOOKS,
+            "span": invariants.SETTLED_AFTER_MS,
+        }
         with self._db.snapshot():
             is_read = after_entry is not None and newest - after_entry <= NEW_MAX
             checks = CHECKS | CHECKS_OF_NEW if is_read else CHECKS
             violations = [
-                Violation(invariant, str(subject))
+                invariants.Violation(invariant, str(subject))
                 for invariant, contradictions in checks.items()
                 for (subject,) in self._db.execute(contradictions, bounds)
             ]
-            return Checked(violations, newest)
+            return invariants.Checked(violations, newest)
+
+    def _note_orphans(self, orphans: Sequence[Orphan]) -> list[Signature]:
+        for each in orphans:
+            row = (each.signature, each.payer, each.amount, each.asset, each.bought, each.found_at)
+            self._db.execute(NOTE, row)
+        names = [each.signature for each in orphans]
+        return self._signatures(SETTLED.format(marks=marks(names)), names)
+
+    def _acknowledge(
+        self, signature: Signature, note: str, by: Actor, now: UnixMs
+    ) -> Acknowledgement:
+        found = self._db.execute(FIND, (signature,)).fetchone()
+        if found is None:
+            return Acknowledgement.UNKNOWN
+        is_settled, has_row = found
+        if is_settled:
+            return Acknowledgement.DONE_BEFORE
+        if has_row:
+            return Acknowledgement.HAS_ROW
+        self._db.execute(ACKNOWLEDGE, (signature, now, note))
+        detail = msgspec.json.encode({"note": note}).decode()
+        self._db.execute(TELL, (now, by, f"payment:{signature}", detail))
+        return Acknowledgement.DONE
 
     def _searched(self, wanted: Wanted) -> Kept:
         with self._db.snapshot():
             return purchases.search(self._db, wanted)
 
-    def _scan(self, name: str) -> Scan | None:
-        row = self._db.execute(SCAN, (name,)).fetchone()
-        return None if row is None else Scan(*row)
-
-    def _signatures(self, statement: str, values: tuple[int, ...]) -> list[Signature]:
+    def _signatures(self, statement: str, values: Sequence[object]) -> list[Signature]:
         return [Signature(str(found)) for (found,) in self._db.execute(statement, values)]
 
     def _settle(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> None:
@@ -482,19 +459,12 @@ def _scan_name(scope: ScanScope, asset: Mint | None) -> str:
     return scope if asset is None else f"{scope}:{asset}"
 
 
-ADD: Final = """
-INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
-    ON CONFLICT (hour, series) DO UPDATE SET value = operation_hour.value + excluded.value
-"""
-RAISE: Final = """
-INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
-    ON CONFLICT (hour, series) DO UPDATE SET value = excluded.value
-     WHERE operation_hour.value < excluded.value
-"""
 REPLACE: Final = """
 INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
     ON CONFLICT (hour, series) DO UPDATE SET value = excluded.value
 """
+ADD: Final = f"{REPLACE} + operation_hour.value"
+RAISE: Final = f"{REPLACE} WHERE operation_hour.value < excluded.value"
 KEPT_BY: Final[dict[Series, str]] = {HourSeries.LAG_MS: RAISE, HourSeries.FUND: REPLACE}
 SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
 

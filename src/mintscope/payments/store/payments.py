@@ -38,7 +38,6 @@ from mintscope.payments.payment import (
     apply,
 )
 from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Resource
-from mintscope.payments.reconciler import Acknowledged, Adoption
 from mintscope.payments.store.purchases import Budgets, PurchasedCredits
 
 SqlValue = str | bytes | int | None
@@ -199,20 +198,20 @@ class PaymentTable:
         if objection is not None:
             return objection
         if not self.budgets.take_fee(pending):
-            return ports.SalesClosed()
+            return ports.SALES_CLOSED
         held = (pending.lease_until, pending.quote, pending.worth)
         self._db.execute(BEGIN, (*columns_of(pending.payment), *held))
         return ports.Begun()
 
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
-    ) -> Resolved | Acknowledged | ports.KeyTaken:
+    ) -> Resolved | ports.AlreadyUsed:
         """Store and issue a payment that has landed and is final, or return why this is refused."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
-            return Acknowledged()
+            return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
         if self.find(payment.message_hash).payment is None:
             if self.budgets.is_key_taken(payment.key_hash):
-                return ports.KeyTaken()
+                return ports.KEY_TAKEN
             self._db.execute(BEGIN, (*columns_of(payment), now, None, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
         return self.resolve(payment.message_hash, landed, now, again_ms=0)  # the payment is final
@@ -239,18 +238,6 @@ class PaymentTable:
         change = (after.state, after.paid, after.reason, after.final, now, look_again_at)
         self._db.execute(RESOLVE, (message_hash, *change, after.missed_height))
         return Resolved(before, after)
-
-    def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> list[Payment]:
-        """Lease payments whose lease has ended."""
-        return [payment_of(row) for row in self._db.execute(LEASE, (now, until, count_max))]
-
-    def postpone(self, message_hash: MessageHash, until: UnixMs) -> None:
-        """Prevent a new lease of the payment before *until*."""
-        self._db.execute(POSTPONE, (message_hash, until))
-
-    def forget_reports(self, before: UnixMs) -> None:
-        """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
-        self._db.execute(FORGET, (before,))
 
 
 T = TypeVar("T")
@@ -282,7 +269,10 @@ class SqlPaymentStore:
         self._reading = reading
         self._table = PaymentTable(writing)
         self._group: GroupCommit[Job, Any] = GroupCommit(
-            self._commit, unheard=_ignore, rest=_rest, patience_s=patience_s
+            self._commit,
+            unheard=lambda _: None,  # the reconciler continues from the row
+            rest=lambda: None,  # the engine makes its own checkpoints
+            patience_s=patience_s,
         )
 
     async def find(self, message_hash: MessageHash) -> ports.Found:
@@ -307,20 +297,24 @@ class SqlPaymentStore:
         )
         return found.after
 
-    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
+    async def adopt(
+        self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
+    ) -> Payment | ports.AlreadyUsed:
         """Store and issue *payment*, which has landed and is final, in one transaction."""
         adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Lease payments whose lease has ended."""
+        values = (now, until, count_max)
+        # In the transaction, so that a row that cannot be read undoes the lease of all.
         return await self._write(
-            lambda: self._table.lease(now=now, until=until, count_max=count_max)
+            lambda: [payment_of(row) for row in self._writing.execute(LEASE, values)]
         )
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
         """Prevent a new lease of the payment before *until*."""
-        await self._write(lambda: self._table.postpone(message_hash, until))
+        await self._write(lambda: self._writing.execute(POSTPONE, (message_hash, until)))
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return our payments among *signatures*."""
@@ -358,7 +352,7 @@ class SqlPaymentStore:
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
-        await self._write(lambda: self._table.forget_reports(before))
+        await self._write(lambda: self._writing.execute(FORGET, (before,)))
 
     async def close(self) -> None:
         """Finish the queued jobs, then close the database."""
@@ -403,10 +397,6 @@ class SqlPaymentStore:
             return refused
 
 
-def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
-    """Ignore an outcome that no caller awaits, because the reconciler continues from the row."""
-
-
 def _count(resolved: Resolved) -> None:
     """Count a payment when it is first issued, whichever process issues it."""
     if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
@@ -429,7 +419,3 @@ def _tell(resolved: Resolved) -> None:
         log.error("a payment is frozen", **reported)
     else:
         log.warning("a frozen payment has come back", **reported)
-
-
-def _rest() -> None:
-    """Do nothing, because the engine makes its own checkpoints."""

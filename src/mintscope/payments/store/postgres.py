@@ -1,5 +1,6 @@
 """The price of the payment token in one row, shared by all api processes."""
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -12,38 +13,40 @@ from mintscope.payments.pricing import SNAPSHOT_S, Doubt, Quote
 LASTS_MS: Final = int(SNAPSHOT_S * 1000)
 LASTS_S_MIN: Final = 1.0
 KEPT: Final = f"SELECT usd, observed_at, {NOW} - read_at FROM token_price"  # noqa: S608 - a constant
-# If several processes read their sources at the same moment, one of them sets the price.
+# If several processes read their sources at the same moment, the first to store sets the price.
+# The statement reads the clock after it has locked the row: the time in `excluded` is older if it
+# had to wait, and a price stored meanwhile would be replaced as one of later than now.
 KEEP: Final = f"""
 INSERT INTO token_price AS kept (id, usd, observed_at, read_at) VALUES (1, ?, ?, {NOW})
     ON CONFLICT (id) DO UPDATE
-   SET usd = excluded.usd, observed_at = excluded.observed_at, read_at = excluded.read_at
- WHERE kept.read_at <= excluded.read_at - {LASTS_MS} OR kept.read_at > excluded.read_at
+   SET usd = excluded.usd, observed_at = excluded.observed_at, read_at = {NOW}
+ WHERE kept.read_at <= {NOW} - {LASTS_MS} OR kept.read_at > {NOW}
 """  # noqa: S608 - constants
 
 
+@dataclass(frozen=True)
 class SharedPrice:
     """A PriceSource for all processes together; once a minute one process reads *source*."""
 
-    def __init__(self, source: PriceSource, database: DatabaseAccess[Database]) -> None:
-        self._source = source
-        self._database = database
+    source: PriceSource
+    database: DatabaseAccess[Database]
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price that all processes use, or the reason for doubt."""
         try:
-            kept = await self._database.run(_kept)
+            kept = await self.database.run(_kept)
             if kept is not None:
                 return kept
-            found = await self._source.read(now)
+            found = await self.source.read(now)
             if isinstance(found, Doubt):
                 return found
-            return await self._database.run(lambda db: _keep(db, found)) or Doubt.NO_ANSWER
+            return await self.database.run(lambda db: _keep(db, found)) or Doubt.NO_ANSWER
         except DatabaseError:
             return Doubt.NO_ANSWER
 
     async def close(self) -> None:
         """Close the database."""
-        self._database.close()
+        self.database.close()
 
 
 def _kept(db: Database) -> Quote | None:

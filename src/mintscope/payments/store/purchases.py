@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from mintscope.credits.rotation import Purchased, RotationDenied, decide
 from mintscope.credits.statements import ADD, LOCKED_BALANCE, OPEN_ACCOUNT
-from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import CredentialHash
-from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import Database, marks
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.payments import ports
-from mintscope.payments.payment import NewToken, PaidReport, Payment, Place, State, Takings, TopUp
-from mintscope.payments.protocol.envelope import RefusalReason, Resource
-from mintscope.payments.search import Holder, Kept, KeptOrphan, KeptPayment, Wanted
+from mintscope.payments.payment import NewToken, PaidReport, Payment, Place, State, TopUp
+from mintscope.payments.protocol.envelope import RefusalReason, Refused
+from mintscope.payments.search import Kept, KeptOrphan, KeptPayment, Wanted
 
 PURCHASED: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
 HAND_OUT: Final = """
@@ -151,10 +152,12 @@ class PurchasedCredits:
     def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new account, and their purchases with them.
+        """Move all credits of *holder*, and their purchases, to a new account; return their number.
 
-        Return the number of credits, or why they are not moved.  If they were already moved to the
-        same token, return their number again.
+        If credits were moved to the token of *token_hash* before, move nothing, and return the
+        number of those credits.  If the credits cannot be moved, return the reason.
+
+        token_hash, hint    of the credit token of the new account
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -206,9 +209,10 @@ class PurchasedCredits:
         credit_count: int,
         wallet: Wallet | None,
     ) -> int:
-        """Move credits of *holder* to the account of *opening*, with the purchases of *wallet*.
+        """Move *credit_count* credits of *holder* to a new account; return the id of that account.
 
-        wallet   None: move all purchases
+        opening    credential hash, hint, note and time of the new account
+        wallet     the payer whose purchases move with the credits; None: all purchases move
         """
         now = opening[-1]
         opened = int(self._db.execute(OPEN_ACCOUNT, opening).get)
@@ -320,50 +324,26 @@ def search(db: Database, wanted: Wanted) -> Kept:
     )
 
 
-def newest(
-    db: Database, state: State | None, before: Place | None, limit: int
-) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments in *state* (None: any), newest first.
+def newest(state: State | None) -> str:
+    """Return the statement for the newest payments in *state* (None: any).
 
-    before    only payments that come before this place in time; None: all
+    Its parameters are a time, a signature and the limit.  It finds payments that began before the
+    time, and those that began at the time and have a lower signature.
     """
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
     elif state is not None:  # with the condition of the index of payments that are not issued
         condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
-    statement = NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
-    return [kept_payment(row) for row in db.execute(statement, (*(before or LATEST), limit))]
-
-
-def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
-    """Return the takings of issued payments that began at *since* or later, newest first."""
-    return [Takings(*row) for row in db.execute(TAKINGS, (since,))]
+    return NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
 
 
 def kept_payment(row: Sequence[Any]) -> KeptPayment:
-    """Return the payment of a row with COLUMNS."""
-    hint, owner, balance, worth = row[14:]
-    return KeptPayment(
-        signature=Signature(row[0]),
-        payer=Wallet(row[1]),
-        resource=Resource(row[2]),
-        amount=row[3],
-        paid=row[4],
-        asset=None if row[5] is None else Mint(row[5]),
-        credit_count=row[6],
-        hint=row[7],
-        state=State(row[8]),
-        reason=None if row[9] is None else RefusalReason(row[9]),
-        final=bool(row[10]),
-        frozen=row[11],
-        begun_at=UnixMs(row[12]),
-        resolved_at=None if row[13] is None else UnixMs(row[13]),
-        holder=None
-        if balance is None
-        else Holder(hint=hint, owner=None if owner is None else UserId(owner), balance=balance),
-        worth=worth,
-    )
+    """Return the payment in *row*, a row of COLUMNS."""
+    *values, hint, owner, balance, worth = row
+    holder = None if balance is None else {"hint": hint, "owner": owner, "balance": balance}
+    fields = zip(KeptPayment.__struct_fields__, (*values, holder, worth), strict=True)
+    return msgspec.convert(dict(fields), KeptPayment, strict=False)  # 0 and 1 are booleans
 
 
 SALES_ARE_CLOSED: Final = "SELECT EXISTS (SELECT 1 FROM sales_stop)"
@@ -454,21 +434,21 @@ class Budgets:
         """Return the objection to beginning the payment now; None if there is none."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
-            return ports.SalesClosed()
+            return ports.SALES_CLOSED
         if self.is_key_taken(payment.key_hash):
-            return ports.KeyTaken()
+            return ports.KEY_TAKEN
         if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:
-            return ports.QuoteUsed()
+            return Refused(RefusalReason.QUOTE_USED)
         account = (payment.payer, pending.mark, payment.asset)
         if self._db.execute(RESERVED, account).get > pending.balance_after:
-            return ports.Overdrawn(RefusalReason.FUNDS)
+            return Refused(RefusalReason.FUNDS)
         payer = self._conduct(CONDUCT_OF_PAYER, payment.payer, payment.begun_at)
         excess = self._find_excess(pending, payer)
         if excess is not None:
-            return ports.Overdrawn(excess)
+            return Refused(excess)
         at_risk = self.fees_at_risk(payment.begun_at)
         is_allowed = at_risk.allow(pending.budget, payer, fee_lamports=payment.fee_lamports)
-        return None if is_allowed else ports.SalesClosed()
+        return None if is_allowed else ports.SALES_CLOSED
 
     def fees_at_risk(self, now: UnixMs) -> ports.FeesAtRisk:
         """Return the fees that all payers burned in the last hour, or still put at risk."""

@@ -43,9 +43,8 @@ class OperationParts:
 
     sales      opens and closes sales; None if nothing is sold
     history    requests for backfills; None if blocks come from files
-    payments   the payments that pages show; None if nothing is sold
+    payments   the payments that the pages show; None if nothing is sold
     assets     the tokens of *payments*
-    operator   the operator of the service, as configured
     facts      returns the on-chain facts of a mint, or None if the address is not a mint; raises
                ServiceUnavailable.  The field itself is None if blocks come from files
     """
@@ -64,10 +63,7 @@ class OperationParts:
 class OperationPages:
     """Administrator pages for tokens and sales; every change is recorded in the audit log."""
 
-    def __init__(
-        self, parts: OperationParts, review: Reviews, lists: ListCache | None = None
-    ) -> None:
-        """Create the pages, which read the names of tokens from *lists*."""
+    def __init__(self, parts: OperationParts, review: Reviews, lists: ListCache | None) -> None:
         self._lists = lists
         self._tracking = parts.tracking
         self._sales = parts.sales
@@ -347,18 +343,12 @@ def _backfill_line(ask: BackfillJob) -> dict[str, object]:
     name, badge = STATES[ask.state]
     total = max(ask.listed, 0 if ask.cost is None else ask.cost.transactions)
     return {
-        "ask_id": ask.ask_id,
-        "mint": ask.mint,
+        "job": ask,
         "since": UnixMs(ask.from_time * SECOND_MS),
-        "asked_at": ask.asked_at,
-        "ended_at": ask.ended_at,
         "name": name,
         "badge": badge,
-        "cost": ask.cost,
         "takes": "" if ask.cost is None else _duration(round(ask.cost.seconds)),
         "is_read": ask.state is BackfillState.READING,
-        "listed": ask.listed,
-        "read": ask.read,
         "total": total,
         "part": min(1.0, ask.read / total) if total else 0.0,
         "words": _as_sentence(ask.words),

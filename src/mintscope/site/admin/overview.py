@@ -70,7 +70,7 @@ class OverviewPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the state of the service."""
         hour = hour_of(request.now)
-        numbers = await self._review.numbers(since=hour - HOURS + 1)
+        numbers = await self._review.store.read(lambda rows: rows.hours.since(hour - HOURS + 1))
         lag_s = {at: lag / SECOND_MS for at, lag in numbers.get(HourSeries.LAG_MS, {}).items()}
         facts = {
             "codes": _codes(numbers, hour),
@@ -255,7 +255,7 @@ class UserPages:
             await self._review.remove_user(user.user_id, actor=request.signed_in)
         except NotPossible as error:
             return _removal(user, request, field="", error=sentence(error))
-        if user.user_id == request.signed_in.user.user_id:
+        if user.user_id == request.user_id:
             return Redirect("/sign-in", notice="account-removed", cookie=END_SESSION)
         return Redirect(USERS, notice="account-removed")
 
@@ -298,7 +298,7 @@ def _place(rows: Sequence[object], before: int | None) -> dict[str, bool]:
 def _removal(user: User, request: PageRequest, *, field: str = "", error: str = "") -> Page:
     return Page(
         "admin/remove.html",
-        {"user": user, "is_own": user.user_id == request.signed_in.user.user_id},
+        {"user": user, "is_own": user.user_id == request.user_id},
         values={"username": request.form.line("username")},
         errors={field: error} if error else {},
     )

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import msgspec
 from solders.pubkey import Pubkey
 
 from mintscope.accounts.wallets.credits import AccountCredits
@@ -55,7 +56,8 @@ class BundleChoice:
     """A purchase as described by its address.
 
     asset    requested mint; "" if none is requested
-    usual    default destination of the credits
+    into     destination of the credits
+    usual    destination if the address names none
     """
 
     bundle: Bundle
@@ -228,7 +230,7 @@ class BuyPages:
         if choice.into is Into.TOKEN:
             return Credits(count)
         if choice.into is Into.ACCOUNT:
-            account = await self.credits.open(request.signed_in.user.user_id)
+            account = await self.credits.open(request.user_id)
             return TopUp(credits=count, account=account)
         topped_up = await self.ledger.find(request.bearer)
         if topped_up is None:
@@ -265,7 +267,8 @@ class BuyPages:
         symbol = facts["symbol"]
         amount = facts["amount"] or "Some"
         text = message.text.format(symbol=symbol, amount=amount)
-        message = message._replace(title=message.title.format(symbol=symbol), text=text)
+        title = message.title.format(symbol=symbol)
+        message = msgspec.structs.replace(message, title=title, text=text)
         return Page("sales/outcome.html", facts | {"message": message}, status=message.status)
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:

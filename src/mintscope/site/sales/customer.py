@@ -13,7 +13,6 @@ from mintscope.accounts.keys.key import KeyLine
 from mintscope.accounts.wallets.credits import USAGE_LINES_MAX, AccountCredits, Usage, Wallets
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
-    LinkDenied,
     LinkedWallet,
     UsedLine,
     link_text,
@@ -141,7 +140,7 @@ class PaymentPages:
     async def _found(
         self, request: PageRequest, wallet: Wallet | None, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        user_id = request.signed_in.user.user_id
+        user_id = request.user_id
         if wallet is None:
             return await self._history.of_customer(user_id, before, limit)
         return await self._history.of_wallet(user_id, wallet, before, limit)
@@ -268,22 +267,22 @@ class WalletPages:
         if flaw is not None:
             why = EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN
             return await self._page(request, {"": why})
-        linked = await self._wallets.link_in(request.signed_in, wallet)
-        if isinstance(linked, LinkDenied):
+        linked = await self._wallets.link(request.signed_in, wallet)
+        if linked is None:
             return await self._page(request, {"": TOO_MANY})
         return Redirect(WALLETS_PAGE, notice="wallet-linked")
 
     async def unlink(self, request: PageRequest) -> PageResponse:
         """Unlink a wallet.  Raises NotFound if it is not linked."""
         wallet = wallet_in(request.path_params["wallet"])
-        if await self._wallets.unlink_in(request.signed_in, wallet) is None:
+        if await self._wallets.unlink(request.signed_in, wallet) is None:
             raise NotFound
         return Redirect(WALLETS_PAGE, notice="wallet-unlinked")
 
     async def _page(
         self, request: PageRequest, errors: Mapping[str, str] | None = None
     ) -> PageResponse:
-        user_id = request.signed_in.user.user_id
+        user_id = request.user_id
         linked = await self._wallets.of_user(user_id)
         paid = totals(linked, await self._history.sums_of_wallets(user_id), self._assets)
         facts = {"wallets": paid, "wallets_max": WALLETS_MAX}
@@ -402,7 +401,7 @@ class UsagePages:
 
     async def _usage(self, request: PageRequest, days: int) -> Usage:
         since = _first_day(request.now, days)
-        return await self._credits.usage(request.signed_in.user.user_id, since)
+        return await self._credits.usage(request.user_id, since)
 
 
 def _days(request: PageRequest) -> int:

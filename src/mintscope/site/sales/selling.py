@@ -78,7 +78,7 @@ class StatementPages:
         level: str | None = None,
         errors: Mapping[str, str] = NO_ERRORS,
     ) -> Page:
-        user_id = request.signed_in.user.user_id
+        user_id = request.user_id
         statement = await self._statement(user_id)
         summary = await self._credits.summary(user_id)
         if level is None:
@@ -94,7 +94,7 @@ class StatementPages:
         if text and (LEVEL.fullmatch(text) is None or int(text) == 0):
             return await self._own(request, text, {"level": NO_LEVEL})
         level = int(text) if text else None
-        await self._credits.set_spend_level(request.signed_in.user.user_id, level)
+        await self._credits.set_spend_level(request.user_id, level)
         return Redirect(PAGE, notice="spend-alert-set")
 
     async def deposit(self, request: PageRequest) -> PageResponse:
@@ -102,14 +102,14 @@ class StatementPages:
         token = await self._ledger.find(request.form.line("deposited"))
         if token is None:
             return self._of_token({"deposited": UNKNOWN})
-        moved = await self._credits.deposit(request.signed_in.user.user_id, token, None, None)
+        moved = await self._credits.deposit(request.user_id, token, None, None)
         if isinstance(moved, MoveDenied):
             return self._of_token({"deposited": EMPTY})
         return Redirect(PAGE, notice="credits-deposited")
 
     async def download(self, request: PageRequest) -> PageResponse:
         """Return the statement as a table for other programs."""
-        statement = await self._statement(request.signed_in.user.user_id)
+        statement = await self._statement(request.user_id)
         return TextFile("mintscope-credits.csv", "text/csv", _table(statement))
 
     async def _statement(self, user_id: UserId) -> Statement:
@@ -179,10 +179,11 @@ class CreditSales:
     async def propose(
         self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint, *, address: str
     ) -> Proposal | NotProposed:
-        """Build the payment in *asset* for *payer* to sign, quoted to the holder of *key*.
+        """Build the payment for *bundle* in *asset*, for *payer* to sign; its quote is for *key*.
 
-        If it would not succeed, or cannot be simulated, return the reason.
+        If the payment would not succeed, or cannot be simulated, return the reason.
 
+        key        redelivery key, created in the browser
         address    address of the client
         Raises     PriceUnavailable, and ServiceUnavailable if sales are closed
         """

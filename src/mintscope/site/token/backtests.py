@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.alerts import emails
 from mintscope.api.series.backtest import (
     FEE_BPS_MAX,
     TRADE_USD_MAX,
@@ -31,7 +32,7 @@ from mintscope.kit.errors import (
     ServiceError,
     TokenNotFound,
 )
-from mintscope.kit.limits import Denied, Limit, Limiter
+from mintscope.kit.limits import Denied, Limit, Limiter, LimitKey
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.screening.grammar import TEXT_MAX, Condition
@@ -67,7 +68,7 @@ class Purchases:
 
     async def has(self, key: str) -> bool:
         """Return whether *key* is bought, without taking it."""
-        return await is_taken(self._bought, key)
+        return not await room(self._bought, key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
         """Spend a user's credit on *key* unless it is bought; return False if no credit is left.
@@ -92,12 +93,16 @@ class Purchases:
         return 0 if account is None else await self._market.ledger.balance(account)
 
 
-async def is_taken(window: Limiter, key: str) -> bool:
-    """Return whether the window of *key* is full, without taking from it."""
-    if isinstance(await window.take(key), Denied):
-        return True
+async def room(window: Limiter, key: LimitKey) -> int:
+    """Return the number of requests of *key* that *window* still admits.
+
+    A limiter has no method for this, so one request is taken and given back.
+    """
+    verdict = await window.take(key)
+    if isinstance(verdict, Denied):
+        return 0
     await window.give_back(key)
-    return False
+    return verdict.remaining + 1
 
 
 PATH: Final = "/token/{mint}/backtest"
@@ -105,15 +110,7 @@ TEMPLATE: Final = "token/backtest.html"
 SHOWN_S: Final = 15 * MINUTE_S
 BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN_S)
 FIRINGS: Final = 100  # the most firings in the list; they are the newest
-WIDTHS: Final = {
-    "m1": "1 minute",
-    "m5": "5 minutes",
-    "m15": "15 minutes",
-    "m30": "30 minutes",
-    "h1": "1 hour",
-    "h4": "4 hours",
-    "d1": "1 day",
-}
+WIDTHS: Final = {name: words for name, words in emails.SPANS.items() if name != "s15"}
 SPANS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "all": "Everything kept"}
 FIRST: Final = {
     "where": "crosses_below(rsi_m5, 30)",
@@ -167,7 +164,7 @@ class BacktestPages:
             asked = asked_test(mint, values, request.now)
         except InvalidForm as invalid:
             return await self._form(request, mint, values, invalid.errors)
-        if not await self._purchases.has(asked.key(request.signed_in.user.user_id)):
+        if not await self._purchases.has(asked.key(request.user_id)):
             return await self._form(request, mint, values)
         try:
             past = await self._run(asked, request.now)
@@ -183,7 +180,7 @@ class BacktestPages:
         """Run a backtest and show it; spend a credit if it read at least one candle."""
         mint = request.mint
         values = filled(request.form)
-        user_id = request.signed_in.user.user_id
+        user_id = request.user_id
         try:
             asked = asked_test(mint, values, request.now)
         except InvalidForm as invalid:
@@ -235,7 +232,7 @@ class BacktestPages:
             "widths": WIDTHS,
             "spans": SPANS,
             "where_max": TEXT_MAX,
-            "credits_left": await self._purchases.credits_of(request.signed_in.user.user_id),
+            "credits_left": await self._purchases.credits_of(request.user_id),
             "shown": shown,
             "once": token_hex(ONCE_BYTES),
         }

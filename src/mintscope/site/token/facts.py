@@ -1,14 +1,13 @@
 """The facts of a token on its page, as sentences for holders."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
-from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import SECOND_MS, iso_time
 from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
 from mintscope.market.screening.look_alikes import hides
-from mintscope.market.series.holders import HolderKind, Holders
 
 PERCENT: Final = 100  # basis points in one percent
 DECIMALS_SHOWN: Final = 2
@@ -140,42 +139,3 @@ def _freezing(facts: MintFacts) -> MintFact:
         "The freeze authority can stop you from selling.",
         facts.freeze_authority,
     )
-
-
-# Holders on the token page: the last list that was requested.  Views never query the node.
-
-
-class HolderShown(NamedTuple):
-    """A row of the holders table.
-
-    address   the owner, or the account if its owner is unknown
-    kind      kind and name of the owner; "" if unknown
-    share     share of the supply, 0 to 1; None if the supply is 0
-    """
-
-    address: str
-    kind: str
-    share: float | None
-
-
-class HoldersShown(NamedTuple):
-    """The holders table, with the largest holder first, and the slot and time of the data."""
-
-    lines: Sequence[HolderShown]
-    slot: Slot
-    read_at_ms: UnixMs
-
-
-def shown_holders(found: Holders | None) -> HoldersShown | None:
-    """Return the table of *found*, or None if no list is stored."""
-    if found is None:
-        return None
-    lines = [
-        HolderShown(
-            address=one.owner or one.account,
-            kind="" if one.kind is HolderKind.OTHER else f"{one.kind.value} ({one.name})",
-            share=one.amount / found.supply if found.supply else None,
-        )
-        for one in found.holders
-    ]
-    return HoldersShown(lines, found.slot, found.read_at_ms)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mintscope.kit.primitives import MICRO_USD, Mint
-from mintscope.market.series.pools import DAY_SPANS_S, KeptPools, PoolNow, SeriesReader, pools_of
+from mintscope.market.series.pools import DAY_SPANS_S, PoolNow, SeriesReader, pools_of
 from mintscope.market.standings import unpack
 from mintscope.site.token.shown import quote_name
 
@@ -28,12 +28,7 @@ class PoolShown(NamedTuple):
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
     """Return the heaviest pools of *mint*; empty if it is not tracked or has no final price."""
     kept = await series.pools(mint, DAY_SPANS_S)
-    return [] if kept is None else shown_pools(kept)
-
-
-def shown_pools(kept: KeptPools) -> Sequence[PoolShown]:
-    """Return the heaviest pools in *kept* as table rows."""
-    if kept.standing is None or kept.time is None:
+    if kept is None or kept.standing is None or kept.time is None:
         return []
     found = pools_of(unpack(kept.standing), (), kept.time, kept)
     return [_line(one) for one in found[:POOLS_SHOWN]]

@@ -88,11 +88,10 @@ class TokenLines:
         self._pages: dict[object, asyncio.Task[LinePage]] = {}
 
     async def page(self, asked: ListQuestion) -> LinePage:
-        """Return the page for the query *asked*.
-
-        Raises ServiceUnavailable while the list is loading.
-        """
-        return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
+        """Return the page for *asked*.  Raises ServiceUnavailable while the list is loading."""
+        if asked.among is not None:  # the query is a key, so it must be hashable
+            asked = msgspec.structs.replace(asked, among=tuple(asked.among))
+        return await self._made(asked, lambda listed: _drawn(listed, listed.page(asked)))
 
     async def movers(self) -> LinePage:
         """Return MOVERS of the most traded tokens: those with the largest price change in a day.
@@ -115,11 +114,6 @@ class TokenLines:
         return await asyncio.shield(page)
 
 
-def _page(listed: ListedTokens, asked: ListQuestion) -> LinePage:
-    found = listed.page(asked)
-    return _drawn(listed, found)
-
-
 def _movers(listed: ListedTokens) -> LinePage:
     found = listed.page(ListQuestion(sort=Sort.VOLUME, limit=MOST_TRADED))
     pairs = list(zip(found.lines, found.rows, strict=True))
@@ -136,13 +130,6 @@ def _drawn(listed: ListedTokens, found: ListedPage) -> LinePage:
     folded = listed.folded
     after = found.next_after
     return LinePage(drawn, after, folded.slot, folded.time, len(listed), found.left)
-
-
-def _hashable(key: object) -> object:
-    """Return *key* in a hashable form: its list of mints becomes a tuple."""
-    if isinstance(key, ListQuestion) and key.among is not None:
-        return msgspec.structs.replace(key, among=tuple(key.among))
-    return key
 
 
 QUESTION_PATH: Final = "/tokens"
@@ -419,10 +406,7 @@ NONE_FOUND: Final = "No tracked token has this name. You can also enter a mint a
 
 
 class TokenSearch:
-    """Finds tokens among the tracked tokens.
-
-    lines   rows of the list to search; None if there is no list
-    """
+    """Finds tokens among the tracked tokens; *lines*: None if there is no list to search."""
 
     def __init__(self, lines: TokenLines | None) -> None:
         self._lines = lines
@@ -439,7 +423,7 @@ class TokenSearch:
         """Return the list entries of the tracked tokens in *mints*; empty without a loaded list."""
         if not mints:
             return {}
-        lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
+        lines = await self._page(ListQuestion(among=mints, limit=len(mints)))
         return {each.mint: each for each in lines}
 
     async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:

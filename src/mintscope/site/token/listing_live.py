@@ -4,7 +4,7 @@ Rows are sent without their star, which differs between readers.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS
 from mintscope.kit.time import SECOND_MS
-from mintscope.market.screening.listed import ListedTokens
+from mintscope.market.screening.listed import ListedTokens, ListLine
 from mintscope.site.figures import csv_text, spreadsheet_text
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect, TextFile
@@ -213,10 +213,9 @@ class TokensPages:
             page = await self.lines.page(asked.of_list(watched, now_s))
         except ServiceUnavailable:
             return self._page(asked, None, watched, now=request.now, is_stale=False)
+        meant = None
         if not page.lines and asked == listing.TokensQuestion(text=asked.text):
             meant = await self.search.meant(asked.text)
-        else:
-            meant = None
         return meant or self._found(request, asked, page, watched)
 
     def _found(
@@ -247,11 +246,10 @@ class TokensPages:
         mint = listing.mint_of(wanted or request.form.text("remove"))
         if mint is None:
             raise NotFound
-        user_id = request.signed_in.user.user_id
         back = request.next_path if request.next_path.startswith(STARRED_AT) else PATH
         if not wanted:
-            await self.watching.remove(user_id, mint)
-        elif not await self.watching.add(user_id, mint):
+            await self.watching.remove(request.user_id, mint)
+        elif not await self.watching.add(request.user_id, mint):
             return Redirect(back, notice="watchlist-full")
         return Redirect(back)
 
@@ -292,43 +290,31 @@ class TokensPages:
         return Page("tokens/list.html", facts, status=status)
 
 
-# Columns of the file by columns of the page; the sparkline has no column in the file.
-FIELDS: Final = {
-    "price": "price_usd",
-    "m5": "change_m5",
-    "h1": "change_h1",
-    "d1": "change_d1",
-    "volume": "volume_d1_usd",
-    "cap": "market_cap_usd",
-    "rsi": "rsi_h1",
-    "buys": "buy_share_h1",
-    "age": "age_s",
+# Columns of the file and their values, by columns of the page; the sparkline has none.
+FIELDS: Final[Mapping[str, tuple[str, Callable[[ListLine], float | None]]]] = {
+    "price": ("price_usd", lambda line: line.usd),
+    "m5": ("change_m5", lambda line: line.changes[0]),
+    "h1": ("change_h1", lambda line: line.changes[1]),
+    "d1": ("change_d1", lambda line: line.changes[2]),
+    "volume": ("volume_d1_usd", lambda line: line.volume / MICRO_USD),
+    "cap": ("market_cap_usd", lambda line: line.market_cap),
+    "rsi": ("rsi_h1", lambda line: line.rsi),
+    "buys": ("buy_share_h1", lambda line: line.pressure),
+    "age": ("age_s", lambda line: line.age_s),
 }
 
 
 def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
     """Return *page* as CSV with the columns *shown*: unformatted numbers, "" for null."""
     lines = []
-    fields = [key for key in FIELDS if key in shown]
-    numbered = [FIELDS[key] for key in fields]
-    for each in page.lines:
-        line = each.line
-        names = [spreadsheet_text(each or "") for each in (line.listed.symbol, line.listed.name)]
-        m5, h1, d1 = line.changes
-        values = {
-            "price": line.usd,
-            "m5": m5,
-            "h1": h1,
-            "d1": d1,
-            "volume": line.volume / MICRO_USD,
-            "cap": line.market_cap,
-            "rsi": line.rsi,
-            "buys": line.pressure,
-            "age": line.age_s,
-        }
-        numbers = [values[key] for key in fields]
-        lines.append([each.mint, *names, *numbers, line.look_alike_of, page.slot])
-    return csv_text(["mint", "symbol", "name", *numbered, "look_alike_of", "slot"], lines)
+    fields = [field for key, field in FIELDS.items() if key in shown]
+    for line in (each.line for each in page.lines):
+        listed = line.listed
+        names = [spreadsheet_text(each or "") for each in (listed.symbol, listed.name)]
+        numbers = [value(line) for _, value in fields]
+        lines.append([listed.mint, *names, *numbers, line.look_alike_of, page.slot])
+    header = ["mint", "symbol", "name", *(name for name, _ in fields), "look_alike_of", "slot"]
+    return csv_text(header, lines)
 
 
 def _mark(page: listing.LinePage, *, is_stale: bool) -> str:

@@ -5,10 +5,10 @@ limits, so that it is valid in every process.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +17,7 @@ from mintscope.accounts.wallets.credits import AccountCredits
 from mintscope.kit import errors
 from mintscope.kit.audit import UserId
 from mintscope.kit.http.rate_limit import FreeViews
-from mintscope.kit.limits import Denied, Limit, Limiter, LimitKey, take_all
+from mintscope.kit.limits import Denied, Limit, LimitKey, take_all
 from mintscope.kit.primitives import Mint, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.mint_facts import MintFacts
@@ -29,16 +29,16 @@ from mintscope.site.chart import on_one_axis
 from mintscope.site.definitions import DEFINITIONS
 from mintscope.site.live import OpenPages
 from mintscope.site.page import NoContent, Page, PageResponse, Picture, PlainText, Redirect
+from mintscope.site.programs import examples_of
 from mintscope.site.render import static_files
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
 from mintscope.site.sol import MarketParts
-from mintscope.site.token.backtests import Purchases, is_taken
+from mintscope.site.token.backtests import Purchases, room
 from mintscope.site.token.facts import (
     MintFact,
     facts_in_words,
     multiplier_shown,
     names_in_words,
-    shown_holders,
     supply_of,
 )
 from mintscope.site.token.liquidity import read_pools
@@ -69,7 +69,7 @@ class Views:
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
-        self._purchases = Purchases(market, accounts, BOUGHT)
+        self.purchases = Purchases(market, accounts, BOUGHT)
         make = market.limits.limiter
         self._taken = make(TAKEN)
         self._free = FreeViews.of(market.free_views_per_day, make)
@@ -87,69 +87,24 @@ class Views:
     async def free_left(self, request: PageRequest) -> int:
         """Return the number of free views left today for the address of *request*."""
         windows = self._free.windows(request.browser.address)
-        return min([await _room(window, key) for window, key in windows])
+        return min([await room(window, key) for window, key in windows])
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
         """Return the current admission of *request* to the page of *mint*; use up no free view."""
         if self._market.is_free(mint):
             return Admission.FREE
         session = request.session
-        if session is not None and await self._purchases.has(f"{session.user.user_id} {mint}"):
+        if session is not None and await self.purchases.has(f"{session.user.user_id} {mint}"):
             return Admission.BOUGHT
-        if await is_taken(self._taken, f"{request.browser.address} {mint}"):
-            return Admission.ALLOWED
-        return Admission.NONE
+        left = await room(self._taken, f"{request.browser.address} {mint}")
+        return Admission.NONE if left else Admission.ALLOWED
 
     async def buy(self, user_id: UserId, mint: Mint) -> bool:
         """Buy a view of *mint* for a credit unless one is active; return False without a credit.
 
         If ServiceUnavailable is raised, nothing is spent.
         """
-        return await self._purchases.buy(user_id, f"{user_id} {mint}")
-
-    async def credits_of(self, user_id: UserId) -> int:
-        """Return the credit balance of a user."""
-        return await self._purchases.credits_of(user_id)
-
-
-async def _room(window: Limiter, key: LimitKey) -> int:
-    """Return the remaining count in the window of *key*: take one, and give it back."""
-    verdict = await window.take(key)
-    if isinstance(verdict, Denied):
-        return 0
-    await window.give_back(key)
-    return verdict.remaining + 1
-
-
-KEY: Final = "YOUR_KEY"  # a script on the page replaces it with the reader's key
-
-
-class Example(NamedTuple):
-    """Code that requests a token's report; *key* identifies the example on the page."""
-
-    key: str
-    name: str
-    text: str
-
-
-def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
-    """Yield examples that request the report of *mint*: curl, Python and, with *has_mcp*, MCP."""
-    url = f"{origin}/v1/token/{mint}"
-    yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" \\\n  {url}')
-    yield Example(
-        "python",
-        "Python",
-        f'import httpx\n\nreport = httpx.get(\n    "{url}",\n'
-        f'    headers={{"Authorization": "Bearer {KEY}"}},\n).json()["data"]\n'
-        'print(report["price"]["usd"])',
-    )
-    if has_mcp:
-        yield Example(
-            "mcp",
-            "MCP",
-            f'{{\n  "mcpServers": {{\n    "mintscope": {{\n      "url": "{origin}/mcp",\n'
-            f'      "headers": {{"Authorization": "Bearer {KEY}"}}\n    }}\n  }}\n}}',
-        )
+        return await self.purchases.buy(user_id, f"{user_id} {mint}")
 
 
 LOOKUP_TIMEOUT_S: Final = 3.0
@@ -201,7 +156,8 @@ class UntrackedTokens:
                 "name": cleaned(facts.name),
             }
         may_ask = self._operations is not None and state != "no-mint"
-        return Page(TEMPLATE, {**shown, "state": state, **self._offer(may_ask=may_ask)}, status=404)
+        shown |= {"state": state, "may_ask": may_ask, "tracks_per_day": self._per_day}
+        return Page(TEMPLATE, shown, status=404)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
         """Track *mint* if the user may track another mint today, else store a request."""
@@ -234,9 +190,6 @@ class UntrackedTokens:
             return await self._operations.tracking.one(mint) is not None
         except errors.ServiceUnavailable:
             return False
-
-    def _offer(self, *, may_ask: bool) -> dict[str, Any]:
-        return {"may_ask": may_ask, "tracks_per_day": self._per_day}
 
     async def _look_up(self, request: PageRequest, mint: Mint) -> tuple[str, MintFacts | None]:
         """Query the chain for *mint*; the state is "found", "no-mint", or "unread" if unknown."""
@@ -354,7 +307,7 @@ class TokenPages:
         width = _width(request)
         try:
             mint = parse_mint(request.path_params["mint"])
-            facts = await self._reading.facts(mint)
+            facts = await self.market.lists.facts_of(mint)
         except (errors.InvalidTokenAddress, errors.TokenNotFound):
             return await self.untracked.page(request, request.path_params["mint"])
         watched = await self.watching.mints(request.session)
@@ -387,7 +340,7 @@ class TokenPages:
             await self._reading.report(mint)
         except errors.ServiceError:
             return Redirect(_address(mint, width))  # the page shows the reason; nothing was spent
-        is_bought = await self.views.buy(request.signed_in.user.user_id, mint)
+        is_bought = await self.views.buy(request.user_id, mint)
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
     async def track(self, request: PageRequest) -> PageResponse:
@@ -441,7 +394,7 @@ class TokenPages:
     async def draw(self, mint: Mint, width: Width) -> str:
         """Return the picture of *mint* as SVG, with the same numbers as its page."""
         aged = await self._reading.report(mint)
-        facts = await self._reading.facts(mint)
+        facts = await self.market.lists.facts_of(mint)
         line = await self._listed(mint)
         now = UnixS(aged.report.data_span.to)
         known = _Known(mint, width, facts, line, None, now)
@@ -476,7 +429,7 @@ class TokenPages:
         """Return the template values for a visitor without views left."""
         credits_left = None
         if request.session is not None:
-            credits_left = await self.views.credits_of(request.session.user.user_id)
+            credits_left = await self.views.purchases.credits_of(request.session.user.user_id)
         return {
             "state": "closed",
             "credits_left": credits_left,
@@ -494,7 +447,7 @@ class TokenPages:
                 **known.shown,
                 **shown_report(aged, drawn, swaps, known.width),
                 "pools": pools,
-                "holders": shown_holders(self.market.last_holders(mint)),
+                "holders": self.market.last_holders(mint),
                 "state": "open",
                 "admission": admission.name.lower(),
                 "is_degraded": self.market.is_degraded(aged.age_ms),
@@ -502,7 +455,7 @@ class TokenPages:
                 "live": f"/token/{mint}/live?tf={known.width.name}",
                 "older": f"/token/{mint}/older?tf={known.width.name}",
                 "has_charts": CHARTS in static_files(),
-                "examples": list(examples_of(mint, self.origin, has_mcp=self.market.has_mcp)),
+                "examples": examples_of("token", mint, self.origin, has_mcp=self.market.has_mcp),
             },
         )
 

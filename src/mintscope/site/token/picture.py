@@ -17,6 +17,7 @@ from mintscope.site.chart import (
     ChartPoint,
     axis_of,
     is_filled,
+    price_pane,
     stepped,
     time_marks,
     volume_top,
@@ -44,9 +45,10 @@ class PictureFacts(NamedTuple):
     """The facts of a picture, all as of *slot*, except *change*, which comes from the token list.
 
     symbol, name   cleaned; None if the chain has none
+    usd            price in USD
     change         price change within a day, as a fraction; None if unknown
     as_of          block time of *slot*
-    timeframe      name of the timeframe, such as 5m
+    timeframe      name of the timeframe on pages, such as 5m
     host           host of the site
     """
 
@@ -82,9 +84,9 @@ def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int
 
 
 def title_of(facts: PictureFacts) -> str:
-    """Return the symbol or the name of the token, or the shortened mint.
+    """Return the symbol, or else the name of the token, or else the shortened mint.
 
-    Symbols and names with characters that the font lacks are skipped.
+    A symbol or name with characters that the font lacks is skipped; a long one is cut.
     """
     for text in (facts.symbol, facts.name):
         if text and _is_drawn(text):
@@ -115,9 +117,9 @@ def _head(facts: PictureFacts, points: Sequence[ChartPoint]) -> Iterator[Markup]
 
 def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
     left, right = PLOT
-    low, high = _range(points)
-    for value in nice_steps(low, high, 5) if points else ():
-        y = _y(value, low, high)
+    pane = price_pane(points, *PRICES)
+    for value in nice_steps(pane.low, pane.high, 5) if points else ():
+        y = pane.y(value)
         yield _path(f"M{left} {y:.1f}H{right}", LINE)
         yield _text("tick", (right + 10, y + 6), 18, short_price(value), QUIET)
     yield _path(f"M{left} {VOLUMES[1]}H{right}", LINE)
@@ -135,21 +137,21 @@ def _filled(points: Sequence[ChartPoint], axis: Axis) -> Markup:
     """Return the line of the last price, as in the chart on the page."""
     if not is_filled(points, axis):
         return Markup("")
-    low, high = _range(points)
-    heights = (_y(each.close, low, high) for each in points)
+    pane = price_pane(points, *PRICES)
+    heights = (pane.y(each.close) for each in points)
     return _path(stepped(list(zip(_middles(axis), heights, strict=True))), JOINED)
 
 
 def _candles(points: Sequence[ChartPoint], axis: Axis) -> Iterator[Markup]:
-    low, high = _range(points)
+    pane = price_pane(points, *PRICES)
     for colour in (RISE, FALL):
         wicks = []
         bodies = []
         for x, each in zip(_middles(axis), points, strict=True):
             if (each.close >= each.open) is not (colour == RISE):
                 continue
-            wicks.append(f"M{x:.1f} {_y(each.high, low, high):.1f}V{_y(each.low, low, high):.1f}")
-            top, bottom = sorted((_y(each.open, low, high), _y(each.close, low, high)))
+            wicks.append(f"M{x:.1f} {pane.y(each.high):.1f}V{pane.y(each.low):.1f}")
+            top, bottom = sorted((pane.y(each.open), pane.y(each.close)))
             bodies.append(_bar(x, axis, top, max(bottom, top + BODY_MIN)))
         yield _path("".join(wicks), colour)
         yield _path("".join(bodies), "none", colour)
@@ -169,18 +171,6 @@ def _volumes(points: Sequence[ChartPoint], axis: Axis) -> Iterator[Markup]:
 def _middles(axis: Axis) -> Iterator[float]:
     left, right = PLOT
     return (left + x for x in axis.of(right - left))
-
-
-def _range(points: Sequence[ChartPoint]) -> tuple[float, float]:
-    low = min((each.low for each in points), default=0.0)
-    high = max((each.high for each in points), default=1.0)
-    margin = (high - low) * 0.05 or high * 0.01
-    return low - margin, high + margin
-
-
-def _y(value: float, low: float, high: float) -> float:
-    top, bottom = PRICES
-    return bottom - (value - low) / (high - low) * (bottom - top)
 
 
 def _as_of(facts: PictureFacts) -> str:

@@ -13,7 +13,6 @@ from mintscope.kit.errors import DataStale, TokenNotFound
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine import kernels
 from mintscope.market.engine.frames import SHORT_SPANS, SPAN, short_values
-from mintscope.market.mint_facts import MintFacts
 from mintscope.market.report import PARTIAL, ReportKind, TokenReport
 from mintscope.market.screening.listed import ListLine, ListQuestion
 from mintscope.market.series.pools import KeptSwaps, LoggedSwap, SeriesCandle
@@ -149,13 +148,6 @@ class TokenReading:
         """Return the newest swaps, newest first; empty if *mint* is not tracked."""
         logged = await self.market.series.swaps(mint, None, SWAPS)
         return () if logged is None else logged.swaps
-
-    async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the on-chain facts of *mint*, or None if they have not been read yet.
-
-        Raises TokenNotFound and ServiceUnavailable.
-        """
-        return await self.market.lists.facts_of(mint)
 
     async def listed(self, mint: Mint) -> ListLine | None:
         """Return the list entry of *mint*, as of a final slot, or None if *mint* is not listed.

@@ -14,7 +14,7 @@ from mintscope.market.screening.listed import ListLine
 from mintscope.market.series.pools import LoggedSwap
 from mintscope.market.series.series import Width
 from mintscope.market.standings import Confidence
-from mintscope.market.timeframe import TIMEFRAMES
+from mintscope.market.timeframe import FRAMES, TIMEFRAMES
 from mintscope.site.chart import (
     OVERBOUGHT,
     OVERSOLD,
@@ -65,16 +65,7 @@ def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
     return f"{round(span_s / MINUTE_S)} minutes"
 
 
-NAMES: Final = {
-    "s15": "15s",
-    "m1": "1m",
-    "m5": "5m",
-    "m15": "15m",
-    "m30": "30m",
-    "h1": "1h",
-    "h4": "4h",
-    "d1": "1d",
-}
+NAMES: Final = {str(name): f"{name[1:]}{name[0]}" for name in FRAMES}  # m15: 15m
 WINDOWS: Final = (
     ("m1", "1m", MINUTE_S),
     ("m5", "5m", 5 * MINUTE_S),
@@ -101,7 +92,7 @@ Read = Callable[[TimeframeIndicators], float | None]
 class IndicatorCell(NamedTuple):
     """A number in the table.
 
-    field   name in the API
+    field   timeframe and name in the API, such as m5.rsi
     tone    up, down or level, compared with the price or with 0; extreme: an overbought or oversold
             RSI
     """

@@ -51,11 +51,7 @@ def read_info(
     has_called = meta.inner_instructions or meta.inner_instructions_none
     if not has_called and LOGGED_KEYS.isdisjoint(message.account_keys):
         return None
-    keys = [
-        *message.account_keys,
-        *meta.loaded_writable_addresses,
-        *meta.loaded_readonly_addresses,
-    ]
+    keys = [*message.account_keys, *meta.loaded_writable_addresses, *meta.loaded_readonly_addresses]
     is_whole = len(entry.signature) == SIGNATURE_BYTES and bool(keys)
     if not is_whole or any(len(key) != KEY_BYTES for key in keys):
         return transaction.UnreadableTransaction(entry.index, _name(entry.signature), "malformed")
@@ -147,16 +143,10 @@ class PlausibleSlots:
         return slot <= self._head + AHEAD_MAX + SLOTS_PER_S * passed_s
 
 
+WITH_SLOT: Final = frozenset({"block", "slot", "transaction", "block_meta"})
+
+
 def slot_of(update: geyser_pb2.SubscribeUpdate) -> int:
     """Return the slot of *update*, or 0 if it has none."""
-    match update.WhichOneof("update_oneof"):
-        case "block":
-            return update.block.slot
-        case "slot":
-            return update.slot.slot
-        case "transaction":
-            return update.transaction.slot
-        case "block_meta":
-            return update.block_meta.slot
-        case _:
-            return 0
+    kind = update.WhichOneof("update_oneof")
+    return int(getattr(update, kind).slot) if kind in WITH_SLOT else 0

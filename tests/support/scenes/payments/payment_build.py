@@ -16,6 +16,8 @@ from solders.transaction import VersionedTransaction
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.protocol.envelope import Requirement, Terms
 from mintscope.payments.protocol.headers import Presented
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
 
 def keypair(name: str) -> Keypair:
@@ -39,6 +41,26 @@ LIGHTHOUSE = Pubkey.from_string("L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95")
 
 def meta(key: Pubkey, *, signer: bool = False, writable: bool = False) -> AccountMeta:
     return AccountMeta(key, is_signer=signer, is_writable=writable)
+
+
+def terms_of(genesis: Genesis) -> Terms:
+    """Return the terms of a seller on the devchain of *genesis*."""
+    return Terms(
+        asset=Mint(str(genesis.mint)),
+        decimals=PAYMENT_DECIMALS,
+        pay_to=Wallet(str(genesis.treasury.pubkey())),
+        fee_payer=Wallet(str(genesis.fee_payer.pubkey())),
+    )
+
+
+def payer_wallet(terms: Terms, keypair: Keypair = PAYER, **changes: Any) -> PayerWallet:
+    """Return a wallet of our client that pays for *terms*; *changes*: a pin, and limits."""
+    pin = Pin(
+        network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
+    )
+    pin = changes.pop("pin", pin)
+    limit = SpendLimit(**({"atoms_per_payment": 30_000, "atoms_in_all": 100_000} | changes))
+    return PayerWallet(keypair=keypair, pin=pin, limit=limit)
 
 
 @dataclass(kw_only=True)

@@ -28,7 +28,7 @@ from mintscope.app.payments import Sales, open_sales
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.credits.invariants import Violation
 from mintscope.kit.clock import Clock, ManualClock
-from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.kit.primitives import Signature, UnixMs
 from mintscope.payments.audit import Auditor, Recognised, recognise
 from mintscope.payments.facilitator import Credits, Demand, Facilitator, VerifiedPayment, Wanted
 from mintscope.payments.merchant import Adopter
@@ -49,7 +49,7 @@ from mintscope_devchain.server import answering
 from mintscope_devchain.svm.vm import Vm
 from support.fakes.reports import TRACKED
 from support.scenes.engine import payment_store, rows_of
-from support.scenes.payments.payment_build import Recipe, present
+from support.scenes.payments.payment_build import Recipe, present, terms_of
 from support.scenes.stores import money_in
 
 START: Final = UnixMs(1_800_000_000_000)
@@ -106,13 +106,7 @@ class World:
         self.methods = Methods(self.vm)
         self.calls: list[str] = []
         self.was_called = defaultdict[str, asyncio.Event](asyncio.Event)
-        genesis = self.vm.genesis
-        self.terms = Terms(
-            asset=Mint(str(genesis.mint)),
-            decimals=6,
-            pay_to=Wallet(str(genesis.treasury.pubkey())),
-            fee_payer=Wallet(str(genesis.fee_payer.pubkey())),
-        )
+        self.terms = terms_of(self.vm.genesis)
         self.usdc_terms = replace(self.terms, asset=USDC)
         self.buyer = self.fund("buyer")
         self.node = answering(self.methods, self.vm.faults)
@@ -249,14 +243,17 @@ class World:
     def pay(
         self, requirement: Requirement, payer: Keypair | None = None, **changes: Any
     ) -> Presented:
-        parts: dict[str, Any] = {
-            "amount": requirement.amount,
-            "memo": requirement.memo.encode(),
+        asked: dict[str, Any] = {"amount": requirement.amount, "memo": requirement.memo.encode()}
+        return present(requirement, self.recipe(payer, **(asked | changes)).build())
+
+    def recipe(self, payer: Keypair | None = None, **parts: Any) -> Recipe:
+        """Return a payment of *payer*, by default the buyer, for the terms of this world."""
+        usual: dict[str, Any] = {
             "terms": self.terms,
             "payer": payer or self.buyer,
             "blockhash": self.blockhash(),
         }
-        return present(requirement, Recipe(**(parts | changes)).build())
+        return Recipe(**(usual | parts))
 
     def blockhash(self) -> Hash:
         return self.vm.block("confirmed").blockhash
@@ -296,7 +293,6 @@ async def world_at(path: Path, pace: SlotPace = TODAY) -> AsyncIterator[World]:
 async def buy(
     facilitator: Facilitator, presented: Presented, *, wanted: Wanted = CREDITS, **changes: Any
 ) -> Outcome:
-    """Present a payment, settle it if it is valid, and return the outcome."""
     demand: dict[str, Any] = {"resource": RESOURCE, "key": KEY, "address": "192.0.2.1"}
     answer = await facilitator.present(presented, Demand(**(demand | changes)))
     return await answer.settle(wanted) if isinstance(answer, VerifiedPayment) else answer

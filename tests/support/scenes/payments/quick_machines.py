@@ -44,7 +44,7 @@ class QuickMachine(LiteSVM):
         self._inner.set_lamports(LAMPORTS)
         self._inner.set_sysvars()
         self._inner.set_precompiles()  # type: ignore[attr-defined]  # not in its stubs
-        self._not_loaded = programs()
+        self._not_loaded = dict(_programs())
 
     @override
     def get_account(self, address: Pubkey) -> Account | None:
@@ -69,13 +69,8 @@ class QuickMachine(LiteSVM):
             super().set_account(address, program)
 
 
-def programs() -> dict[Pubkey, Account]:
-    """Return the programs of a full machine."""
-    return dict(_of_whole_machine())
-
-
 @cache
-def _of_whole_machine() -> list[tuple[Pubkey, Account]]:
+def _programs() -> list[tuple[Pubkey, Account]]:
     whole = LiteSVM()
     found = [(address, whole.get_account(address)) for address in PROGRAMS]
     return [(address, account) for address, account in found if account is not None]

@@ -1,7 +1,7 @@
 """A service that is backed up while it sells, loses its disk, and is restored."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 import apsw
 
 from support.scenes.engine import is_postgresql, rows_of
+from support.scenes.market_engines import copied
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, decoded, opened
 
@@ -20,11 +21,8 @@ def back_up(world: World) -> Path:
     """Copy the money file while the service runs."""
     copy = world.path.with_name("money.copy")
     copy.unlink(missing_ok=True)
-    source, target = apsw.Connection(str(world.path)), apsw.Connection(str(copy))
-    with target.backup("main", source, "main") as backup:
-        backup.step()
-    source.close()
-    target.close()
+    with closing(apsw.Connection(str(world.path))) as running:
+        copied(running, copy).close()
     return copy
 
 

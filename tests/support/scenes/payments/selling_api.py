@@ -4,7 +4,7 @@ import json
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from solders.keypair import Keypair
 
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.payments import worth_by_prices_of
+from mintscope.app.stores.stores import Money
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import UnixMs
 from mintscope.payments.audit import Closure
@@ -26,6 +27,7 @@ from support.fakes.series import FakeSeries
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, TODAY, World, world_at
 from support.scenes.service import Service, running_service
+from support.scenes.stores import money_in
 
 ORIGIN: Final = "https://shop.example"
 RAISED: Final = ApiConfig(rate_limit_requests=10_000)
@@ -49,16 +51,6 @@ class MovablePrice:
         return Quote(usd=self.usd, observed_at=now)
 
 
-class MovablePause:
-    """A pause of sales that a test sets, for all clients or only for new payers."""
-
-    def __init__(self) -> None:
-        self.closure: Closure | None = None
-
-    def __call__(self) -> Closure | None:
-        return self.closure
-
-
 class MovableSol:
     """The price of SOL, which is unknown until a test sets it."""
 
@@ -76,10 +68,10 @@ class SellingApi:
     world: World
     service: Service
     facilitator: Facilitator
-    price: MovablePrice = field(default_factory=MovablePrice)
-    sol: MovableSol = field(default_factory=MovableSol)
-    usdc_price: MovablePrice = field(default_factory=MovablePrice)
-    pause: MovablePause = field(default_factory=MovablePause)
+    price: MovablePrice
+    sol: MovableSol
+    usdc_price: MovablePrice
+    closure: Closure | None = None  # of sales, for all clients or only for new payers
 
     @property
     def client(self) -> httpx.AsyncClient:
@@ -105,10 +97,8 @@ class SellingApi:
             "amount": int(offer["amount"]),
             "memo": offer["extra"]["memo"].encode(),
             "terms": next(each for each in accepted if each.asset == offer["asset"]),
-            "payer": payer or self.world.buyer,
-            "blockhash": self.world.blockhash(),
         }
-        return Recipe(**(parts | changes))
+        return self.world.recipe(payer, **(parts | changes))
 
     def pay(self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any) -> str:
         """Return a PAYMENT-SIGNATURE for *demand*; *changes* apply to its transaction."""
@@ -227,7 +217,7 @@ async def opened(
         rotations=world.stores[-1],
         adopter=world.adopter(),
         origin=origin,
-        closure=(pause := MovablePause()),
+        closure=lambda: seller.closure,
     )
     async with running_service(
         world.path.parent,
@@ -238,7 +228,8 @@ async def opened(
         limit_clock=limit_clock,
         series=series,
     ) as service:
-        yield SellingApi(world, service, facilitator, price, sol, usdc_price, pause)
+        seller = SellingApi(world, service, facilitator, price, sol, usdc_price)
+        yield seller
 
 
 @pytest.fixture
@@ -250,6 +241,11 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture
 async def shop(world: World) -> AsyncIterator[SellingApi]:
-    """Yield an API that sells on *world*."""
     async with opened(world) as shop:
         yield shop
+
+
+@pytest.fixture
+async def money(world: World) -> AsyncIterator[Money]:
+    async with money_in(world.path.parent, clock=world.clock) as money:
+        yield money

@@ -6,7 +6,7 @@ A script registers the wallet in the browser; the wallet signs in this process, 
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -121,24 +121,13 @@ class BrowserWallet:
 
 
 @dataclass
-class Pause:
-    """A switch that closes sales to all clients."""
-
-    is_on: bool = False
-
-    async def expect_open(self) -> None:
-        if self.is_on:
-            raise ServiceUnavailable("closed: a pause")
-
-
-@dataclass
 class Shopfront:
     """Pages that sell for SCOPE, a token that is worth one dollar, on the chain of *world*."""
 
     site: Website
     world: World
     price: MovablePrice
-    pause: Pause
+    is_paused: bool = False
 
     def wallet(self, name: str = "buyer", **changes: Any) -> BrowserWallet:
         """Return the wallet of *name*; it has 1,000 tokens unless *changes* has an amount."""
@@ -149,7 +138,6 @@ class Shopfront:
         return self.site.rows("SELECT state, amount FROM payment ORDER BY begun_at")
 
     def credits_issued(self) -> int:
-        """Return the sum of all balances of credits."""
         return sum(row[0] for row in self.site.rows("SELECT balance FROM credit_account"))
 
 
@@ -170,7 +158,11 @@ async def shopfront(
     """
     async with world_at(folder) as world:
         also = [world.usdc_terms] if takes_usdc else []
-        price, usdc_price, pause = MovablePrice(), MovablePrice(), Pause()
+        price, usdc_price = MovablePrice(), MovablePrice()
+
+        async def expect_open() -> None:
+            if front.is_paused:
+                raise ServiceUnavailable("closed: a pause")
 
         def merchant_of(money: Money) -> Merchant:
             world.secrets = Secrets.derive(money.pepper)
@@ -190,13 +182,12 @@ async def shopfront(
         parts |= {
             "clock": world.clock,
             "merchant_of": merchant_of,
-            "expect_open": pause.expect_open,
+            "expect_open": expect_open,
         }
-        opening = served_website(folder, **parts) if served else behind_tls(folder, **parts)
+        if served:
+            opening = served_website(folder, **parts)
+        else:  # cookies need an https origin
+            opening = website(folder, origin="https://shop.example", **parts)
         async with opening as site:
-            yield Shopfront(site, world, price, pause)
-
-
-def behind_tls(folder: Path, **parts: Any) -> AbstractAsyncContextManager[Website]:
-    """Open the website with an https origin, which cookies need, for tests without a browser."""
-    return website(folder, origin="https://shop.example", **parts)
+            front = Shopfront(site, world, price)
+            yield front

@@ -35,9 +35,21 @@ CHROMIUM_ARGUMENTS: Final = (
     "--disable-sync",
 )
 
-# This script in each page records elements that moved without input, with both positions.
+# This script in each page records elements that moved without input, with both positions.  The page
+# is first painted when all of it has arrived: a busy browser may paint it earlier, and a text or a
+# list of options of which a half has arrived then grows.
 MOVED: Final = """
   window.moved = [];
+  const hide = (_, observer) => {
+    const page = document.documentElement;
+    if (page === null) return;
+    observer?.disconnect();
+    if (document.readyState === "loading") page.style.display = "none";
+  };
+  hide();
+  new MutationObserver(hide).observe(document, { childList: true });
+  document.addEventListener("readystatechange", () =>
+    document.documentElement.style.removeProperty("display"));
   const shown = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
   const place = ({ x, y, width, height }) => [x, y, width, height].join(" ");
   const moves = ({ node, previousRect, currentRect }) =>
@@ -113,7 +125,6 @@ class Visitor:
         self.page.on("response", self._see)
 
     async def open(self, path: str) -> Response:
-        """Open *path* from the address bar."""
         response = await self.page.goto(self.origin + path)
         assert response is not None
         return response
@@ -125,21 +136,17 @@ class Visitor:
             await self.page.get_by_label(label, exact=True).fill(text)
 
     async def press(self, name: str) -> None:
-        """Press the button *name*, and wait for the next page."""
         async with self.page.expect_navigation():
             await self.page.get_by_role("button", name=name, exact=True).click()
 
     async def follow(self, name: str) -> None:
-        """Follow the link *name*."""
         async with self.page.expect_navigation():
             await self.page.get_by_role("link", name=name, exact=True).first.click()
 
     async def reads(self, text: str) -> None:
-        """Check that *text* is visible on the page."""
         await self.page.get_by_text(text).first.wait_for()
 
     async def sign_up(self, email: str) -> None:
-        """Create an account with PASSWORD."""
         await self.open("/sign-up")
         await self.fill(E_mail_address=email, Password=PASSWORD)
         await self.press("Create the account")
@@ -152,7 +159,6 @@ class Visitor:
 
     @property
     def path(self) -> str:
-        """Return the path of the current page."""
         return self.page.url.removeprefix(self.origin)
 
     def _hear(self, message: ConsoleMessage) -> None:

@@ -8,10 +8,9 @@ from mintscope.accounts.factor_rows import NewPasskey
 from mintscope.accounts.factors import code_at, step_of
 from mintscope.accounts.keys.scope import OPEN_SCOPES
 from mintscope.accounts.session import Session
-from mintscope.accounts.wallets.wallets import LinkDenied
 from mintscope.alerts.alert import Alert, AlertRule, SignalId, TelegramChat
 from mintscope.alerts.conditions import Field, SignalKind
-from mintscope.kit.audit import KeyId, UserId, key_actor
+from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.solana.blocks import WSOL
 from support.scenes.website import HERE, PASSWORD, Website
@@ -81,7 +80,6 @@ async def break_in(site: Website, session: Session, found: AccountContents) -> s
 
 
 async def add_app(site: Website, session: Session) -> None:
-    """Add an authenticator app to the person in *session*."""
     factors = site.accounts.factors
     await factors.begin_app(session)
     secret = await factors.app_secret(session)
@@ -95,8 +93,7 @@ async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[st
     issued = await accounts.keys.create(session, name="bot", scopes=OPEN_SCOPES, lifetime_ms=None)
     holder = await accounts.keys.find(issued.api_key)
     assert holder is not None
-    by = key_actor(holder.key.key_id)
-    assert not isinstance(await accounts.wallets.link(holder.key.user_id, by, wallet), LinkDenied)
+    assert await accounts.wallets.link(holder, wallet) is not None
     return issued.api_key, issued.line.key_id
 
 

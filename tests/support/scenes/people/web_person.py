@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
@@ -13,7 +12,8 @@ import pytest
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from support.scenes.website import PASSWORD, Website, website
+from mintscope.app.config.config import WebConfig
+from support.scenes.website import ADMINISTRATOR, PASSWORD, Website, website
 
 ORIGIN: Final = "https://shop.example"
 ALICE: Final = "alice@example.org"
@@ -33,10 +33,34 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 
 @pytest.fixture
+async def shown_site(tmp_path: Path) -> AsyncIterator[Website]:
+    """Yield a service where each IP address can view SOL and one other token a day for free."""
+    web = WebConfig(free_views_per_day=1)
+    async with website(tmp_path, origin=ORIGIN, web=web, has_token_market=True) as site:
+        yield site
+
+
+@pytest.fixture
+async def stranger(shown_site: Website) -> AsyncIterator["Person"]:
+    """Yield a person without an account who views tokens."""
+    async with Person(shown_site) as person:
+        yield person
+
+
+@pytest.fixture
 async def alice(site: Website) -> AsyncIterator["Person"]:
     """Yield a person who has signed up and is still signed in."""
     async with Person(site) as person:
         await person.sign_up()
+        yield person
+
+
+@pytest.fixture
+async def administrator(site: Website) -> AsyncIterator["Person"]:
+    """Yield an administrator who is signed in."""
+    await site.make_administrator()
+    async with Person(site) as person:
+        await person.sign_in(ADMINISTRATOR)
         yield person
 
 
@@ -54,16 +78,12 @@ class Person:
             app or site.app, raise_app_exceptions=False, client=(address, 50_000)
         )
         self.client = httpx.AsyncClient(transport=transport, base_url=site.origin, headers=BROWSER)
+        self._csrf: dict[str, str] = {}  # by session cookie, of which it is derived
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.client.aclose()
 
     @property
@@ -76,8 +96,13 @@ class Person:
 
     async def csrf(self) -> str:
         """Return the CSRF token of the forms of this session; "" without a session."""
-        found = re.search(r'name="csrf" value="([^"]*)"', (await self.open("/")).text)
-        return found[1] if found else ""
+        cookie = self.cookie or ""
+        if cookie not in self._csrf:
+            found = re.search(r'name="csrf" value="([^"]*)"', (await self.open("/")).text)
+            if not found:
+                return ""
+            self._csrf[cookie] = found[1]
+        return self._csrf[cookie]
 
     async def send(
         self, path: str, fields: Mapping[str, Any] | None = None, **headers: str | None
@@ -119,7 +144,6 @@ class _Tags(HTMLParser):
 
 
 def tags(response: httpx.Response) -> list[tuple[str, dict[str, str]]]:
-    """Return all tags of a page, with their attributes."""
     parser = _Tags()
     parser.feed(response.text)
     return parser.found

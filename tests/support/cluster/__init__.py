@@ -1,1 +1,0 @@
-"""A whole cluster on one machine: real servers, real processes and a balancer."""
