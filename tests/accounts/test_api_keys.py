@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+import apsw
 import pytest
 
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX
@@ -244,6 +245,29 @@ async def test_uses_that_could_not_be_written_are_written_later(service: PeopleS
     await service.keys.flush()
 
     assert service.rows("SELECT last_used_at FROM api_key") == [(used_at,)]
+
+
+async def test_addresses_of_a_write_that_failed_are_written_with_later_ones(
+    service: PeopleService,
+) -> None:
+    issued = await make(service, await service.signed_up())
+    await service.keys.find(issued.api_key, "192.0.2.1")
+    trigger = "BEFORE UPDATE ON api_key BEGIN SELECT raise(FAIL, 'full'); END"
+    service.change(f"CREATE TRIGGER full {trigger}")
+    other = apsw.Connection(str(service.path))
+    other.execute("BEGIN IMMEDIATE")
+    failing = asyncio.create_task(service.keys.flush())
+    await asyncio.sleep(0)  # until the write waits
+    await service.keys.find(issued.api_key, "192.0.2.2")
+    other.execute("ROLLBACK")
+    with pytest.raises(ServiceUnavailable):
+        await failing
+    service.change("DROP TRIGGER full")
+
+    await service.keys.flush()
+
+    addresses = service.rows("SELECT address FROM key_address ORDER BY address")
+    assert addresses == [("192.0.2.1",), ("192.0.2.2",)]
 
 
 async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleService) -> None:

@@ -23,6 +23,7 @@ from mintscope.accounts.signups.application import (
     parse_form,
 )
 from mintscope.accounts.signups.signups import IssuedKey, Signup
+from mintscope.app.stores import sqlite
 from mintscope.kit.audit import COMMAND_LINE, UserId, user_actor
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import (
@@ -34,9 +35,11 @@ from mintscope.kit.errors import (
     ServiceUnavailable,
 )
 from mintscope.kit.sql.database import DatabaseError
+from mintscope.payments.payment import TopUp
 from support.oracles.account_books import contradictions, dump, rows
 from support.scenes.account_stores import impatient_accounts
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
+from support.scenes.payments.pending_payments import new_payment
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
 
@@ -307,6 +310,20 @@ async def test_every_refusal_says_what_was_expected_and_what_was(accounts: Accou
         await review.forget(SignupId(9), actor=COMMAND_LINE)
     with pytest.raises(NotPossible, match="there is no account with the number 9"):
         await review.remove_user(UserId(9), actor=COMMAND_LINE)
+
+
+async def test_an_application_is_not_deleted_while_its_agent_pays(accounts: Accounts) -> None:
+    made = await approved(accounts)
+    issued = await exchanged(accounts, made)
+    account = await accounts.built.credits.open(issued.line.user_id)
+    payments = sqlite.payment_store(accounts.path)
+    await payments.begin(new_payment("agent", purchase=TopUp(credits=10, account=account)))
+    await payments.close()
+
+    with pytest.raises(NotPossible, match="has a payment in progress"):
+        await accounts.review.forget(made.signup_id, actor=COMMAND_LINE)
+
+    assert await accounts.keys.find(issued.api_key) is not None
 
 
 async def test_a_reset_after_the_account_was_removed_is_refused(accounts: Accounts) -> None:

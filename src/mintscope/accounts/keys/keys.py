@@ -106,7 +106,14 @@ class ApiKeys(AccountService):
             await self.store.transact(note)
         except ServiceUnavailable:
             self._used_at = used_at | self._used_at
-            self._used_from = used_from | self._used_from
+            for key_id, newer in self._used_from.items():
+                before = used_from.setdefault(key_id, {})
+                for client in newer:
+                    before.pop(client, None)  # the newest address must be last
+                before.update(newer)
+                for client in list(before)[:-ADDRESSES_MAX]:
+                    del before[client]
+            self._used_from = used_from
             raise
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:

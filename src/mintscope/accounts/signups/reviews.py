@@ -255,7 +255,11 @@ class Reviews:
         return await self.store.transact(reset)
 
     async def forget(self, signup_id: SignupId, *, actor: sessions.Reviewer) -> None:
-        """Delete the application; revoke its key and remove its agent.  Raises NotPossible."""
+        """Delete the application; revoke its key and remove its agent.
+
+        Raises    NotPossible if there is no such application, or if a payment of its agent is in
+                  progress; SessionEnded
+        """
         at = self.clock.now()
 
         def remove_all(rows: AccountRows) -> None:
@@ -263,10 +267,13 @@ class Reviews:
             kept = rows.applications.get(signup_id)
             if kept is None:
                 raise _unexpected(signup_id, None, expected="is there")
-            sessions.revoke_issued(rows, signup_id, by, at)
             owner = None if kept.owner is None else rows.users.get(kept.owner)
-            if owner is not None and owner.user.kind is UserKind.AGENT:
-                sessions.remove(rows, owner.user, by, at, because=subject_of(signup_id))
+            agent = None if owner is None or owner.user.kind is UserKind.PERSON else owner.user
+            if agent is not None:
+                sessions.expect_removable(rows, agent)
+            sessions.revoke_issued(rows, signup_id, by, at)
+            if agent is not None:
+                sessions.remove(rows, agent, by, at, because=subject_of(signup_id))
             forget(rows, signup_id, "forgotten", by, at, state=kept.application.state)
 
         await self.store.transact(remove_all)
