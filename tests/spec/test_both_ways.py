@@ -142,6 +142,7 @@ def odd_requests(token: str, other: str) -> Iterator[bytes]:
         *("Idempotency-Key: 0123456789abcdef", "Connection: close", "Connection: keep-alive"),
         *("Content-Length: 0", "Expect: 100-continue", "X-Forwarded-For: 10.0.0.1", "TE: trailers"),
         *("If-None-Match: *", "Range: bytes=0-9", "Accept-Encoding: gzip", "Cookie: a=b"),
+        "SIGN-IN-WITH-X: abc",
         *("X: " + "a" * 17_000, "Connection: Upgrade\r\nUpgrade: websocket", "N a: x", "Na\0: x"),
     ):
         yield get(path, bearer, more)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from mcp_types import CallToolResult, RequestParamsMeta
 from starlette.types import ASGIApp
+from test_mpp import challenge, credential, transaction
 from x402.mcp.types import MCPToolResult
 from x402.mcp.utils import (
     extract_payment_required_from_result,
@@ -279,6 +280,42 @@ async def test_payments_count_in_usd_and_once(shop: SellingApi, world: World, ap
     assert error_of(over)["code"] == "BUDGET_EXCEEDED"
     assert not last.is_error
     assert world.received() == 25_000 + 2 * 2_500
+
+
+async def test_payments_of_mpp_count_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
+    path = f"/v1/token/{TRACKED}"
+    results = []
+    for more in ({"max_usd": 0.0024}, {}, {}):
+        one = await challenge(shop, "GET", path)
+        headers = credential(one, transaction(shop, one)) | {HEADER: "usd=0.003"}
+        async with mcp_client(app, headers) as client:
+            results.append(await client.call_tool("get_token", READ | more))
+    dear, bought, over = results
+
+    assert "0.0025 USD; max_usd is 0.0024" in error_of(dear)["message"]
+    assert not bought.is_error
+    assert bought.structured_content["meta"]["usdPaid"] == 0.0025
+    assert error_of(over)["code"] == "BUDGET_EXCEEDED"
+    assert world.received() == 2_500
+
+
+async def test_a_repetition_takes_no_credit_of_a_budget(shop: SellingApi, app: ASGIApp) -> None:
+    token = await shop.service.issue(10)
+    async with mcp_client(app, bearer(token) | {HEADER: "credits=2"}) as client:
+        results = [
+            await client.call_tool("get_token", READ | {"idempotency_key": key})
+            for key in (KEY, KEY, KEY, OTHER_KEY)
+        ]
+
+    charged = [result.structured_content["meta"]["creditsCharged"] for result in results]
+    assert charged == [1, 0, 0, 1]
+    assert await shop.service.left(token) == 8
+
+
+async def test_an_amount_with_many_places_is_refused_in_few_words(client: Client) -> None:
+    refused = await client.call_tool("get_token", READ | {"max_usd": "1e-999999"})
+
+    assert "max_usd is 1E-999999." in error_of(refused)["message"]
 
 
 @pytest.mark.parametrize(

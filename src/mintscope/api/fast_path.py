@@ -42,6 +42,7 @@ UNUSUAL: Final = frozenset(
         b"if-none-match",
         b"origin",
         b"payment-signature",
+        b"sign-in-with-x",
         b"transfer-encoding",
         b"upgrade",
     )

@@ -27,6 +27,7 @@ SHARES_MAX: Final = 1_000  # highest budget, in credits or REQUEST_USD; each val
 USD_MAX: Final = SHARES_MAX * REQUEST_USD
 SESSION_MAX: Final = 64
 KEY_BYTES: Final = 16
+SHOWN_EXPONENT_MIN: Final = -9  # smaller amounts are shown as 1E-10
 PAYMENTS_MAX: Final = 10_000  # stored payments; a repetition of a stored payment is not counted
 FORM: Final = (
     f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
@@ -229,4 +230,6 @@ def _digest(*texts: str) -> str:
 
 
 def _shown(usd: Decimal) -> str:
-    return f"{usd.normalize():f}"
+    plain = usd.normalize()
+    # A caller may state 1e-999999, which has a million digits.
+    return f"{plain:f}" if plain.adjusted() >= SHOWN_EXPONENT_MIN else str(plain)

@@ -24,7 +24,12 @@ from starlette.types import ASGIApp, Message, Scope
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.application import ErrorWriter, HttpApplication
 from mintscope.kit.http.rate_limit import AddressLimit, AddressLimits
-from mintscope.kit.http.request import ClientAddresses, ClientDisconnected, Request
+from mintscope.kit.http.request import (
+    PAYMENT_SCHEME,
+    ClientAddresses,
+    ClientDisconnected,
+    Request,
+)
 from mintscope.kit.http.response import NO_STORE, Header, Response
 from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.limits import Limits
@@ -50,6 +55,7 @@ PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 CHARGED: Final = {"x-credits-remaining", "payment-response"}  # headers of a charged response
+REPLAYED: Final = "idempotent-replayed"  # the header of an answer that is sent again for free
 NUMBERS: Final = {  # headers with numbers, by name in `meta`
     "creditsRemaining": "x-credits-remaining",
     "dataSlot": "x-data-slot",
@@ -98,9 +104,12 @@ def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPr
 
 
 def is_charged(answer: ApiAnswer) -> bool:
-    """Return whether *answer* was charged, or may be charged because its payment is pending."""
+    """Return whether *answer* was charged, or may be charged because its payment is pending.
+
+    A repetition for the same idempotency key takes no credit.
+    """
     if answer.is_success:
-        return not CHARGED.isdisjoint(answer.headers)
+        return not CHARGED.isdisjoint(answer.headers) and REPLAYED not in answer.headers
     return _is_pending(answer)
 
 
@@ -111,12 +120,12 @@ def _is_pending(answer: ApiAnswer) -> bool:
 def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
     envelope = answer.content()
     headers = answer.headers
-    is_by_credits = "x-credits-remaining" in headers
+    takes_credits = "x-credits-remaining" in headers and REPLAYED not in headers
     settled = _decoded(headers.get("payment-response"))
     meta: dict[str, Any] = {
         "timestamp": envelope["meta"]["timestamp"],
         "requestId": headers["x-request-id"],
-        "creditsCharged": price.credits if is_by_credits else 0,
+        "creditsCharged": price.credits if takes_credits else 0,
         "usdPaid": float(Decimal(0) if settled is None else price.usd),
     }
     meta |= {name: int(headers[field]) for name, field in NUMBERS.items() if field in headers}
@@ -342,16 +351,21 @@ class ToolCalls:
         try:
             arguments = read_arguments(tool, given, known)
             payment = _payment(meta)
-            is_by_credits = not payment and bool(_values(client, b"authorization"))
+            credential = " ".join(_values(client, b"authorization"))
+            is_mpp = credential[: len(PAYMENT_SCHEME)].lower().encode() == PAYMENT_SCHEME
+            presented = payment or (credential if is_mpp else "")
+            is_by_credits = bool(credential) and not presented
             price = price_of(tool.cost, arguments, is_by_credits=is_by_credits)
             expect_within(arguments, price)
             stated = read_budget(_values(client, BUDGET_HEADER))
             call = partial(self._ask, tool, arguments, payment, client)
             if stated is None or tool.cost is ToolCost.NOTHING:
                 return result_of(await call(), tool, arguments, price)
-            # The budget belongs to the credential, or to the address if there is no credential.
-            caller = " ".join(_values(client, b"authorization")) or self._addresses.key(client)
-            reserved = await self._budgets.reserve(stated, price, caller=caller, payment=payment)
+            # The budget belongs to the credential, or to the address if there is no credential: a
+            # payment of MPP is another text for each call.
+            is_holder = bool(credential) and not is_mpp
+            caller = credential if is_holder else self._addresses.key(client)
+            reserved = await self._budgets.reserve(stated, price, caller=caller, payment=presented)
             return result_of(await _within(reserved, call), tool, arguments, price)
         except (BadArguments, UnreadableBudget) as flaw:
             return failed(INVALID_ARGUMENTS, f"{flaw}. Nothing was charged.")
