@@ -202,6 +202,15 @@ async def test_what_is_no_token_of_ours_has_no_stream(shown_site: Website, mint:
         assert (await person.open(f"/token/{mint}/live")).status_code in {204, 404}
 
 
+async def test_a_free_token_without_data_has_no_stream(tmp_path: Path) -> None:
+    untracked = "4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R"
+    async with (
+        open_site(tmp_path, WebConfig(showcase=(untracked,))) as (site, _),
+        httpx.AsyncClient(base_url=site.origin) as client,
+    ):
+        assert (await client.get(f"/token/{untracked}/live")).status_code == 204
+
+
 async def _page(site: Website, mint: str, frame: str = "") -> str:
     frame = frame or ("m1" if mint == BONE else "m5")
     async with httpx.AsyncClient(base_url=site.origin, headers={"accept": "text/html"}) as client:

@@ -54,10 +54,12 @@ class LivePages:
     async def open(
         self, request: PageRequest, mint: Mint, width: Width, may_see: MaySee
     ) -> PageResponse:
-        """Return the stream of a page, or no content if the limit is reached or access is denied.
+        """Return the stream of a page, or no content as `OpenPages.open` does.
+
+        Return no content also if access is denied.
 
         may_see   returns whether the visitor may see the page; called now and once a minute
-        Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
+        Raises RateLimited and ServiceUnavailable.
         """
         if self._pages.are_full or not await may_see():
             return NoContent()
