@@ -8,8 +8,10 @@ from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.alerts.alert import Alert
+from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.audit import UserId
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+from support.scenes.engine import rows_of
 from support.scenes.people.takeover import RULE
 from support.scenes.people.web_person import ALICE, MALLORY, Person, tags, where, words
 from support.scenes.service import bearer, credit_token
@@ -219,6 +221,24 @@ async def test_credits_are_taken_along_as_a_credit_token(site: Website, alice: P
     token = re.search("svc_credit_[0-9a-f]{64}", left.text)
     assert token
     assert "Sign out" not in words(left)
+    balance = await alice.client.get("/v1/credits/balance", headers=bearer(token[0]))
+    assert '"balance":7' in balance.text.replace(" ", "")
+
+
+async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Person) -> None:
+    ((username,),) = site.rows("SELECT username FROM user")
+    form = {"username": username, "keep": "yes"}
+    await give_credits(site, 7)
+    trigger = "BEFORE UPDATE ON user BEGIN SELECT raise(FAIL, 'full'); END"
+    path = site.folder / MONEY_FILE
+    rows_of(path, f"CREATE TRIGGER full {trigger}")
+    assert (await alice.send(DELETE, form)).status_code == 503
+    rows_of(path, "DROP TRIGGER full")
+
+    assert "7 credits" in words(await alice.open(DELETE))
+    left = await alice.send(DELETE, form)
+    token = re.search("svc_credit_[0-9a-f]{64}", left.text)
+    assert token
     balance = await alice.client.get("/v1/credits/balance", headers=bearer(token[0]))
     assert '"balance":7' in balance.text.replace(" ", "")
 

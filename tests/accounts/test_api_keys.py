@@ -8,8 +8,9 @@ from typing import Any, Final
 import apsw
 import pytest
 
+from mintscope.accounts.changes import AccountDeletion
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX
-from mintscope.accounts.keys.keys import TooManyKeys
+from mintscope.accounts.keys.keys import OwnKeys, RotatedKey, TooManyKeys
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.session import Session, SessionEnded
 from mintscope.accounts.signups.signups import IssuedKey
@@ -268,6 +269,36 @@ async def test_addresses_of_a_write_that_failed_are_written_with_later_ones(
 
     addresses = service.rows("SELECT address FROM key_address ORDER BY address")
     assert addresses == [("192.0.2.1",), ("192.0.2.2",)]
+
+
+async def test_addresses_are_not_stored_after_the_account_was_deleted(
+    service: PeopleService,
+) -> None:
+    session = await service.signed_up()
+    issued = await make(service, session)
+    await service.keys.find(issued.api_key, "192.0.2.1")
+    await AccountDeletion(store=service.keys.store, clock=service.clock).delete(session)
+
+    await service.keys.flush()
+
+    assert service.rows("SELECT address FROM key_address") == []
+
+
+async def test_a_new_key_has_the_networks_of_the_moment_of_the_rotation(
+    service: PeopleService,
+) -> None:
+    session = await service.signed_up()
+    issued = await make(service, session)
+    holder = await service.keys.find(issued.api_key, "192.0.2.1")
+    assert holder is not None
+    await service.keys.set_networks(session, issued.line.key_id, "198.51.100.0/24")
+
+    rotated = await OwnKeys(service.keys).rotate(
+        holder, issued.api_key, overlap_ms=0, redelivery_key=None
+    )
+
+    assert isinstance(rotated, RotatedKey)
+    assert rotated.issued.line.networks == "198.51.100.0/24"
 
 
 async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleService) -> None:

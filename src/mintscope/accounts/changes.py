@@ -10,7 +10,9 @@ If an account is deleted, payments, credits and the audit log keep the account's
 name.
 """
 
+from collections.abc import Callable
 from dataclasses import InitVar, asdict, dataclass
+from typing import TypeVar
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import User
@@ -42,6 +44,8 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
+
+Last = TypeVar("Last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,23 +220,25 @@ class AccountDeletion:
 
         return await self.store.read(count)
 
-    async def expect_possible(self, session: Session) -> None:
-        """Raise NotPossible if the account cannot be deleted now; `delete` names the cases."""
-        await self.store.read(lambda rows: expect_removable(rows, session.user))
-
-    async def delete(self, session: Session) -> None:
+    async def delete(
+        self, session: Session, before: Callable[[AccountRows], Last] | None = None
+    ) -> Last | None:
         """Delete the account at once and permanently; write an e-mail about this to the owner.
 
         Keys, sessions and links stop working.  Watchlists, wallets, client addresses, the
         application, and alerts with their firings, sent or not, are deleted.  The credits can no
         longer be spent.  Only the account's number is kept.
+
+        before    work on the account, first in the same transaction; None: there is none
+        Returns   the result of *before*
         Raises    NotPossible for the last administrator, or if a payment is in progress
         """
         now = self.clock.now()
 
-        def delete(rows: AccountRows) -> None:
+        def delete(rows: AccountRows) -> Last | None:
             owner = expect_session(rows, session)
             expect_removable(rows, owner)
+            result = None if before is None else before(rows)
             actor = user_actor(owner.user_id)
             application = _own_application(rows, owner)
             rows.emails.tell_owner(owner, EmailKind.ACCOUNT_REMOVED, {}, now)
@@ -250,8 +256,9 @@ class AccountDeletion:
                 username=f"removed-{owner.user_id}",
                 administrator=False,
             )
+            return result
 
-        await self.store.transact(delete)
+        return await self.store.transact(delete)
 
 
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:

@@ -540,28 +540,16 @@ class AccountDeletionPages:
         if request.form.line("username") != here.user.username:
             errors = {"username": f"Type {here.user.username} here."}
             return await self.ask(request, errors)
+        withdraw = None
+        if request.form.text("keep") == "yes":
+            withdraw = self._credits.withdrawal(here.user.user_id, None, None)
         try:
-            await self._deletion.expect_possible(here)
-            drawn = await self._draw(request)
-            await self._deletion.delete(here)
+            drawn = await self._deletion.delete(here, withdraw)
         except NotPossible as error:
             return await self.ask(request, {"": sentence(error)})
-        if drawn is None:
+        if not isinstance(drawn, Withdrawn):  # the form asks for no token, or there is no credit
             return Redirect(START, notice="account-deleted", cookie=END_SESSION)
         return Page("account/left.html", {"drawn": drawn}, cookie=END_SESSION)
-
-    async def _draw(self, request: PageRequest) -> Withdrawn | None:
-        """Withdraw all credits to a credit token if the form requests this; return the token.
-
-        A form that is sent twice gets the same token.  Return None if the form does not request a
-        token, or if no credits are left.
-        """
-        if request.form.text("keep") != "yes":
-            return None
-        user_id = request.user_id
-        key = f"deletion {request.signed_in.csrf}"
-        drawn = await self._credits.withdraw(user_id, None, key)
-        return drawn if isinstance(drawn, Withdrawn) else None
 
     async def ask(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
         """Show which contents of the account are deleted with it."""

@@ -237,7 +237,6 @@ class ApiKeys(AccountService):
             return None
         api_key = self.draw()
         nonce = self.entropy(NONCE_BYTES)
-        new = _successor(api_key, self.secrets, old, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
 
         def replace(rows: AccountRows) -> KeyLine | None:
@@ -245,6 +244,7 @@ class ApiKeys(AccountService):
             current = find_active(rows, owner.user_id, key_id, now)
             if current is None or current.replaced_by is not None:
                 return None
+            new = _successor(api_key, self.secrets, current, _end(now, current.lifetime_ms))
             line = _replace(rows, current, new, ends_at=ends_at, at=now)
             tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=now)
             return line
@@ -384,7 +384,6 @@ class OwnKeys:
             drawn = keys.secrets.successor_of(bearer, redelivery_key)
         old = holder.key
         nonce = keys.entropy(NONCE_BYTES)
-        new = _successor(drawn, keys.secrets, old, old.expires_at)
         ends_at = UnixMs(now + overlap_ms)
 
         def rotate(rows: AccountRows) -> tuple[KeyLine, UnixMs | None] | KeyDenied:
@@ -392,7 +391,7 @@ class OwnKeys:
             if current is None or current.status(now) is not KeyStatus.ACTIVE:
                 return KeyDenied.ENDED
             if current.replaced_by is not None:
-                made = rows.api_keys.find(new.key_hash)
+                made = rows.api_keys.find(keys.secrets.hash(drawn))
                 is_again = made is not None and made.key.key_id == current.replaced_by
                 if made is None or not is_again or made.key.status(now) is not KeyStatus.ACTIVE:
                     return KeyDenied.ROTATED
@@ -400,6 +399,7 @@ class OwnKeys:
             owner = rows.users.get(current.user_id)
             if owner is None:
                 return KeyDenied.ENDED
+            new = _successor(drawn, keys.secrets, current, current.expires_at)
             line = _replace(rows, current, new, ends_at=ends_at, at=now)
             by = key_actor(old.key_id)
             tell_of_key(rows, owner.user, line, "rotated", nonce, since=now, at=now, by=by)

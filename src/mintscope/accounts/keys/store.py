@@ -41,8 +41,12 @@ REVOKE_ACTIVE: Final = f"""
 UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
 """  # noqa: S608  a constant
 
+# The owner may have deleted the account, and with it the addresses, since the use.
 NOTE_ADDRESS: Final = """
-INSERT INTO key_address (api_key, address, last_used_at) VALUES (?1, ?2, ?3)
+INSERT INTO key_address (api_key, address, last_used_at)
+SELECT k.id, CAST(?2 AS text), CAST(?3 AS bigint)
+  FROM api_key AS k JOIN "user" AS u ON u.id = k."user"
+ WHERE k.id = ?1 AND u.removed_at IS NULL
     ON CONFLICT (api_key, address) DO UPDATE SET last_used_at = excluded.last_used_at
      WHERE key_address.last_used_at < excluded.last_used_at
 """

@@ -1,6 +1,6 @@
 """Transfers and caps of users' credits, and the wallets linked to users."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -193,11 +193,24 @@ class AccountCredits(AccountService):
         *,
         asked_by: KeyId | None = None,
     ) -> Withdrawn | MoveDenied:
-        """Move *credit_count* credits of the account to a new credit token; None: all of them.
+        """Run `withdrawal` as one transaction."""
+        return await self.store.transact(
+            self.withdrawal(user_id, credit_count, key, asked_by=asked_by)
+        )
+
+    def withdrawal(
+        self,
+        user_id: UserId,
+        credit_count: int | None,
+        key: str | None,
+        *,
+        asked_by: KeyId | None = None,
+    ) -> Callable[[AccountRows], Withdrawn | MoveDenied]:
+        """Return work that moves *credit_count* credits to a new credit token; None: all of them.
 
         A repetition with the same *key* moves nothing again, and returns the same credit token.
-        Return MoveDenied if the account has too few credits, if another request used *key*, or if
-        *asked_by* has a cap.
+        The work returns MoveDenied if the account has too few credits, if another request used
+        *key*, or if *asked_by* has a cap.
 
         key         the Idempotency-Key, or None
         asked_by    the API key of the request; None: the user, for whom no cap applies
@@ -226,7 +239,7 @@ class AccountCredits(AccountService):
                 return MoveDenied.KEY_USED
             return Withdrawn(token, move.credit_count, rows.credits.balance(account))
 
-        return await self.store.transact(withdraw)
+        return withdraw
 
     async def tighten(
         self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
