@@ -4,7 +4,7 @@ A thief must not be able to keep an account by changing its e-mail address.  If 
 verified, the service sends it a link that is valid for a week.  The link restores the address.  It
 also undoes each change that gives lasting access and was made after the thief's session began:
 changes of sessions, keys, second factors, wallets, alerts, webhooks, Telegram chats and limits.
-During that week no other account can take the old address.
+During that week no one else can sign up with the old address, or change another account to it.
 
 If an account is deleted, payments, credits and the audit log keep the account's number, but not its
 name.
@@ -58,9 +58,10 @@ class TakenBack:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AddressChanges(AccountService):
-    """Changes the e-mail address of a person, and undoes such changes.
+    """Changes the e-mail address of a person, and restores accounts by undo links.
 
-    Methods raise ServiceUnavailable, and SessionEnded if the session has ended meanwhile.
+    Methods raise ServiceUnavailable; `request` and `confirm` also raise SessionEnded if the session
+    has ended meanwhile.
     """
 
     limits: InitVar[Limits]
@@ -71,7 +72,7 @@ class AddressChanges(AccountService):
     async def request(self, session: Session, email: EmailAddress) -> bool:
         """E-mail a link to *email*; return False if a limit is reached.  Raises EmailTaken.
 
-        Nothing changes until the link is confirmed in a session of the same account.
+        The address does not change until the link is confirmed in a session of the same account.
         """
         what = f"change {session.user.user_id}"
         if not await self._email_limit.take(what):
@@ -110,9 +111,9 @@ class AddressChanges(AccountService):
         return proof.email
 
     async def confirm(self, session: Session, link: str) -> bool:
-        """Change the address; return False if the link is invalid.  Raises EmailTaken.
+        """Change the address to that of *link*, and end all other sessions.  Raises EmailTaken.
 
-        All other sessions of the account end.
+        Return False if the link is invalid or belongs to another account.
         """
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
@@ -140,10 +141,11 @@ class AddressChanges(AccountService):
         return await self.store.transact(confirm)
 
     async def undo(self, link: str) -> TakenBack | None:
-        """Restore the old address, and undo all changes since the intruder's session began.
+        """Restore the address that the link was sent to, and undo later changes of the account.
 
+        `end_since` names these changes; they are undone from *since* of the link's proof on.
         Every session ends, and the password no longer works.  Return None if the link is invalid.
-        Raises    EmailTaken, if another account now has the address
+        Raises    EmailTaken if another account now has the address
         """
         proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
         if proof is None:
@@ -175,7 +177,7 @@ class AddressChanges(AccountService):
 
 
 def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
-    """Raise EmailTaken if a person has *email*, or another account can restore it by undo link."""
+    """Raise EmailTaken if a person has *email*, or an undo link can restore it to another user."""
     if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
 
@@ -203,7 +205,7 @@ class AccountDeletion:
     clock: Clock
 
     async def contents(self, session: Session) -> AccountContents:
-        """Return the numbers of credits, keys and other items that a deletion removes."""
+        """Return the credits, active keys and other contents that the user loses by a deletion."""
         user_id = session.user.user_id
         now = self.clock.now()
 
@@ -225,9 +227,10 @@ class AccountDeletion:
     ) -> Last | None:
         """Delete the account at once and permanently; write an e-mail about this to the owner.
 
-        Keys, sessions and links stop working.  Watchlists, wallets, client addresses, the
-        application, and alerts with their firings, sent or not, are deleted.  The credits can no
-        longer be spent.  Only the account's number is kept.
+        Keys, sessions and links stop working.  Watchlists, wallets, client addresses, second
+        factors, the Telegram chat, the application, and alerts with their firings, sent or not, are
+        deleted.  The credits can no longer be spent.  The user's row is kept, without user name and
+        e-mail address.
 
         before    work on the account, first in the same transaction; None: there is none
         Returns   the result of *before*
@@ -264,9 +267,9 @@ class AccountDeletion:
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     """Return the id of this person's application, even if its key was already issued.
 
-    Return None if there is none, or if its key belongs to the account of an agent: the application
-    then stays with the agent's account.  Also return None if no key was issued and the person has
-    not verified the address.
+    Return None if there is none, or if its key belongs to another account, such as an agent's: the
+    application then stays with that account.  Also return None if no key was ever issued and the
+    person has not verified the address.
     """
     kept = rows.applications.find(user.email)
     if kept is None or kept.owner not in {None, user.user_id}:

@@ -51,7 +51,7 @@ class FactorPages:
         return Page("factors/show.html", {"state": state, "has_passkeys": has_passkeys})
 
     async def begin_app(self, request: PageRequest) -> PageResponse:
-        """Create a secret for an authenticator app."""
+        """Create a secret for an authenticator app, unless the account has a confirmed app."""
         await self._factors.begin_app(request.signed_in)
         return Redirect(f"{FACTORS}/app")
 
@@ -81,7 +81,7 @@ class FactorPages:
         return Page("factors/renew.html") if state.is_on else Redirect(FACTORS)
 
     async def renew(self, request: PageRequest) -> PageResponse:
-        """Create ten new recovery codes, and show them once."""
+        """Create ten new recovery codes, and show them once; do nothing without a second factor."""
         return _done(await self._factors.renew_codes(request.signed_in), notice="")
 
     async def add_passkey(self, request: PageRequest) -> PageResponse:
@@ -112,7 +112,7 @@ class FactorPages:
     async def ask_code(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
-        """Show the app's secret, and ask for the first code that the app shows."""
+        """Show the secret of the unconfirmed app, and ask for a code that the app shows."""
         secret = await self._factors.app_secret(request.signed_in)
         if secret is None:
             return Redirect(FACTORS)
@@ -160,7 +160,7 @@ OVER: Final = "That took too long, or was done already. Sign in once more."
 class SecondStepPages:
     """Pages of the second step of a sign-in, and of sign-ins and proofs by passkey alone.
 
-    Only the form of the second step has the sign-in's ticket.
+    The ticket of a sign-in is only in the form of its second step, never in a cookie.
 
     asks_passkeys   whether people can sign in, or prove who they are, by a passkey alone; False on
                     the separate listener for administrators
@@ -233,7 +233,7 @@ class SecondStepPages:
         return self._entered(request, cookie)
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
-        """Start a new session if the passkey that the person used has signed the challenge."""
+        """Start a new session if a passkey of the person has signed the challenge."""
         ticket = request.form.text("ticket")
         answer = request.form.text("answer")
         try:

@@ -1,7 +1,7 @@
 """Users, their second factors, and sign-ins that wait for a second factor.
 
-Passkeys follow WebAuthn, by the library `webauthn`. The library is loaded when the first passkey is
-requested, because it takes 70 ms and 14 MB, and most processes never need it.
+Passkeys follow WebAuthn, with the library `webauthn`.  The library is loaded when a passkey is
+first requested or checked, because it takes 70 ms and 14 MB, and most processes never need it.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
 USERNAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,30}[a-z0-9]")
-REMOVED: Final = "removed-"  # prefix of the user names of removed accounts
+REMOVED: Final = "removed-"  # prefix of the user names of accounts that their owners have deleted
 SUFFIX_BYTES: Final = 4
 
 
@@ -59,7 +59,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class KeptUser:
-    """A user and the hash of the password; an agent has no password."""
+    """A user and the hash of the password: None for an agent, "" if no password is accepted."""
 
     user: User
     password_hash: str | None
@@ -211,7 +211,10 @@ class PasskeyProof:
     handle: bytes | None
 
     def is_of_copy(self, passkey: Passkey) -> bool:
-        """Return whether *passkey* was probably copied: the count of signatures did not rise."""
+        """Return whether *passkey* was probably copied: its count of signatures did not rise.
+
+        If the device does not count signatures, return False.
+        """
         counts = self.sign_count > 0 or passkey.sign_count > 0
         return counts and self.sign_count <= passkey.sign_count
 
@@ -224,10 +227,10 @@ NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 class WebAuthn:
     """Creates WebAuthn requests for browsers, and checks the responses; both are JSON texts.
 
-    *challenge* is the bytes that the device must sign.
+    Methods take *challenge*, the bytes that the device must sign.
 
     host      the host name to which the passkeys belong
-    origins   the origins of the pages that may use them
+    origins   the origins of the pages that may use these passkeys
     name      the name of this service, which the device shows
     """
 
@@ -308,7 +311,7 @@ class WebAuthn:
 
     def authentication_by_any(self, challenge: bytes) -> str:
         """Return a request for a signature by any passkey whose device verifies its user."""
-        # Without the library, so that the pages for visitors do not load it.
+        # This does not use the library, so that the pages for visitors do not load it.
         request = {
             "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
             "timeout": TIMEOUT_MS,
@@ -330,10 +333,10 @@ class WebAuthn:
             return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
-        """Verify the signature of *passkey* in *answer*; do not compare counts of signatures.
+        """Return the verified signature of *passkey* in *answer*.  Raises PasskeyRefused.
 
-        The library would compare counts before it verifies the signature, so anyone could make a
-        stranger's passkey look like a copy.  Raises PasskeyRefused.
+        Counts of signatures are not compared here: the library would compare them before it
+        verifies the signature, so anyone could make a stranger's passkey look like a copy.
         """
         from webauthn import verify_authentication_response
         from webauthn.helpers import parse_authentication_credential_json
@@ -367,6 +370,7 @@ def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
     """Return a WebAuthn for pages at *origins*; None if the host of every origin is an IP address.
 
     A passkey belongs to one host name: that of the first origin whose host is not an IP address.
+    Only the origins with this host name can use passkeys.
     """
     named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
     if not named:

@@ -50,9 +50,9 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step whose code is *code*: that of *at*, the one before or the one after.
+    """Return the step with the code *code*: the step of *at*, or the step before or after it.
 
-    None if there is none.  Only steps later than *after*, the last accepted step, match.
+    Return None if no step matches.  Only steps later than *after*, the last accepted step, match.
     """
     now = step_of(at)
     found = None
@@ -102,8 +102,8 @@ def plain(text: str) -> str:
     return "".join(text.split()).replace("-", "").lower()
 
 
-# Three of a million codes are valid at any time: a thief who knows the password needs 6,000 days on
-# average to guess one.
+# Three of a million codes are valid at any time: a thief who knows the password needs more than
+# 6,000 days on average to guess one.
 GUESSES: Final = (
     Limit(name="codes in 15 minutes", count=10, window_s=15 * MINUTE_S),
     Limit(name="codes in a day", count=50, window_s=DAY_S),
@@ -192,11 +192,12 @@ class FactorState:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Factors(AccountService):
-    """Adds and removes second factors; each change is logged and e-mailed to the person.
+    """Adds and removes second factors; each change is logged, and reported to the person by e-mail.
 
     A person who adds a first factor gets ten recovery codes, which are deleted when the last factor
     is removed.  A new factor ends all other sessions, because they began without that factor.
-    Methods raise ServiceUnavailable, and SessionEnded if the session has ended meanwhile.
+    Methods raise ServiceUnavailable; methods that change something also raise SessionEnded if the
+    session has ended meanwhile.
     """
 
     verifier: factor_rows.WebAuthn | None
@@ -250,7 +251,7 @@ class Factors(AccountService):
             return await self._transact(session, confirm)
 
     async def remove_app(self, session: Session) -> None:
-        """Remove the app; do nothing if the person has none."""
+        """Remove the confirmed app; do nothing if the person has none."""
 
         def remove(change: _Change) -> None:
             if change.state().app is not None:
@@ -313,7 +314,7 @@ class Factors(AccountService):
         return await self._transact(session, remove)
 
     async def _transact(self, session: Session, work: "Callable[[_Change], T]") -> T:
-        """Run *work* in a transaction in which the session is still valid; return its result."""
+        """Return the result of *work*, run in a transaction.  Raises SessionEnded."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         codes = make_codes(self.entropy)

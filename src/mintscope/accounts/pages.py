@@ -92,7 +92,7 @@ class EntryPages:
         return Page("sign_up.html", facts, errors=errors, values={"email": address})
 
     async def _welcome(self, request: PageRequest, cookie: str) -> PageResponse:
-        """Start the session, and write an e-mail that asks to verify the address."""
+        """Set *cookie*, end the earlier session, and e-mail a verification link if possible."""
         await self._leave(request)
         with suppress(ServiceUnavailable, SessionEnded):
             session = await self._people.session(cookie)
@@ -101,7 +101,7 @@ class EntryPages:
         return Redirect(request.next_path, notice="signed-up", cookie=cookie)
 
     async def sign_in(self, request: PageRequest) -> PageResponse:
-        """Start a new session; never reuse an earlier cookie of the browser."""
+        """Start a new session, or ask for the second factor; never reuse the browser's cookie."""
         address = request.form.line("email")
         password = request.form.text("password")
         errors: dict[str, str] = {}
@@ -199,7 +199,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # texts for actions of the audit log, as 
 
 
 class AccountPages:
-    """The settings of a signed-in account: address, password, sessions and claimable agents."""
+    """Account settings: name, verification of the address, claims, password, sessions and log."""
 
     def __init__(self, people: People) -> None:
         self._people = people
@@ -318,7 +318,7 @@ ADDRESS_TAKEN: Final = "There is an account with this address already."
 
 
 class AddressPages:
-    """Pages that change an e-mail address, or undo the change for the owner of the old address."""
+    """Pages that change the e-mail address of an account, and the pages of undo links."""
 
     def __init__(self, changes: AddressChanges) -> None:
         self._changes = changes

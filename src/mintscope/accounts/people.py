@@ -52,11 +52,11 @@ NO_USER: Final = 0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class People(AccountService):
-    """The actions of a person on an account, except on its keys.
+    """Sign-up and sign-in of people; their sessions, passwords, names, verification and claims.
 
-    Cookies are 43 random base64url characters, stored as hashes.  If the session has ended
-    meanwhile, a method that takes it and changes more than sessions does nothing and raises
-    SessionEnded: the owner may have taken the account back from a thief.
+    Cookies are 43 random base64url characters, stored as hashes.  Methods raise ServiceUnavailable.
+    A method that takes a session, and changes more than sessions, does nothing and raises
+    SessionEnded if the session has ended: the owner may have taken the account back from a thief.
     """
 
     hasher: Hasher
@@ -117,7 +117,7 @@ class People(AccountService):
             user = _with_password(rows, kept)
             if user is None:
                 raise WrongPassword
-            if user.has_second_factor:  # the cookie is the ticket of the sign-in that waits for it
+            if user.has_second_factor:  # the cookie is then the ticket of the waiting sign-in
                 rows.sign_ins.insert(user.user_id, session.cookie_hash, now)
             else:
                 keep_session(rows, user.user_id, session, now)
@@ -130,7 +130,7 @@ class People(AccountService):
     async def session(self, cookie: str) -> Session | None:
         """Return the session of *cookie*; None if there is none, or if it has ended.
 
-        The time of the use is stored at most once a minute.
+        The time of the use is stored if `Lifetimes.is_to_be_noted` requires this.
         """
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
@@ -332,7 +332,7 @@ class People(AccountService):
         return await self.store.transact(verify)
 
     async def claimable(self, session: Session) -> Sequence[factor_rows.User]:
-        """Return the agents that have verified the same address as the person, newest first."""
+        """Return the agents with the person's address, if both have verified it, newest first."""
         return await self.store.read(lambda rows: _claimable(rows, session.user))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
@@ -354,7 +354,8 @@ class People(AccountService):
     async def claim(self, session: Session, link: str) -> factor_rows.User | None:
         """Move the contents of an agent's account to this person; remove and return the agent.
 
-        Return None if the link is invalid, or was sent to an address that is not this person's.
+        Return None if the link is invalid or was sent to another address, or if the agent is not
+        claimable.
         """
         proof, now = await self.find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
         if proof is None or proof.email != session.user.email:
@@ -420,7 +421,7 @@ def _claimable(
 
 
 def _with_password(rows: AccountRows, kept: factor_rows.KeptUser) -> factor_rows.User | None:
-    """Return the user as stored now; None if removed, or if the password has changed."""
+    """Return the user as stored now; None if the user was removed or the password has changed."""
     now_kept = rows.users.get(kept.user.user_id)
     if now_kept is None or now_kept.password_hash != kept.password_hash:
         return None

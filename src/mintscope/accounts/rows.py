@@ -70,20 +70,21 @@ class AccountRows:
 class AccountStore(Protocol):
     """The store of accounts.
 
-    Lease times and due times are stored as times of one shared clock; methods take and return
-    times of the process's clock.  Every method raises ServiceUnavailable if the database fails.
+    The due times of e-mails and webhooks, and the end of the evaluator's lease, are stored as times
+    of one shared clock; methods of AccountRows take and return times of the process's clock.  Every
+    method of the store raises ServiceUnavailable if the database fails.
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, once its changes are durable.
 
-        *work* runs as if no other transaction ran at the same time, in any process.  If *work*
-        raises an error, its changes are undone, and this method raises the error.  *work* may only
-        compute and call methods of *rows*, because an engine may run it again or in another thread.
+        No other `transact` runs at the same time, in any process.  If *work* raises an error, its
+        changes are undone, and this method raises the error.  *work* may only compute and call
+        methods of its AccountRows, because an engine may run it again or in another thread.
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Do `transact`, but in parallel to other transactions.
+        """Do the same as `transact`, but in parallel with other transactions.
 
         *work* may change only rows that it has locked.
         """
@@ -151,7 +152,10 @@ NUMBER_DIGITS_MAX: Final = 18
 
 
 def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
-    """Return the names of audit-log subjects such as `user:7`; omit subjects without one."""
+    """Return the display names of audit-log subjects such as `user:7`; omit those without a name.
+
+    The name of a user or an application is its e-mail address.
+    """
     named = {subject: _name_of(rows, subject) for subject in set(subjects)}
     return {subject: name for subject, name in named.items() if name}
 

@@ -100,9 +100,10 @@ class SecondStep(AccountService):
         return known if is_visit else draw_text(self.entropy)
 
     def question(self, visit: str) -> PasskeyQuestion | None:
-        """Return a challenge that any passkey can sign in *visit*, once and within ten minutes.
+        """Return a request for a signature by any passkey, for the browser with the cookie *visit*.
 
-        Return None if this site does not use passkeys.
+        Each passkey can answer the request once, within ten minutes.  Return None if this site does
+        not use passkeys.
         """
         if self.verifier is None:
             return None
@@ -112,10 +113,11 @@ class SecondStep(AccountService):
     async def by_passkey_alone(
         self, visit: str, begun: str, answer: str, browser: Browser
     ) -> str | None:
-        """Return the cookie of a new session if *answer* has a valid signature of a challenge.
+        """Return the cookie of a new session if *answer* has a valid signature by a passkey.
 
-        Return None if there is no visit, if the challenge is too old or was already signed, or if
-        the passkey was removed meanwhile.
+        The challenge of the signature is that of *visit* and *begun*, the time of the request.
+        Return None if there is no visit, if the challenge is too old or was already signed by the
+        passkey, or if the passkey was removed meanwhile.
         Raises    PasskeyRefused, TooManyAttempts
         """
         verifier = self._expect_verifier()
@@ -144,10 +146,10 @@ class SecondStep(AccountService):
             return cookie if await self._transact(enter) else None
 
     async def proof_question(self, session: Session) -> PasskeyQuestion | None:
-        """Return a challenge that the person's passkeys can sign in *session*.
+        """Return a request for a signature by a passkey of the person, as a proof in *session*.
 
-        It can be signed once, within ten minutes.  Return None if the person has no passkeys, or if
-        this site does not use passkeys.
+        Each passkey can answer the request once, within ten minutes.  Return None if the person has
+        no passkeys, or if this site does not use passkeys.
         """
         if self.verifier is None:
             return None
@@ -162,10 +164,12 @@ class SecondStep(AccountService):
     async def prove(self, session: Session, begun: str, answer: str, address: str) -> bool:
         """Record a proof by passkey in *session*; it counts like entering the password.
 
+        Return False if the challenge is too old or was already signed by the passkey, or if the
+        passkey was removed meanwhile.
+
+        begun      the time of the request
         address    the client's address, by which wrong answers are counted
-        Return False if the challenge is too old or was already signed, or if the passkey was
-        removed meanwhile.
-        Raises    PasskeyRefused, TooManyAttempts, SessionEnded
+        Raises     PasskeyRefused, TooManyAttempts, SessionEnded
         """
         verifier = self._expect_verifier()
         begun_at = self._expect_recent(begun)
@@ -280,7 +284,8 @@ class SecondStep(AccountService):
     ) -> factor_rows.Passkey:
         """Return the passkey that *answer* claims to be from.
 
-        Raises PasskeyRefused if the passkey is unknown, or is not of the user *user_id*, if given.
+        Raises PasskeyRefused if *answer* is malformed, or if the passkey is unknown or belongs to a
+        user other than *user_id*; None: any user.
         """
         credential_id = self._expect_verifier().credential_of(answer)
         passkey = await self.store.read(lambda rows: rows.passkeys.find(credential_id))
@@ -297,7 +302,7 @@ class SecondStep(AccountService):
         return self.secrets.challenge("prove", f"{session.session_id} {begun_at}")
 
     def _expect_recent(self, begun: str) -> UnixMs | None:
-        """Return *begun*, the time of a challenge; None if it is no time, or too long ago."""
+        """Return *begun*, the time of a challenge; None if it is not a time, or too long ago."""
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
@@ -347,7 +352,10 @@ def _note_use(
 
 
 def _refuse_copy(rows: AccountRows, passkey: factor_rows.Passkey, at: UnixMs) -> _Outcome:
-    """Log that *passkey* may be a copy, and write to its owner."""
+    """Log that *passkey* may be a copy, write an e-mail to its owner, and return COPIED.
+
+    Return OVER if the owner was removed.
+    """
     user_id = passkey.user_id
     kept = rows.users.get(user_id)
     if kept is None:

@@ -1,7 +1,7 @@
-"""The secrets of one installation.  All are derived from the pepper, and none is stored.
+"""The secrets of one installation.  All derive from the pepper, and none is in the database.
 
-A thief of the database alone gains nothing: it has only hashes, and nonces from which nothing can
-be derived without the secrets.
+A thief of the database alone gains no credential: the database has only hashes, and nonces from
+which nothing can be derived without the secrets.
 """
 
 import hmac
@@ -34,11 +34,13 @@ APP_SECRET_BYTES: Final = 20  # the length of a SHA-1 digest, as in RFC 4226, 4
 class AccountSecrets:
     """The secret keys, one for each use.
 
-    pepper       hashes application secrets, API keys and session cookies
+    pepper       hashes application secrets, API keys, credit tokens, session cookies and tickets of
+                 sign-ins
     application  derives application secrets
-    api_key      derives the API keys of exchanges
+    api_key      derives the API keys of exchanges and rotations
     redeem       hashes redelivery keys (values of Idempotency-Key)
-    mail         derives the links and codes in e-mails, and Telegram link codes
+    mail         derives the links and codes in e-mails, their Message-IDs, and the codes that link
+                 Telegram chats
     form         derives the CSRF texts of forms
     factor       derives the secrets of authenticator apps, and the challenges and user handles of
                  passkeys; hashes recovery codes
@@ -170,7 +172,7 @@ class AccountSecrets:
         """Return the challenge for a passkey; it is different for each *use* and *text*.
 
         use    the action, such as a registration
-        text   identifies the sign-in or session
+        text   identifies the request, such as a session and a time
         """
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 

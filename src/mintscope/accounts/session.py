@@ -62,7 +62,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """The client that starts a session: its address, and its user agent."""
+    """A client: its address, and its User-Agent header, which is untrusted."""
 
     address: str
     agent: str
@@ -146,7 +146,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailProof:
-    """A proof that was sent by e-mail: a link, and for an application also a code.
+    """A proof of an e-mail address: the link in an e-mail, and for an application also the code.
 
     subject   the number of the application or user that the proof is about; 0: no user has *email*
     since     for an undo, the beginning of the session whose changes are undone; None: *made_at*
@@ -198,7 +198,7 @@ def link_text(proof_id: ProofId, link: str) -> str:
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return the arguments of `link_text` for its result *text*; None for any other text."""
+    """Return number and text of a proof from *text*, a link's last segment; None if malformed."""
     number, dot, link = text.partition(".")
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
         return None

@@ -1,8 +1,9 @@
 """The rights of a session, and the recovery of an account by its owner.
 
-Each change that gives lasting access is reported to the owner by e-mail, with an undo link that is
-valid for a week.  The link undoes every such change made since the session of the reported change
-began, restores the address that the e-mail was sent to, and lets the owner set a new password.
+`announce` reports changes such as a new key, password or second factor to the owner, in an e-mail
+with an undo link that is valid for a week.  The link undoes the changes that `end_since` names,
+from the beginning of the session of the reported change on.  It also restores the address that the
+e-mail was sent to, and lets the owner set a new password.
 """
 
 from collections.abc import Iterator
@@ -188,7 +189,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 CAPPED: Final = "capped"  # the action in the audit log: the cap of a key was changed
 NETWORKS_CHANGED: Final = "changed networks"  # the action in the audit log
 SPEND_ALERT_SET: Final = "set spend alert"  # the action in the audit log
-EVENTS_AT_ONCE: Final = 100  # events read at once in the search for an earlier cap
+EVENTS_AT_ONCE: Final = 100  # events read at once in the search for earlier changes
 NOTICES_MAX: Final = 20  # the most e-mails of one kind to an owner in a day
 TAKEN_BACK: Final = "the account was taken back"
 TOOK_BACK: Final = "took account back"  # the action in the audit log
@@ -217,7 +218,12 @@ class Ended:
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
-    """End every session, and undo the user's changes made at *since* or later."""
+    """End every session, and undo changes of the user that were made at *since* or later.
+
+    Added factors, keys, wallets, alerts and Telegram chats are removed, and changed webhooks are
+    stopped.  Keys with changed networks are revoked.  Changed caps and spend alerts are restored.
+    All other changes stay, such as deletions.
+    """
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
     factors = int(app is not None and app.made_at >= since)
@@ -249,7 +255,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Undo the changes of keys from *since* on; return the numbers of changed caps and keys.
+    """Undo the changes of keys from *since* on; return the numbers of caps restored and keys ended.
 
     Changed caps are restored.  Keys created at *since* or later are revoked.  So are keys whose
     networks the owner changed at *since* or later, because the earlier networks are not stored.
@@ -305,7 +311,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alerts created, and stop webhooks set, from *since* on; return the numbers of both."""
+    """Delete alerts created, and stop webhooks changed, from *since* on; return both numbers."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:
@@ -332,7 +338,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     """Write an e-mail with an undo link to the owner, about a change in the account.
 
     E-mails to agents and to unverified addresses, which may be a stranger's, have no such link.
-    If the owner has already got the most e-mails of *kind* in a day, nothing is written.
+    If the limit of e-mails of *kind* to the owner in a day is reached, nothing is written.
 
     nonce   random bytes from which the undo link is derived
     since   the beginning of the session of the change: the undo link undoes changes after it

@@ -49,8 +49,8 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 class Columns(Generic[RowT]):
     """The columns of *table* for records of *kind*; columns and fields have the same names.
 
-    expressions   by name of the field: its SQL, if there is no column of this name; its Columns, if
-                  the field is a record, which is None if its first column is NULL
+    expressions   by name of a field: its SQL, if it has no column of this name; its Columns, if its
+                  value is a record, or None if the first column of the record is NULL
     """
 
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
@@ -276,7 +276,10 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
         return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
 
     def newest(self, before: UserId | None, limit: int) -> Sequence[factor_rows.User]:
-        """Return up to *limit* users with an id below *before*, newest first."""
+        """Return up to *limit* users, newest first.
+
+        before   only users with a smaller id; None: all
+        """
         condition = f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
         return [kept.user for kept in self._all(condition, before, limit)]
 
@@ -285,7 +288,7 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
         return [kept.user.user_id for kept in self._all("administrator = 1")]
 
     def is_taken(self, username: str) -> bool:
-        """Return whether an account has the name *username*, or had it before its removal."""
+        """Return whether a user, removed or not, has the name *username*."""
         taken = 'SELECT count(*) FROM "user" WHERE username = ?'
         return bool(self._db.execute(taken, (username,)).get)
 
@@ -341,10 +344,10 @@ UNAVAILABLE: Final = "The accounts are not available right now."
 
 
 class AccountConnections:
-    """Runs work on the database of accounts; used in one event loop.
+    """Runs work on the database of accounts or of webhooks; used in one event loop.
 
     Writes run in a thread, each in a transaction that holds the write lock from its start, unless
-    `write` gets *beside*.  Reads never wait for a writer; a read that tries to write fails.
+    *beside* is True.  Reads never wait for a writer; a read that tries to write fails.
     """
 
     def __init__(
@@ -364,7 +367,8 @@ class AccountConnections:
         """Return the result of *work*, once its changes are durable; an exception rolls them back.
 
         beside    whether other transactions may write at the same time
-        Raises    ServiceUnavailable if the database does not answer in time; nothing was done
+        Raises    ServiceUnavailable if the database fails or does not answer in time; the changes
+                  are then undone, unless their commit had already begun
         """
         refused = threading.Event()
         with unavailable_on_database_error(UNAVAILABLE):
@@ -388,7 +392,7 @@ class AccountConnections:
             return await self._reading.run(looked)
 
     async def close(self) -> None:
-        """Finish the queued work, then close the database."""
+        """Finish the queued work, then close the connections."""
         await self._group.close()
         self._writing.close()
         self._reading.close()

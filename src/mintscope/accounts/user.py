@@ -22,7 +22,8 @@ LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
 COMMONEST_COUNT: Final = 10_000
-# Common words that zxcvbn has in lists other than `passwords`, and words of this service.
+# Common words and sequences of keys that are not among the most common passwords of zxcvbn, words
+# of this service, and "": the core and the stem of a password of only digits and punctuation.
 BESIDE: Final = frozenset({
     "", "abc", "abcd", "abcde", "abcdef", "administrator", "alexander", "andrew", "anthony", "asd",
     "ashley", "basketball", "bitcoin", "california", "charlotte", "chocolate", "christopher",
@@ -71,7 +72,7 @@ def expect_password(text: str, *, email: str) -> str:
 
 @cache
 def commonest_passwords() -> frozenset[str]:
-    """Return the 10,000 most common passwords of zxcvbn's lists, and the texts in BESIDE.
+    """Return the 10,000 most common passwords of zxcvbn, and the texts in BESIDE.
 
     The first call takes about 80 ms, so the api calls this in a thread at startup.  Only the lists
     of zxcvbn are read: the imported package would keep 11 MB of ranked lists in memory.
@@ -86,7 +87,8 @@ def commonest_passwords() -> frozenset[str]:
 def _is_common(text: str) -> bool:
     """Return whether *text* is a common password, possibly repeated or with digits or signs added.
 
-    Examples are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.
+    Examples are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.  Every text of only
+    digits, punctuation and spaces counts as common.
     """
     common = commonest_passwords()
     plain = text.lower()
@@ -99,7 +101,7 @@ def _is_common(text: str) -> bool:
 
 
 class TooManyAttempts(Exception):
-    """Too many wrong guesses, or too many new accounts; retry after *retry_after_s* seconds.
+    """Too many wrong guesses or sign-ups; retry after *retry_after_s* seconds.
 
     A guess is a password, code or passkey.
     """
@@ -112,12 +114,12 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginLimits:
-    """The limits of sign-ins.
+    """The limits of sign-ins and sign-ups.
 
     one      the most wrong passwords for one e-mail address from one client address, in 15 minutes
     all      the most wrong passwords and passkeys from one client address, in 15 minutes
-    signups  the most accounts created from one client address in an hour; from an IPv6 /48, four
-             times as many
+    signups  the most attempts to create an account from one client address in an hour; from an IPv6
+             /48, four times as many
     """
 
     one: int = 10
@@ -150,7 +152,7 @@ async def _give_back(windows: Sequence[tuple[Limiter, LimitKey]]) -> None:
 
 
 class LoginLimit:
-    """Limits guesses of passwords and passkeys, and new accounts; raises TooManyAttempts."""
+    """Limits guesses of passwords and passkeys, and sign-ups; raises TooManyAttempts."""
 
     def __init__(self, admitted: LoginLimits, limits: Limits) -> None:
         def window(name: str, count: int, window_s: int) -> Limiter:
@@ -162,7 +164,10 @@ class LoginLimit:
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
     def password(self, email: EmailAddress, client: str) -> AbstractAsyncContextManager[None]:
-        """Count a guess by the address *client* at the password of *email*, like `guess`."""
+        """Count a guess of the password of *email*, like `guess`.
+
+        client   the client's address, or the name of the session of a proof
+        """
         return guess((self._all, client), (self._one, f"{client} {email}"))
 
     def passkey(self, client: str) -> AbstractAsyncContextManager[None]:
@@ -170,7 +175,7 @@ class LoginLimit:
         return guess((self._all, client))
 
     async def sign_up(self, client: str) -> None:
-        """Count an account created from the address *client*.  Raises TooManyAttempts."""
+        """Count an attempt to create an account from *client*.  Raises TooManyAttempts."""
         denied = await take_all([(self._site, site_key(client)), (self._signups, client)])
         if denied is not None:
             raise TooManyAttempts(denied.retry_after_s)

@@ -1,10 +1,10 @@
-"""Endpoints that sell and rotate credits.
+"""Endpoints that sell and rotate credits, and that show the balance and history of credits.
 
 The holder of a credit token can move all of its credits; a wallet can move the credits
 that it bought.
 
 A client that lost the answer to a rotation can repeat the request: with the old token and the same
-Idempotency-Key, or with the same signed challenge.
+Idempotency-Key, or, while the challenge is valid, with the same signed challenge.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class RotateRoutes:
     merchant: Merchant | None
     clock: Clock
     rate_limit: RateLimit
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # equal requests get one token
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # repetitions wait for the first
 
     @Operation(
         "POST",
@@ -111,9 +111,9 @@ class RotateRoutes:
     async def rotate_credits(self, request: Request) -> Response:
         """Move all credits to a new token, by the old one or a signed challenge.
 
-        Moves credits to a new credit token: all credits of the token in Authorization, or those
-        that a wallet bought, if the wallet has signed a challenge. The old token is void at
-        once. Costs nothing.
+        Moves credits to a new credit token: all credits of the token in Authorization, which is
+        then void, or the credits that a wallet bought, if the wallet has signed a challenge.
+        Costs nothing.
         """
         caller = await self.gate.admit(request)
         merchant = self._expect_merchant()
@@ -208,7 +208,7 @@ class RotateRoutes:
             return wire.Rotated(token=token, credits=moved)
 
     async def _find(self, tokens: Sequence[CreditToken]) -> wire.Rotated | None:
-        """Return the earlier result if one of *tokens* exists; None otherwise."""
+        """Return the first of *tokens* that is valid, with its balance; None if none is valid."""
         for token in tokens:
             account = await self.ledger.find(token)
             if account is not None:
@@ -235,7 +235,7 @@ class RotateRoutes:
         """Return the credit tokens derived from the caller's proof and key, always the same ones.
 
         The first token is derived with the current secrets, the others with the other secrets,
-        because the secrets may have changed since the wallet signed.
+        because the secrets may have changed since an earlier request with the same proof and key.
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
@@ -312,7 +312,7 @@ QUERY_FIELDS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditRoutes:
-    """Routes of bundles, their purchase, and the history of credits.
+    """Routes of bundles, their purchase, and the balance and history of credits.
 
     merchant    sells the bundles; None if nothing is for sale
     """
@@ -333,7 +333,7 @@ class CreditRoutes:
         """Credits for sale, and their prices now.
 
         Returns the bundles of credits for sale, with their prices of this minute in USD and in
-        atoms of the payment token. Costs nothing.
+        atoms of each payment token. Costs nothing.
         """
         await self.gate.admit(request)
         if self.merchant is None:
@@ -369,7 +369,7 @@ class CreditRoutes:
         a new credit token, or the credits are added to the credit token or the account of the API
         key in Authorization. Ask once without payment for the terms, then send the same request
         with PAYMENT-SIGNATURE. Send an Idempotency-Key with both: if the answer is lost, the same
-        payment with the same key returns it again for a day.
+        payment with the same key returns it again for a day, until a new token is first used.
         """
         caller = await self.gate.admit(request)
         bundle = _bundle(request)
@@ -391,7 +391,8 @@ class CreditRoutes:
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
         """Return the purchase of *settled*, with its credit token or user.
 
-        Raises MissingToken if *caller* has not presented the credential of the paid account.
+        Raises MissingToken if *caller* has not presented the credential of the paid account;
+        Contradiction if the payment did not buy credits; and the errors of `Gate.filled`.
         """
         purchase = settled.payment.purchase
         paid = settled.payment.paid
@@ -439,8 +440,9 @@ class CreditRoutes:
     async def get_credit_history(self, request: Request) -> Response:
         """The history of credits, of a credit token or of the user of an API key.
 
-        Returns the entries of the balance of the credit token, or of the API key's user, newest
-        first, and the credits that requests spent in total. Costs nothing.
+        Returns the balance of the credit token, or of the API key's user, its newest 100 entries
+        other than spends, newest first, the credits that requests spent in total, and those spent
+        on each of the newest 30 days with spends. Costs nothing.
         """
         account = self.gate.payer(await self.gate.admit(request)).account
         nothing = Statement(balance=0, spent=0, entries=[])

@@ -59,7 +59,7 @@ class EventStream:
     mints           the tokens of the stream
     kind            the kind of its reports
     has_reported    a snapshot or an update was written after the last `begin_period`
-    has_written     any event was written after the last `begin_period`
+    has_written     an event or a heartbeat was written after the last `begin_period`
     is_open         no `end` was written, and the client was connected at the last check
     end             the data of the event `end`; None before it is written
     returned_count  called at the end; returns the number of credits given back
@@ -125,7 +125,7 @@ class EventStream:
             self._write(HEARTBEAT)
 
     def wait(self) -> None:
-        """Write no events until `begin_period`, which then makes up for the missed events."""
+        """Write no reports until `begin_period`; record them as missed."""
         self._waits = True
 
     def begin_period(self) -> None:
@@ -135,7 +135,7 @@ class EventStream:
             self._on_behind(self)
 
     def catch_up(self, broadcast: Broadcaster) -> bool:
-        """Write a snapshot of each mint with missed events; return whether all are written."""
+        """Write snapshots of mints with missed events; return whether nothing is left to write."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
             if mint is None:
@@ -203,7 +203,7 @@ class StreamBounds:
     streams_max               the largest number of streams of this process
     streams_per_account_max   the largest number for a credit account, or for an address on pages
     mints_max                 the largest number of tokens of one stream
-    behind_s_max              a stream ends if its client reads nothing for more seconds than this
+    behind_s_max              a stream ends if its client stays behind for more seconds than this
     stale_after_s             all streams end if the data is more seconds old than this
     """
 
@@ -238,7 +238,7 @@ class Streams:
 
     @property
     def behind_count(self) -> int:
-        """The number of streams whose clients are behind."""
+        """The number of streams that have missed events, or whose clients are behind."""
         return len(self._behind)
 
     async def expect_room(self) -> None:
@@ -276,7 +276,8 @@ class Streams:
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
         """Send changes to *stream* until it has ended.
 
-        renew   called after each minute; nothing is sent until it returns; None: no call
+        renew   called after each minute; no report is sent until it calls `begin_period`; None:
+                no call
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S
@@ -306,7 +307,7 @@ class Streams:
             self.look()
 
     def look(self) -> None:
-        """Do the work that is due now: heartbeats, missed events, new periods."""
+        """Do the work that is due now: stale streams, heartbeats, missed events, new periods."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()

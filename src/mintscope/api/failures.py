@@ -32,7 +32,7 @@ UNREAD_PATH: Final = "/v1/"  # is used for a path that was not read
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
-    ErrorCode.PRICE_UNAVAILABLE: 5,  # seconds between two reads of a price
+    ErrorCode.PRICE_UNAVAILABLE: 5,  # seconds until a source without a price is read again
 }
 CODES: Final = {
     400: (
@@ -74,7 +74,7 @@ STATUS: Final = {code: status for status, codes in CODES.items() for code in cod
 
 
 class Message(Wire):
-    """A problem with one field."""
+    """A problem with one field, or with the whole request."""
 
     field: Annotated[str, about('The field of the body, or "general" for all of it.', "email")]
     message: Annotated[str, about("The problem.", "expected an e-mail address")]
@@ -158,7 +158,7 @@ class ErrorWriter:
         self._clock = clock
 
     async def __call__(self, request: Request, error: Exception) -> Response:
-        """Return the response for *error*; for a bug it contains only the request id."""
+        """Return the response for *error*; the response for a bug does not describe the bug."""
         if not isinstance(error, errors.ServiceError):
             error = errors.InternalError()
         error_format = self._format_at(request.path)
@@ -195,7 +195,7 @@ def write_refusal(
 ) -> Response:
     """Return the response to a request that the server refuses before it reaches a route.
 
-    path   the part that was read; an empty path counts as a path of the API
+    path   the part that was read; an empty path counts as a path under /v1/
     cors   paths whose responses other origins may read, even if Origin was not read
     """
     error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE

@@ -2,7 +2,7 @@
 
 The steps before the debit have no side effect, except that the last step counts the request for the
 rate limit.  If a step fails, the request can therefore still go to `V1.get_token`, which has all
-rules and errors.  This module only sends successes, by the same functions.
+rules and errors.  This module sends only successes, created by the same functions.
 
     account, root   are cached from an earlier request, after which the account still had credits
     report          is cached, and fresh enough to be sold
@@ -33,7 +33,7 @@ BEARER: Final = b"Bearer "
 HEAD: Final = (
     b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
 )
-# Headers, other than Authorization, that a route or the server itself reads.
+# Headers that a route or the server acts on: a request with any of them goes to the route.
 UNUSUAL: Final = frozenset(
     (
         b"content-length",
@@ -103,7 +103,7 @@ class TokenFastPath:
     def _caller(self, head: Head) -> Remembered | None:
         """Return the account of the credit token in *head*, if it is remembered.
 
-        Returns None otherwise, and if any header is unusual.
+        Returns None otherwise, and if any header is unusual or repeated.
         """
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
@@ -151,7 +151,7 @@ class _Debit:
         self._is_reported = False
 
     def done(self) -> bool:
-        """Return whether the debit has ended, or its client has left and gets the credit back."""
+        """Return whether the outcome was reported, or the client has left and is not charged."""
         return self._is_reported or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:

@@ -92,7 +92,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gate:
-    """Identifies the caller of a request, within the rate limit."""
+    """Identifies the caller of a request, and counts the request for the rate limit."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Gate:
         )
 
     async def admit_buyer(self, request: Request) -> Caller:
-        """Return the caller of a request that `ResourceServer.sell_report` sells.
+        """Return the caller of a request whose answer `ResourceServer.sell_report` sells.
 
         The account of a credit token may come from memory, which saves a query.  If another process
         has rotated the token since, that account is empty: the sale is refused, and then
@@ -150,7 +150,7 @@ class Gate:
         return caller
 
     async def look_again(self, request: Request, caller: Caller) -> Caller:
-        """Return the current state of *caller*, whose key may be revoked; no request is counted."""
+        """Return *caller* as it is now; its credential may have become void.  Count no request."""
         return await self._recognise(caller.bearer, self.address(request))
 
     async def _recognise(self, bearer: str | None, client: str) -> Caller:
@@ -199,7 +199,7 @@ class Gate:
     async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
         """Return the account that *caller* can add credits to.
 
-        Returns None if the user of an API key has none.
+        Returns None if the user of an API key has no account, and *is_paid* is False.
 
         is_paid   whether to create an account for such a user
         Raises    MissingToken, InvalidToken or InsufficientScope
@@ -314,7 +314,7 @@ async def name_of(request: Request, account: CreditAccount, key: str) -> str:
     """Return the name of the answer to *request*, which *account* pays for under *key*.
 
     With the same key, another request or another account has another name.
-    Raises PayloadTooLarge, ClientDisconnected
+    Raises PayloadTooLarge and ClientDisconnected.
     """
     digest = sha256(b"%d %b %b\n" % (account, key.encode(), request.method.encode()))
     digest.update(b"%b\n%b\n" % (request.path.encode(errors="replace"), request.query))
@@ -334,7 +334,7 @@ class SignIns:
         self._kept = kept
 
     def challenge(self, order: Order) -> dict[str, Any]:
-        """Return the challenge of a 402, which a wallet signs to get *order* for its credits."""
+        """Return the challenge of a 402, which a wallet signs to pay *order* with its credits."""
         merchant = self._expect_merchant()
         facilitator = merchant.facilitator
         now = facilitator.clock.now()
@@ -377,8 +377,9 @@ class SignIns:
     ) -> Receipt:
         """Do *work*, and charge its credits.
 
-        The nonce of a sign-in takes credits once.  After that, the answer is only sent
-        again to a request with the same Idempotency-Key, *key*; all others are refused.
+        The nonce of a sign-in takes credits once.  After that, the answer is sent again only to
+        the same request with the same Idempotency-Key, *key*, while the answer is cached; any
+        other request with this nonce is refused.
         Raises CheckoutRefused, and the errors of *work*.
         """
         account = charge.payer.account

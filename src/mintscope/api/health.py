@@ -50,7 +50,7 @@ class HealthRoutes:
         """The health of the service.
 
         Returns ok or degraded, and each part of the service with ok or its problem.
-        Always 200 while the service answers; costs nothing.
+        The status is 200 in both cases; costs nothing.
         """
         await self.limit.pass_through(request)
         results = await self._checked()
@@ -71,7 +71,7 @@ class HealthRoutes:
     async def get_readiness(self, request: Request) -> Response:
         """Whether the service can do its work.
 
-        Returns 200 while the service can do its work, and otherwise 503 with the missing parts: for
+        Returns 200 while the service can do its work, and otherwise 503 with the failing parts: for
         load balancers. Costs nothing.
         """
         await self.probe_limit.pass_through(request)

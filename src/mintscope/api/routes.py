@@ -58,10 +58,10 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """The dependencies of the routes of the list.
+    """The dependencies of the routes of the list and of the demo.
 
     lists           the source of the current list of tokens
-    limit           rate limit of all routes of the list, by client address
+    limit           rate limit of all these routes together, by client address
     origin          the address at which clients reach this service
     follows_files   returns whether blocks come from files, whose times replace the clock
     """
@@ -74,7 +74,7 @@ class ListParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRoutes:
-    """The routes of the list, counted together by client address."""
+    """The routes of the list; one rate limit counts their requests together, by client address."""
 
     lists: ListCache
     limit: AddressLimit

@@ -2,8 +2,8 @@
 
 If the client leaves, a started minute stays paid, unless no event was sent in it.  If the service
 ends the stream, it gives the minute back unless a report was sent in it; `end` has the number of
-credits.  If the process dies, another process gives the minute back, unless a report was recorded
-as sent in it.
+credits.  If the process dies, another process gives the minute back, unless the store knows that
+the minute stays paid.
 """
 
 from collections.abc import Awaitable, Callable
@@ -80,7 +80,7 @@ MESSAGES: Final = {
     EndReason.CREDENTIAL_REFUSED: "The credential is not accepted any more.",
     EndReason.UNAVAILABLE: "Another minute of the stream cannot be paid for now: connect again.",
 }
-RETRY_MS: Final = 2_000  # time until a browser reconnects, unless `end` has a longer one
+RETRY_MS: Final = 2_000  # time until a browser reconnects, unless `end` has another one
 
 
 class PaidMinutes:
@@ -103,7 +103,7 @@ class PaidMinutes:
         self._retry_ms: int | None = RETRY_MS  # sent with the first event only
 
     def begin(self, stream: EventStream) -> None:
-        """Send *stream* the event for the paid minute."""
+        """Begin a period of *stream*, and send it the event for the paid minute."""
         assert self._paid is not None
         stream.begin_period()
         minute = MinuteEvent(
@@ -114,7 +114,7 @@ class PaidMinutes:
         stream.say(encode_event(b"minute", msgspec.json.encode(minute), retry_ms=retry_ms))
 
     async def renew(self, stream: EventStream) -> None:
-        """Pay for the next minute of *stream*, or end it."""
+        """Pay for the next minute of *stream*; end *stream* if that fails."""
         if stream.is_gone():  # `settle` gives back the credits owed
             return
         self.note_reported()  # a minute without reports is over, and stays paid
@@ -200,7 +200,7 @@ class StreamRoute:
 
         Sends price and changed indicators of each token as server-sent events: a snapshot, then
         updates, at most four a second. Costs one credit for each token and started minute, taken in
-        advance, given back if nothing could be sent; it ends cleanly without credits. Send
+        advance, given back if nothing could be sent; the stream ends if no credits are left. Send
         Last-Event-ID to resume after a break. Paid with credits alone. By WebSocket at the same
         address: each event is a JSON message; a first message {"type": "auth", "token": ...,
         "mints": [...]} can replace headers.

@@ -1,7 +1,7 @@
 """Free data about tokens: demo report and demo 402, metadata, picture.
 
-Nothing is sold here.  The demand is on Solana's test network, to an address without a key, so a
-payment that is signed for it moves nothing of value on any network.
+Nothing is sold here.  The demo 402 demands a payment on Solana's devnet, to an address without a
+key, so a payment that is signed for it moves nothing of value on any network.
 
 Each mint has a picture drawn from its bytes; no picture is downloaded from third parties.
 
@@ -392,8 +392,8 @@ class DemoRoutes:
     async def get_demo_402(self, request: Request) -> Response:
         """A demo 402: always the same, for a payment that buys nothing.
 
-        Answers 402 with PAYMENT-REQUIRED, always the same, for developing clients that pay. It is
-        on the test network, and buys nothing: a payment is read and refused. Free.
+        Answers 402 with PAYMENT-REQUIRED, always the same, for developing clients that pay. The
+        payment is on Solana's devnet and buys nothing: it is read and refused. Free.
         """
         await self.limit.pass_through(request)
         presented = request.values(PAYMENT_SIGNATURE.lower().encode())

@@ -1,4 +1,4 @@
-"""The endpoints of the specification, the batch and the trial."""
+"""The endpoints of reports: one token, a batch of tokens, and the free trial."""
 
 import asyncio
 import re
@@ -98,7 +98,7 @@ class Freshness:
         return report.age_ms <= self.stale_after_s * 1000
 
     def is_idle(self, report: ReadReport) -> bool:
-        """Return whether no swap has set the price in *report* recently."""
+        """Return whether the price in *report* is known to be older than *idle_after_s*."""
         price_age_ms = report.price_age_ms
         return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
 

@@ -1,7 +1,7 @@
-"""All request and response bodies, field for field as in the specification.
+"""The envelope, its bodies for credits and health, queries, and the cursors of pagination.
 
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
-reports are stored; its bytes are put into the envelope unchanged.  Also the cursors of pagination.
+reports are stored; its bytes are put into the envelope unchanged.
 
 Each field has its description and its range (`Annotated[int, msgspec.Meta(...)]`).  In a
 query, a list is one field with values separated by commas, or several fields of the same name,
@@ -46,7 +46,7 @@ class Wire(msgspec.Struct, rename="camel"):
 
 
 class Meta(Wire, omit_defaults=True):
-    """Metadata of every response."""
+    """The metadata in an envelope."""
 
     timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
     request_id: Annotated[
@@ -67,7 +67,7 @@ class AcceptedAsset(Wire):
 
 
 class HowToPay(Wire):
-    """Details of a refusal without payment: the price, and the links to continue with."""
+    """Details of a 402: the price, the accepted tokens, and the links to continue with."""
 
     price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.0025")]
     accepts: Annotated[
@@ -332,7 +332,7 @@ class HealthCoverage(
     Wire,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The share of recent exchanges that was read, overall."""
+    """The share of recent token exchanges that was read, and the programs with missed calls."""
 
     from_: Annotated[
         int,
@@ -544,7 +544,7 @@ Position = TypeVar("Position", bound=msgspec.Struct)
 
 
 def encode_cursor(position: msgspec.Struct) -> str:
-    """Return *position*, the last line of a page, as a cursor for the query."""
+    """Return *position*, the end of a page, as a cursor for the query."""
     return urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
@@ -560,7 +560,7 @@ def decode_cursor(text: str, shape: type[Position]) -> Position:
         read = msgspec.json.decode(urlsafe_b64decode(text + "=="), type=shape)
     except (ValueError, *UNPARSABLE) as cause:
         raise BadRequest(EXPECTED) from cause
-    # Positions contain numbers of a store, which has no larger integers.
+    # Positions contain integers of a store, which all fit in 64 bits.
     numbers = (value for value in msgspec.structs.astuple(read) if isinstance(value, int))
     if not all(-INTEGERS <= number < INTEGERS for number in numbers):
         raise BadRequest(EXPECTED)

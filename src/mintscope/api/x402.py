@@ -161,7 +161,7 @@ def bundle_offers() -> Iterator[SoldItem]:
 
 
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
-    """Return the offers of tokens, at the price of one credit each.
+    """Yield the offers of tokens, at the price of one credit each.
 
     The first offers are the reports of *mints* and their newest pages.  The last two are for all
     other resources: pages with a range, a cursor or a limit, mints no longer tracked, and screens.
@@ -244,10 +244,11 @@ class ResourceServer:
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
     ) -> ReadReport:
-        """Return the result of *work*, paid with credits of *caller* or with a payment.
+        """Return the result of *work*, paid with credits or with a payment.
 
-        Either all credits of the cost are taken, or none.
-        If the response cannot be sent, its credits are given back.
+        The credits are those of *caller*, or of the wallet that signs in with the request.  Either
+        all credits of the cost are taken, or none.  If the response cannot be sent, they are given
+        back.
         """
         order = _for_holder(request, order)
         try:
@@ -280,9 +281,11 @@ class ResourceServer:
     async def expect_credits(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> None:
-        """Raise CheckoutRefused if *caller* has fewer than *credit_count* credits.
+        """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
 
-        Call this before each step of work whose cost becomes known step by step.
+        It is not raised if the answer was bought earlier with the same key.  Raises the errors of
+        `Gate.payer` and `SignIns.authorize`, too.  Call this before each step of work whose cost
+        becomes known step by step.
         """
         if _signs_in(request, caller):
             charge = await self._sign_ins.authorize(request, order)
@@ -291,7 +294,7 @@ class ResourceServer:
         await charge.expect(credit_count)
 
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
-        """Settle *charge*; a cached answer is returned again without repeating its work."""
+        """Settle *charge*; if its answer was bought earlier and is cached, return it again."""
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)
@@ -321,8 +324,8 @@ class ResourceServer:
     ) -> Debited:
         """Take *credit_count* credits of *caller* for a new minute of a stream.
 
-        Payments are not accepted.  Call `note_sent` once an event was sent, or `give_back` if none
-        can be sent.  If the process dies before either call, the credits are given back.
+        Payments are not accepted.  Call `note_sent` once the minute stays paid, or `give_back` if
+        it does not.  If the process dies before either call, the credits are given back.
         """
         if caller.bearer is None:
             raise self._as_error(
@@ -342,7 +345,7 @@ class ResourceServer:
         await self._checkout.expect_debits().give_back(debited, credit_count)
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that events were sent for the credits of `prepay`, or that its minute is over."""
+        """Record that the credits that `prepay` took are not given back if this process dies."""
         self._checkout.expect_debits().note_sent(debited)
 
     async def sell_credits(
@@ -545,7 +548,7 @@ def _presented(request: Request) -> Presented:
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
     """Return the client's Idempotency-Key or payment identifier as its redelivery key, or None.
 
-    Raises BadRequest if both are there and differ.
+    Raises BadRequest if both are there and differ, and for an invalid Idempotency-Key.
     """
     key = idempotency_key(request)
     if key is None or presented.identifier is None:
@@ -567,7 +570,8 @@ def _for_holder(request: Request, order: Order) -> Order:
 def idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key without its quotation marks; None if there is no such header.
 
-    Raises BadRequest for a key that could be guessed, and for several keys.
+    Raises BadRequest for several keys, and for a key that is not 16 to 128 letters, digits, "-" and
+    "_".
     """
     values = request.values(IDEMPOTENCY_KEY)
     if not values:

@@ -1,8 +1,9 @@
 """Builds the account services of one process, and does their regular work.
 
 always         delivers the e-mails of the outbox
-every 30 s     stores the times at which API keys were last used; adds up spends by account and day;
-               notifies accounts whose spending of the day has reached their spend alert
+every 30 s     stores the times at which API keys were last used; adds up the entries of the journal
+               of credits that are older than five minutes; notifies accounts whose spending of the
+               day has reached their spend alert
 every hour     deletes expired sessions, expired proofs of people without an account, applications
                not confirmed within three days, sign-ins whose second step did not come in time,
                firings of an alert beyond `firings_kept_max`, and usage by key and endpoint older
@@ -70,10 +71,10 @@ START_S: Final = 10.0  # so that other work at the start is done first
 SWEEP_S: Final = float(HOUR_S)
 KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
-FOLDED_ENTRIES_MAX: Final = 20_000  # per transaction; debits wait until it ends
+FOLDED_ENTRIES_MAX: Final = 20_000  # per kind of sum and transaction; debits wait until it ends
 FOLDS_MAX: Final = 20
-# The number is high because a long journal is added up after an upgrade: eight million entries a
-# minute, with pauses for debits.
+# The number is high because a long journal is added up after an upgrade: up to eight million
+# entries a minute, with pauses for debits.
 DAY_FOLDS_MAX: Final = 200
 FOLD_PAUSE_S: Final = 0.02
 FORGOTTEN_AT_ONCE: Final = 2_000  # rows of a table per transaction, which takes about 10 ms
@@ -249,7 +250,11 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     queue: SqlWebhookQueue | None = None,  # None: no webhooks are sent
     symbols: ReadSymbols = no_symbols,  # for e-mails that test an alert
 ) -> AsyncIterator[Accounts]:
-    """Yield the account services; *origin* is the address of the pages, used in e-mails."""
+    """Yield the account services.
+
+    origin   the origin of the pages: for links in e-mails, for passkeys, and for texts that wallets
+             sign
+    """
     secrets = AccountSecrets.derive(pepper)
     common = _Common(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     web = config.web
@@ -309,7 +314,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
 
 
 def _origins(origin: str) -> list[str]:
-    """Return the origins of the pages: *origin*, and also localhost if *origin* is loopback."""
+    """Return the origins for passkeys: *origin*, and if it is loopback, also that of localhost."""
     parts = urlsplit(origin)
     if not is_loopback(parts.hostname or ""):
         return [origin]
@@ -335,7 +340,7 @@ def _transport(mail: MailConfig, clock: Clock) -> delivery.Transport | None:
 async def mail_server_trouble(mail: MailConfig) -> str | None:
     """Return the reason why the mail server is unusable; None if it is usable.
 
-    Connects, starts TLS if configured and signs in, but sends no e-mail.
+    Connects, and starts TLS and signs in as configured, but sends no e-mail.
     """
     try:
         async with delivery.connected(mail_server_of(mail)) as client:

@@ -90,7 +90,7 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     Return None if the server ends without a signal.
 
     ready         called with host and port when clients can connect
-    siblings      the states of the other processes of the service
+    siblings      the states of all processes, as the parent reports them
     listener_fd   file descriptor of a listening socket; None: create a socket
     is_new        whether to accept an emptied store, or a store of another installation
     reread        reads the configuration again on SIGHUP
@@ -191,7 +191,7 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
     *,
     is_restart: bool,
 ) -> AsyncIterator[Sales | None]:
-    """Open sales during the block if payments are enabled; otherwise yield None."""
+    """Yield the services of sales during the block; None if payments are disabled."""
     if not config.payments.enabled:
         yield None
         return
@@ -212,7 +212,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     symbols: ReadSymbols,
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
-    """Serve accounts, maintain them and evaluate their alerts during the block."""
+    """Maintain accounts and evaluate alerts during the block; yield the services and the checks."""
     async with (
         open_accounts(
             config,
@@ -231,7 +231,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether the setting *key* is in a section that api processes use."""
+    """Return False for settings of geyser and backup, which no api process uses; otherwise True."""
     return not key.startswith(("geyser.", "backup."))
 
 
@@ -314,6 +314,8 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 def gap_check(reader: SqlLogReader, pace: Callable[[], Pace | None]) -> Check:
     """Return the check that no slot of the last day is missing; if it fails, data is still served.
+
+    If the market is read from files, the check passes.
 
     pace   returns the pace of the chain; while the pace is unknown, any open gap fails the check
     """

@@ -187,8 +187,8 @@ T = TypeVar("T")
 class StatusReader:
     """Reads the status of the service.
 
-    If the store of the market or of the books fails or does not answer within READ_S, this part of
-    the status is None.
+    If reading the market or the books fails, or takes longer than READ_S, that part of the status
+    is None.
 
     sales        None: nothing is sold, and the status has no books
     started_at   the time at which this process started
@@ -282,7 +282,7 @@ async def listing(
 
 
 async def kept_list(config: Config, clock: Clock) -> int | list_cache.NotStored:
-    """Store a snapshot of the list for the next start of an api; return its number of mints.
+    """Store a snapshot of the list for the next start of an api; return the number of its mints.
 
     If no snapshot was stored, return the reason.
     Raises UnusableStore, StoreUnavailable, ServiceUnavailable.

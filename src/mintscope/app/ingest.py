@@ -55,7 +55,7 @@ async def run_ingest(
 
     Return the number of the signal; None if the source has ended.
 
-    progress  called with (done, total), in slots or bytes of files
+    progress  called with (done, total), in slots, or in bytes of block files
     is_new    whether to accept an emptied store, or a store of another installation
     reread    reads the configuration again on SIGHUP
     Raises    FolderInUse, FolderOpen, UnusableStore, errors of the source that need an operator,

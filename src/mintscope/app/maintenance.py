@@ -46,7 +46,7 @@ log = structlog.get_logger()
 def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
     """Serve the metrics of this process, whose *role* is ingest or api, if enabled.
 
-    Raises OSError if the port is in use.
+    Raises OSError if this process cannot listen on the port.
     """
     BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
     port = metrics.ingest_port if role == "ingest" else metrics.api_port

@@ -60,8 +60,8 @@ async def run_bridge(
     url                    the URL of the service, without a path
     credential             the credit token or API key; None: requests have no credential
     max_credits, max_usd   maximum cost of all calls together within 24 hours; None: no limit
-    Raises                 CannotBridge if a limit is malformed, the extra `mcp` is missing,
-                           or the service does not respond
+    Raises                 CannotBridge if a limit is malformed, the extra `mcp` is missing, or the
+                           service does not respond or does not serve MCP
     """
     headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}
     parts = [] if max_credits is None else [f"credits={max_credits}"]

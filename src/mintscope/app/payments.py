@@ -170,7 +170,8 @@ def worth_by_prices_of(
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
     """Return a function for `Facilitator.worth`: the value of atoms in micro-USD, None if unknown.
 
-    patience_s   the longest wait for a new price, in seconds; then the last known price is used
+    patience_s   the longest wait for a new price, in seconds; then the last price is used, unless
+                 it is too old
     """
     readings: set[asyncio.Task[PriceList | None]] = set()
 
@@ -288,11 +289,11 @@ class Sales:
     reader: LogReader
 
     async def expect_ready(self, *, is_restart: bool = False) -> None:
-        """Check the payment tokens, the treasury and the fee payer before anything is sold.
+        """Check the node's chain, the payment tokens, their treasury and the fee payer.
 
         If the node does not answer, this is only logged, because clients can still use their
-        credits.  With *is_restart*, other problems are only logged too, and maintenance keeps sales
-        closed. Raises UnusablePaymentToken, CannotSell.
+        credits.  With *is_restart*, other problems are only logged too; until they are solved,
+        nothing is sold for the tokens that they affect.  Raises UnusablePaymentToken, CannotSell.
         """
         try:
             await self._expect_own_chain()
@@ -440,7 +441,10 @@ def budget_of(payments: PaymentsConfig) -> Budget:
 async def open_adopter(
     config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Adopter]:
-    """Yield the adopter, for a command.  Raises CannotSell, UnusableKeypair, OpenSecret."""
+    """Yield the adopter, for a command.
+
+    Raises CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper.
+    """
     known = known_terms(config.payments, fee_payer_of(config.payments))
     async with open_settlement(config.chain, known, clock) as chain:
         yield adopter_of(chain, known, money, reader, clock)
@@ -546,8 +550,8 @@ async def ask_chain(
 ) -> ChainAnswers:
     """Return the state on chain of *signatures*, of which there are at most FOUND_MAX.
 
-    has_row    whether the store has the payments; if False, the purchase of the first
-               signature is read from the chain
+    has_row    whether the store has the payments; if False and the first signature has landed, its
+               purchase is read from the chain, and the states of the others are left out
     """
     if not signatures:
         return ChainAnswers()

@@ -39,11 +39,14 @@ API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/", "/client/")
 API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", *DESCRIPTIONS))
 NOT_FOUND: Final = 404
 write_open_refusal: Final = partial(write_refusal, cors=(CORS, MCP_CORS))
-"""Refuses on the listener of the API: its paths and those of MCP are open to other origins."""
+"""Returns the response to a request that the listener of the API refuses.
+
+Pages of other origins may read it if the path of the request is in CORS or MCP_CORS.
+"""
 
 
 class Site:
-    """Passes requests to the API or the pages; for paths of neither, the Accept header decides."""
+    """Passes requests to the API or the pages; for paths of neither, the headers decide."""
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
         self._api = api
@@ -62,7 +65,7 @@ class Site:
             await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the page at this path; if there is none, answer with the error of the API."""
+        """Answer with the page at this path; if it is a 404, answer as the API does instead."""
         is_missing = False
 
         async def send_what_is_there(message: Message) -> None:
@@ -114,7 +117,7 @@ class Pages:
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
-        """Return the application for administrators, on a separate listener."""
+        """Return the application for administrators, which a separate listener serves."""
         return self._create(Features(has_people=False), origins)
 
     @asynccontextmanager

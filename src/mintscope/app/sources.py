@@ -140,9 +140,9 @@ class BackfillReading:
         return self._node.calls
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the start of a backfill of *mint* from *since* on that replaces its candles.
+        """Return the start of a backfill that replaces the candles of *mint*.
 
-        The start may be earlier than *since*: see `begin_of` with *again*.
+        The start is *since* or earlier: see `begin_of` with *again*.
         Raises ValueError if *mint* cannot be backfilled.
         """
         return await begin_of(self._market, mint, since, again=True)
@@ -157,9 +157,10 @@ class BackfillReading:
     ) -> Survey:
         """Return start, addresses and cost of a backfill; the node's history limits the start.
 
-        pools, rate_pools   the addresses to read; empty: the addresses that are found
-        Raises              ValueError if *mint* cannot be backfilled, if no pool is found, or if
-                            candles would be lost
+        pools        the pools of *mint* to read; empty: the pools that are found
+        rate_pools   the pools of SOL to read; empty: those of `open_backfill`
+        Raises       ValueError if *mint* cannot be backfilled, if no pool is found, or if candles
+                     would be lost
         """
         first = await _first_candle(self._market, mint)
         addresses = await self._addresses(mint, pools, rate_pools or self._rate_pools)
@@ -208,7 +209,7 @@ class BackfillReading:
         *,
         incomplete: bool = False,
     ) -> int:
-        """Read and fold all final transactions of *mint*; after this, ingest joins them.
+        """Read and fold the final transactions of *mint* since *from_time*; then ingest joins them.
 
         A call after a failure resumes.  Returns the number of transactions that the node did not
         return; raises IncompleteBackfill if there are any, unless *incomplete* is set.
@@ -340,7 +341,7 @@ class _BackfillSource:
         return await self._reading.read(mint, from_time, progress)
 
 
-# Limits of requests while an operator waits.
+# Limits of requests while an operator or a client waits.
 TIMEOUT_S_MAX: Final = 10.0
 ATTEMPTS_MAX: Final = 2
 

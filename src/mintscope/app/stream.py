@@ -35,7 +35,8 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 
     The source requests transactions that contain a token program, because every program that
     exchanges tokens calls one, and transactions of order books that fill orders without such a
-    call.  If a server does not accept so many addresses, all transactions are requested.
+    call.  From a server that does not accept so many addresses, it requests all transactions except
+    votes and failed ones.  Raises OSError if the file of certificates cannot be read.
     """
     return GeyserSource(
         endpoints(config.geyser),
@@ -63,7 +64,11 @@ def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
 
 
 async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
-    """Yield the host of each server, its version or None, and the error; "" if it responds."""
+    """Yield the host of each server, its version or None, and the error or "".
+
+    If the server responds, the version is a text and the error is "".  Raises OSError if the file
+    of certificates cannot be read.
+    """
     for endpoint in endpoints(geyser):
         try:
             version = await ask_version(endpoint, VERSION_TIMEOUT_S)

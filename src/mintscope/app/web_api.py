@@ -83,8 +83,8 @@ def account_operations(
 ) -> Sequence[Operation]:
     """Return the operations under /api, and the operations under /v1 that need an account.
 
-    A withdrawal creates a credit token and has the limit of rotations.  For deposits, each of which
-    adds three rows, the limit is DEPOSITS_PER_ROTATION times as high.
+    A withdrawal creates a credit token, so its limit is as high as that of rotations.  The limit of
+    deposits, each of which adds three rows, is DEPOSITS_PER_ROTATION times as high.
     """
     signups, exchanges, everything, of_keys = limits_of_accounts(config.accounts)
     rotations = limits_of(config.api)[-1]
@@ -300,7 +300,7 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
 def _fast_path(
     v1: V1, ledger: CreditLedger, limits: Limits, public_limit: Limit
 ) -> TokenFastPath | None:
-    """Return the fast path; None if *ledger* or the limiter can answer only with a wait."""
+    """Return the fast path; None if *ledger* or the limiter cannot answer at once."""
     limiter = limits.limiter(public_limit)
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None

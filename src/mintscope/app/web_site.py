@@ -101,7 +101,7 @@ class WebParts:
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
-    """Yield each group of pages that *features* include."""
+    """Yield each group of pages that *features* include and whose services are in *parts*."""
     people = parts.people
     yield from _market_pages(parts, features, origins[0])
     second_step = SecondStepPages(parts.second_step, asks_passkeys=features.has_people)
@@ -140,7 +140,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
 
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
-    """Yield the home page; with `has_people`, also tokens, status, watchlists and alerts."""
+    """Yield the home page; with `has_people`, also pages of tokens, status, watchlists, alerts."""
     market = parts.market if features.has_people else None
     watching = Watching(parts.watchlists)
     lines = live = None
@@ -177,7 +177,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
-    """Yield the pages about sales and the API: prices, purchases, statements, documentation."""
+    """Yield pages of prices, purchases, statements, usage, payments, wallets and documentation."""
     describe = parts.describe
     # The reference is made only once, at first use.
     read_reference = None if describe is None else cache(lambda: Reference(describe()))

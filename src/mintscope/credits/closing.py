@@ -4,8 +4,9 @@
                balance of each account plus its entries equals its closing balance
     months     check that the rows of each closed month still add up, and agree with the journal
 
-The hash of each row includes the hash of the row before it, across months, so that every change of
-the rows of a closed month is detected.  Once a month is closed, its spends may be deleted.
+The hash of each row includes the hash of the row before it, across months.  So the next walk
+detects a change of the rows of a closed month, unless its hash and those of all later months are
+replaced, too.  Once a month is closed, its spends may be deleted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ LAST_CLOSED: Final = """
 SELECT month, last_entry, rotated, frozen, hash FROM closed_month ORDER BY month DESC LIMIT 1
 """
 
-# This row is locked by the process that continues the walk.
+# Locks the row of the walk; selects no row if another process has continued the walk meanwhile.
 HELD: Final = """
 SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR UPDATE */
 """
@@ -141,7 +142,7 @@ class Close(NamedTuple):
     last_entry   the last journal entry of the month
     rotated      the sum of the entries of rotations up to *last_entry*
     frozen       the sum of the entries of freezes and thaws up to *last_entry*
-    hash         the hash of these fields; it depends on all rows that were closed before
+    hash         the hash of the other fields, and of all rows that were closed before
     """
 
     month: int
@@ -267,9 +268,10 @@ class ClosedMonths:
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
     def compare_balances(self, at: At) -> list[Violation]:
-        """Compare the next accounts of a closed month with the journal and the month before.
+        """Compare the next accounts of a closed month with the journal and earlier closed months.
 
-        If no account is left, begin MONTH_KEYS.  Return the violations.
+        Also check that a payment made each purchase in the journal.  If no account is left, begin
+        MONTH_KEYS.  Return the violations.
         """
         last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
         bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
@@ -308,7 +310,7 @@ class ClosedMonths:
     def begin_after(self, month: int, before: bytes) -> None:
         """Continue with the closed month after *month*; *before* is the hash of *month*.
 
-        If there is none, continue with MONTH_KEYS of month 0, which ends the walk.
+        If no later month is closed, continue with MONTH_KEYS of month 0, which ends the walk.
         """
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:

@@ -6,8 +6,10 @@
 
 A violation stops sales, but not spending: credits already bought keep working.
 
-If chain and books disagree on a payment, this can be a delay, so the payment is checked again.  It
-is a violation if chain and books still disagree after three checks and 300 s.
+A payment that has landed and is not issued, or is issued and not final, may only be late, so it is
+checked again.  It is a violation if this has not changed after three checks and 300 s.  Two kinds
+of payments are violations at once: final ones that paid too little; and those without a row and
+without a quote of this service, unless an operator has settled them.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ DOUBTED_LOOKS: Final = 3
 
 
 class Invariant(StrEnum):
-    """The checked invariants; the numbers are those of the threat model."""
+    """The checked invariants; each text begins with the lasting number of a guarantee."""
 
     LANDED_IS_ISSUED = "I1: a payment landed and is not issued"
     LANDED_IS_KNOWN = "I6: a payment that we signed landed and has no row"
@@ -41,14 +43,14 @@ class Invariant(StrEnum):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A violated invariant; *subject* names the row, and never contains a secret."""
+    """A violated invariant; *subject* names a payment, row, month or sum, and holds no secret."""
 
     invariant: Invariant
     subject: str
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The violations in a part of a walk through all books; *is_finished*: it is the last part."""
+    """The violations in a part of a walk through all books; *is_finished*: no part was left."""
 
     violations: Sequence[Violation]
     is_finished: bool
@@ -57,7 +59,8 @@ class Proven(msgspec.Struct, frozen=True):
 class Walked(msgspec.Struct, frozen=True):
     """The progress of walks through all books.
 
-    entry_count      the number of journal entries since the last close
+    entry_count      the number of journal entries since the last close, or slightly more
+    account_count    the number of credit accounts, or slightly more
     finished_at      the time when the last walk finished; None if none has finished
     closed           the last closed month; None if none is closed
     """

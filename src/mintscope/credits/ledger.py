@@ -1,8 +1,8 @@
 """Credit ledger: its ports, and the records of debits and accounts.
 
-A balance is the sum of the entries of its account, and is never negative.  Only the ledger decides
-whether the balance covers a spend, in the statement that takes the credits.  Accounts are never
-deleted.
+A balance is the sum of all entries of its account, including spends that were deleted later, and is
+never negative.  Only the ledger decides whether the balance covers a spend, in the statement that
+takes the credits.  Accounts are never deleted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -154,7 +154,7 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
     key       the id of the API key that spends the credits; None: no key is used
     once      the name of the answer that the credits buy, unique in the store; for KEPT_MS a
               debit with the same name takes no credits; None: the answer has no name
-    endpoint  the number of the endpoint in NUMBERS; None: it has none
+    endpoint  the number of the endpoint in NUMBERS; None: the endpoint has no number
     """
 
     account: CreditAccount
@@ -174,7 +174,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     once      the name of the answer that the credits bought; None: it had no name.  The name is
               deleted; nothing is given back if it is no longer stored, or if another request has
               got the answer
-    endpoint  the number of the endpoint of the debit; None: it has none
+    endpoint  the number of the endpoint of the debit; None: the endpoint has no number
     """
 
     account: CreditAccount
@@ -266,7 +266,7 @@ class DebitLedger(Protocol):
         """
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the debited credits; return when the refund is durable.
+        """Give back *credit_count* of the debited credits; return when the reversal is durable.
 
         If the store does not answer, the credits are given back as soon as it answers.
         """
@@ -305,8 +305,8 @@ class InstantLedger(Protocol):
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the cached results of `find` and `root` for *bearer*; None if they are not cached.
 
-        Also return None if the account was empty after its last spend: another process may have
-        added credits since then, so call `find`.
+        Also return None if the account was empty after its last spend of a single credit: credits
+        may have been added since then, so call `find` and `spend`.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:

@@ -67,7 +67,8 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute
 
 # One statement tests and takes credits: from each account as many as were requested, or as many as
 # there are.  Rows are locked in the order of id, so that no two batches wait for each other, and in
-# a mode that allows others to refer to the accounts.  A trigger changes the balances.
+# a mode that lets other transactions insert rows that reference the accounts.  A trigger changes
+# the balances.
 SPEND: Final = """
 WITH asked AS (
     SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
@@ -131,7 +132,7 @@ PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
 FORGETS_MAX: Final = 10  # maximum number of parts deleted per round, because debits wait
 GAP_MS: Final = 30_000  # the pause after which `since` is reset: several times SEEN_EVERY_S
-DEAD_MS: Final = 60_000  # a replica that was not seen for this time is dead; above LOOK_UP_S
+DEAD_MS: Final = 60_000  # a replica not seen for this time counts as dead; above LOOK_UP_S
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 # The columns: account, delta, balance, key, month, name, is_repeat, endpoint.
 Taken = tuple[int, int, int, int | None, Month, str | None, bool, int | None]
@@ -205,11 +206,12 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         *more: object,
         minutes: Sequence[int] = (),
     ) -> str:
-        """Run *statement*, and return the debits that it took, even if its response was lost.
+        """Run *statement*, and return its debits as JSON, even if its response was lost.
 
         more       the values of the statement from ?6 on
         minutes    the numbers of stream minutes that the statement stores
-        Raises     DatabaseAway if it took none, or if the database is away for LOOK_UP_S
+        Raises     DatabaseAway if the statement had no effect, or if the database is away for
+                   LOOK_UP_S; DatabaseError
         """
         self._tend(at)
         batch = randbits(63)
@@ -262,7 +264,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def _tend(self, at: UnixMs) -> None:
         """Give back debits of unknown outcome, and delete sent minutes if that is due.
 
-        Every SEEN_EVERY_S, also record that this replica is alive, and clear up after dead ones.
+        Every SEEN_EVERY_S, also record that this replica is alive; once it has been alive without a
+        gap for DEAD_MS, clear up after dead replicas, too.
         """
         while self._doubted:
             batch, minutes = self._doubted[-1]
@@ -291,10 +294,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
-        """Return the debits that *batch* took, after its response was lost.
+        """Return the debits of *batch*, after its response was lost.
 
-        Raises DatabaseAway if it took none, or if the database does not respond for LOOK_UP_S; in
-        the latter case, its debits and *minutes* are given back later.
+        Raises DatabaseAway if the batch has no effect, or if the database does not respond for
+        LOOK_UP_S; in the latter case, the debits and *minutes* are given back later.
         """
         until_s = time.monotonic() + LOOK_UP_S
         while True:
@@ -312,7 +315,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             return spent
 
     def look_up(self, batch: int, at: UnixMs) -> str | None:
-        """Return the debits that *batch* took; None if it has taken none and never will."""
+        """Return the debits of *batch*; None if it has no effect and never will."""
         self._db.execute(FORBID, (batch, at))
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent
@@ -333,7 +336,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 def _asked(
     debits: Sequence[ledger.Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
-    """Return, for *debits*, the arguments of `_take` after the statement."""
+    """Return the first arguments of `_take` after the statement, for *debits*."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
     endpoints = [each.endpoint for each in debits]

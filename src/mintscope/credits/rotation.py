@@ -19,7 +19,7 @@ from mintscope.kit.time import DAY_MS
 EVERY_MS: Final = DAY_MS  # minimum time between two rotations of a purchase by its wallet
 
 
-SETTLED_MS: Final = 600_000  # a younger purchase with used credits is not rotated
+SETTLED_MS: Final = 600_000  # a wallet cannot rotate a younger purchase whose credits were used
 
 
 class RotationDenied(Enum):
@@ -30,7 +30,7 @@ class RotationDenied(Enum):
     SIGNATURE = auto()  # the wallet that paid has not signed the text
     TOO_SOON = auto()  # rotated less than EVERY_MS ago, or bought less than SETTLED_MS ago and used
     ROTATED = auto()  # the credits were already moved to another token
-    EMPTY = auto()  # no credits are left, or the wallet cannot move those that are
+    EMPTY = auto()  # no credits are left, or none that the wallet can move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +53,14 @@ class RotationStore(Protocol):
     """The store of rotations.  Methods raise ServiceUnavailable if the store does not answer."""
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued purchase that the transaction *signature* paid for; None if unknown."""
+        """Return the issued credit purchase of the transaction *signature*; None: there is none."""
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
         """Return the account with the most credits that *wallet* bought; None if there is none.
 
         An account counts only if it has no owner, and if all its credits come from purchases of
-        *wallet*.
+        *wallet*.  Of the accounts with purchases of *wallet*, only the 20 with the highest balances
+        are considered.
         """
 
     async def rotate(
@@ -109,7 +110,7 @@ def find_flaw(
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
-    """Return the reason why the payer cannot rotate the purchase at *now*; None if it can."""
+    """Return TOO_SOON if the payer must not rotate the purchase yet at *now*; otherwise None."""
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
         return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:

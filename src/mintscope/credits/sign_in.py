@@ -2,7 +2,8 @@
 
 A 402 response contains a challenge: a nonce that only the service can make, for one resource and a
 limited time.  The wallet signs the text of the challenge, as in Sign-In With Solana.  The service
-stores no challenges, only the nonces that took credits, so that a nonce cannot take credits twice.
+stores no challenges, only hashes of the nonces that took credits, so that a nonce cannot take
+credits twice.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
 """
@@ -212,9 +213,10 @@ def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
 def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
 ) -> ChallengeFlaw | None:
-    """Return the reason to refuse *text* and *signature*; None if *wallet* has signed the text.
+    """Return the reason to refuse *text* and *signature*; None if they are valid.
 
-    *text* must be a result of `write_text` for *body*, and must not have expired.
+    They are valid if `write_text` wrote *text* for *body* with *key*, if the text has not expired,
+    and if *signature* is the signature of the text by *wallet*.
     """
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:

@@ -41,8 +41,8 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND a
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
 EVER: Final = 2**62
-# The age at which a minute counts as left even if its process may live: longer than a minute and
-# the longest pauses of reader and store.
+# The age at which a minute counts as left even if its process may still run: more than a minute
+# plus the longest pauses of the client that reads the stream, and of the store.
 LEFT_AFTER_MS: Final = 180_000
 LOOK_EVERY_MS: Final = 10_000
 
@@ -87,8 +87,8 @@ class MinutesUnderWay:
     def left(self, at: UnixMs) -> list[ledger.Reversal]:
         """Return the reversals of up to LEFT_MAX minutes that dead processes left.
 
-        Minutes of other processes count as left, too, if they are older than LEFT_AFTER_MS.  The
-        caller must hold the write lock.
+        Minutes of running processes, except this one, count as left, too, if they are older than
+        LEFT_AFTER_MS.  The caller must hold the write lock.
         """
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [ledger.Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
@@ -101,7 +101,8 @@ class MinutesUnderWay:
     def _hold(self) -> None:
         """Share the lock, before the first minute is stored.
 
-        No process has the exclusive lock now, because it would also hold the database's write lock.
+        No process has the exclusive lock now: it would also hold the write lock of the database,
+        which this process holds.
         """
         if not self._has_begun:
             with suppress(OSError):  # without file locks, only the age of minutes counts
@@ -109,7 +110,7 @@ class MinutesUnderWay:
                 self._has_begun = True
 
     def _is_alone(self) -> bool:
-        """Return whether no other process shares the lock.
+        """Return whether no other process shares the lock; False if files cannot be locked.
 
         No process can begin to share it before the caller commits: this needs the write lock.
         """
@@ -160,8 +161,8 @@ SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
             WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
 """
 
-# Returns a row if the name of the answer was not stored, or had expired; no row if the name is
-# stored and has not expired.
+# Stores the name of an answer, and returns a row.  If the name is already stored and has not
+# expired, changes nothing and returns no row.
 KEEP: Final = """
 INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
     ON CONFLICT (name) DO UPDATE SET at = excluded.at, repeats = 0 WHERE kept.at < ?4
@@ -176,7 +177,7 @@ SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
 
 # A debit writes a page of the write-ahead log for its account, and part of a page for the journal.
 CHECKPOINT_DEBITS: Final = 1_000  # debits after which a checkpoint runs when idle
-# The size of the write-ahead log at which a checkpoint runs even if requests must wait.
+# The approximate size of the write-ahead log at which a checkpoint runs even if requests must wait.
 CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
@@ -252,7 +253,10 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return outcomes
 
     def _debit_each(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
-        """Take all credits of each debit or none, in order, in the current transaction."""
+        """Take all credits of each debit or none, in the current transaction.
+
+        The debits of each account are taken in order.  The outcomes are in the order of *debits*.
+        """
         month = month_of(at)
         outcomes = dict[int, ledger.DebitOutcome]()
         for places in _rounds(debits):
@@ -263,7 +267,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def _debit(
         self, debits: Sequence[ledger.Debit], at: UnixMs, month: Month
     ) -> list[ledger.DebitOutcome]:
-        """Take each debit that its balance and its cap allow; no account may be in two debits."""
+        """Take each debit that the balance and the cap allow; no account may be in two debits."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         spent = self._spent(self._db.changes())
@@ -298,8 +302,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def rest(self, at: UnixMs) -> None:
         """Do deferred work while no request waits.
 
-        Delete sent minutes and expired names, give back the minutes of dead processes, and
-        checkpoint the write-ahead log if there were many debits.
+        Delete sent minutes and expired names, give back the credits of minutes that dead processes
+        left, and checkpoint the write-ahead log if there were many debits.
         """
         if self._sent:
             self._clear_minutes(at)
@@ -370,7 +374,7 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading.wait_at_most(READ_PATIENCE_MS)
         writing = CreditBook(path, pepper=pepper)
         with suppress(apsw.Error):  # `rest` runs again later
-            writing.rest(clock.now())  # gives back the minutes that earlier processes left
+            writing.rest(clock.now())  # gives back the credits that earlier processes owe
         super().__init__(
             writing,
             AccessAtOnce(reading),

@@ -1,9 +1,9 @@
 """Credit tables in SQL that both engines share: accounts, statements, minutes, names of answers.
 
 The commit that takes credits for a stream minute also stores the minute as a row.  A later commit
-deletes the row, when a part of the minute was sent or the credits are given back.  The rows that a
-dead process left are therefore the credits that it owes, and only the process that deletes a row
-gives its credits back.
+deletes the row after a part of the minute was sent or the minute has ended, or gives the credits
+back and deletes the row.  The rows that a dead process left are therefore the credits that it owes,
+and only the process that deletes a row gives its credits back.
 """
 
 from abc import ABC, abstractmethod
@@ -168,8 +168,9 @@ SELECT account, sum(delta) FROM credit_entry
 """
 RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
 
-# Adds up spends and reversals of users by day, API key and endpoint.  A batch of page views is one
-# entry, with one credit for each view; any other request has its own entry.
+# Adds up spends and reversals of users by day, API key and endpoint.  Requests without a key and an
+# endpoint, such as page views, cost one credit each, and those of one batch share an entry.  Any
+# other request has its own entry.
 REQUESTS: Final = """
 CASE WHEN e.kind = 'reversal' THEN 0
      WHEN e.api_key IS NULL AND e.endpoint IS NULL THEN -e.delta ELSE 1 END
@@ -298,8 +299,8 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     """Give back the credits of *reversals* in the current transaction; return the credit count.
 
     Credits of a minute are given back only if its row exists, and credits of a named answer only if
-    the name is stored and no other request has got the answer.  Rows are locked in the same order
-    as by debits: accounts by id, then minutes.
+    the name is stored and no other request has got the answer.  Accounts are locked in the order of
+    their ids, as by debits, and each one before its minute.
     """
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
     if any(each.minute is not None or each.once is not None for each in left):

@@ -1,4 +1,4 @@
-"""Credit ledger on top of either engine."""
+"""Credit ledger over the credit tables of either engine, SQLite or PostgreSQL."""
 
 import asyncio
 from collections import deque
@@ -36,7 +36,7 @@ class GroupCreditLedger:
 
     writing      the tables that the commits write to
     reading      runs reads on tables of other connections
-    patience_s   the time after which waiting requests are refused, if no batch has ended in it
+    patience_s   waiting requests are refused if no batch ends for this time, or up to twice as long
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GroupCreditLedger:
         self._known: dict[bytes, CreditAccount] = {}
         self._roots: dict[CreditAccount, CreditAccount] = {}
         self._remembered: dict[bytes, ledger.Remembered] = {}
-        self._drained: set[CreditAccount] = set()  # accounts that were empty after their last spend
+        self._drained: set[CreditAccount] = set()  # accounts that were empty after a single spend
         self._owed: deque[ledger.Reversal] = deque()
         self._sent: deque[int] = deque()  # numbers of minutes that were sent or have ended
         self._answered_count = 0  # number of answered batches
@@ -135,14 +135,14 @@ class GroupCreditLedger:
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: ledger.Reversal) -> None:
-        """Give back the credits of *reversal* in the next commit, or soon if there is no commit."""
+        """Give back the credits of *reversal* before the next batch, or soon if none follows."""
         self._owed.append(reversal)
         self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> ledger.Remembered | None:
         """Return the cached results of `find` and `root`; None if they are not cached.
 
-        None also if the account is known to be empty.
+        Also return None if the account was empty after its last spend of a single credit.
         """
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
@@ -245,7 +245,7 @@ class GroupCreditLedger:
             self._writing.expect_writable()
 
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Queue the credits of each debit whose outcome did not reach its waiter."""
+        """Queue the reversal of each debit whose outcome did not reach its waiter."""
         for account, outcome in unheard:
             if isinstance(outcome, ledger.Spent):
                 self._owed.append(ledger.Reversal(account, 1))

@@ -82,7 +82,7 @@ def data_of(instruction: Instruction) -> bytes:
 
 @lru_cache(maxsize=16_384)
 def common_head(first: str, length: int) -> bytes | None:
-    """Return the first bytes of all data whose text has *length* digits and begins with *first*.
+    """Return the common first bytes of all data whose *length* digits begin with *first*.
 
     The number of digits of *first* determines the number of bytes, see HEAD_DIGITS.  Returns None
     if the lowest and the highest such data differ in these bytes or in size.

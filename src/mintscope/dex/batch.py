@@ -29,8 +29,8 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
 
     Usually there is no batch, and the result is *tokens* itself.  All data are bytes afterwards.
     A batch that is in *opened* already is replaced by the same objects as before.
-    Raises Unreadable for a batch that is incomplete or lacks accounts, and for data that is not
-    base58.
+    Raises Unreadable for a malformed batch, for example one that is cut short or lacks accounts,
+    and for data that is not base58.
     """
     has_batch = False
     try:

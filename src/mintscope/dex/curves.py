@@ -2,8 +2,8 @@
 
 A buyer pays by a transfer of lamports.  A program takes lamports out of its own account without a
 transfer, so only the balances of the transaction show the payment of a sale: the balance before,
-plus transfers, minus the balance after.  This amount is the payment of the sale if no other call
-could take lamports from the account.
+plus the lamports that transfers added, minus the balance after.  This amount is the payment of the
+sale if no other call could take lamports from the account.
 
 LaunchLab: the event has the reserve of the curve, a part of which is in the vault.  The other part,
 the virtual reserve, can be any amount that the creator of the token chose, so only a part of it
@@ -39,13 +39,13 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve in *legs*, or, without legs, in its transfers.
+    """Return the swap of *call* with the curve in *legs*; without legs, the swap in its transfers.
 
     The result is empty if nothing was traded.
 
-    Raises Unreadable: with SHARED_LAMPORTS if another instruction may have taken lamports from the
-    curve, or a token program has paid lamports to it; with NO_MOVEMENT if the curve did not
-    exchange two mints; with TRUNCATED_INSTRUCTION if accounts are missing.
+    Raises Unreadable, for example with SHARED_LAMPORTS if another instruction may have taken
+    lamports from the curve, or a token program has paid lamports to it; with NO_MOVEMENT if the
+    curve did not exchange two mints; with TRUNCATED_INSTRUCTION if accounts are missing.
     """
     if not legs:
         return read_closed(call, legs, token_accounts)
@@ -79,8 +79,8 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
     """Return the lamports that the curve's program took out of *account* without a transfer.
 
-    Raises Unreadable if it took none, if the balances of *account* were not recorded, or if other
-    instructions may have moved lamports of *account*.
+    Raises Unreadable if it took none, if the lamports of *account* were not recorded, or if another
+    instruction may have changed them without a transfer.
     """
     others = [
         one
@@ -120,8 +120,8 @@ def _returns(instruction: Instruction, account: int) -> bool:
 def sent_to(account: int, instruction: Instruction) -> int:
     """Return the lamports that *instruction* of the system program adds to *account*.
 
-    The number is negative if *account* pays, and 0 if *instruction* moves no lamports to or
-    from it.  Raises Unreadable if *instruction* is cut short.
+    Only transfers and creations of accounts count.  The number is negative if *account* pays, and 0
+    if it neither pays nor receives.  Raises Unreadable if *instruction* is cut short.
     """
     data = data_of(instruction)
     accounts = instruction.accounts
@@ -156,12 +156,13 @@ LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d37
 
 
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the transfers of *call*, with the reserve of its curve.
+    """Return the swap in the transfers of *call*, with the reserve of the quote in its curve.
 
-    The reserve is the real reserve plus the counted part of the virtual reserve; if the event does
-    not show it, it is the balance of the vault.  The result is empty if nothing was traded.
+    The reserve is the real reserve plus the counted part of the virtual reserve; if no event shows
+    it, it is the balance of the vault.  The result is empty if nothing was traded.
 
-    Raises Unreadable if the transfers are no swap, or if the event disagrees with them.
+    Raises Unreadable if the transfers are not a swap, or if the event is too short or disagrees
+    with them, for example.
     """
     swaps = transfers.read(call, legs, token_accounts)
     if len(swaps) != 1:
@@ -179,7 +180,7 @@ def _reserve(call: Call, quote: Mint) -> int | None:
 
     Raises Unreadable if the event is too short.
     """
-    # The virtual part counts up to `_virtual_max`.  None if no event shows a valid reserve.
+    # The virtual part counts up to `_virtual_max`.  Only the first swap event of *call* is read.
     for data, _ in events.published(call):
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
         reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)

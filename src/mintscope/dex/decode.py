@@ -1,6 +1,6 @@
-"""Decodes transactions to swaps; for a transaction that cannot be read, gives the reason.
+"""Decodes transactions to swaps; if a transaction or a call cannot be read, gives the reason.
 
-A swap is a call of a swap instruction of a DEX in which a pool received one mint and paid another.
+A swap is an exchange in a pool of a DEX: the pool received one mint and paid another.
 Failed transactions, liquidity changes, token creations, tips and commissions are not swaps.
 """
 
@@ -66,11 +66,11 @@ Role: TypeAlias = Program | Native | None
 """The role of an account; None for most accounts."""
 
 Frame: TypeAlias = tuple[int, Role, Call | None]
-"""An instruction that may call others: its height, role and, for a DEX, its call."""
+"""An instruction that may call others: its height and role, and its call if it has a `Call`."""
 
 
 class Roles:
-    """The role of each address; *programs* are the DEXes."""
+    """The role of each address; *programs* are the DEXes and routers."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         dexes = {program.address: program for program in programs}
@@ -100,7 +100,10 @@ def calls(
     keys: Sequence[str] | Sequence[bytes],
     by_key: Mapping[Any, Program | Native],  # addresses are text or bytes, like *keys*
 ) -> list[Call]:
-    """Return every call of a DEX or of an unlisted program, in order of execution.
+    """Return the calls of DEXes and of unlisted programs, in order of execution.
+
+    Calls of unlisted programs are left out if a DEX or a transfer made them, if they are at the top
+    and called nothing, or if the data have no stack heights.
 
     Raises Unreadable if the program of an instruction is not among the accounts, or if the stack
     heights contradict each other.

@@ -1,11 +1,11 @@
 """Swaps that programs publish as events, by calling themselves.
 
 The data of an event are the bytes e445a52e51cb9a1d, 8 bytes for its kind, and its fields.  Later
-versions append fields, so the length is not checked.  Each layout belongs to one program, because
-another program may use the same name for another event.
+versions append fields, so an event may be longer than its layout.  Each layout belongs to one
+program, because another program may use the same name for another event.
 
 If the amounts of an event and of the transfers differ, the decoder does not understand the call.
-Only events show fees.
+The fee of a swap is read only from its event.
 """
 
 import struct
@@ -32,8 +32,8 @@ class Layout(NamedTuple):
                transfers
     aside      share of a referrer, which may leave the pool in either mint together with the swap;
                None if the event has no such field
-    decides    whether the amounts of the event count even if the transfers differ, because fees
-               stay in the vault
+    decides    whether an unknown instruction is read with the amounts of the event, because fees
+               stay in the vault, so that the transfers differ
 
     Amounts are u64.
     """
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
     paid: int  # amount that the pool paid
     aside: int | None = None
     pool: int = 0  # address of the pool
-    decides: bool = False  # whether they count even if transfers differ: fees stay in the vault
+    decides: bool = False  # whether the amounts of an unknown instruction are those of the event
     fees: tuple[int, ...] = ()  # none, some or all may leave the vault together with the swap
 
 
@@ -131,7 +131,7 @@ def _progress(done: int, whole: int) -> int | None:
 
 
 class Report(NamedTuple):
-    """Reads progress and fee from an event; None if the event shows no such value."""
+    """How to read progress and fee from an event; a field is None if the event lacks the value."""
 
     progress: Callable[[bytes], int | None] | None = None
     fee: FeeLayout | None = None

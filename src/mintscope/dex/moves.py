@@ -27,7 +27,7 @@ SHAPES: Final = {
     b"\x0c": (10, 2, 1),  # TransferChecked
     b"\x1a\x01": (19, 2, 2),  # TransferCheckedWithFee
 }
-FEE_AT: Final = 9  # the offset of the fee from that of the amount, which decimals follow
+FEE_AT: Final = 9  # the fee's offset from the amount: after the amount (u64) and decimals (u8)
 # By first byte, the position of the account that MintTo, Burn and their checked forms change, and
 # the sign of the change.
 SUPPLIED: Final = {b"\x07": (1, 1), b"\x0e": (1, 1), b"\x08": (0, -1), b"\x0f": (0, -1)}
@@ -40,10 +40,10 @@ MOVING: Final = UNWRAPPING | SHAPES.keys()
 """First bytes of instructions that may change the owner of tokens or wrapped SOL."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
-# These do not change the amount of an account: InitializeAccount (2 and 3), CloseAccount,
-# SyncNative, Approve, Revoke, SetAuthority, Freeze, Thaw, ApproveChecked, GetAccountDataSize,
-# InitializeImmutableOwner, Reallocate, the extensions MemoTransfer and CpiGuard,
-# HarvestWithheldTokensToMint.
+# These do not change the amount of an account, except of wrapped SOL: InitializeAccount (2 and 3),
+# CloseAccount, SyncNative, Approve, Revoke, SetAuthority, Freeze, Thaw, ApproveChecked,
+# GetAccountDataSize, InitializeImmutableOwner, Reallocate, the extensions MemoTransfer and
+# CpiGuard, HarvestWithheldTokensToMint.
 STILL: Final = (
     OPENING
     | {CLOSE, SYNC_NATIVE, b"\x1a\x04"}
@@ -63,7 +63,7 @@ Move: TypeAlias = tuple[str, str, str, int, int]
 
 
 def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901 - a hot loop
-    """Return every move of tokens and lamports under *call*.  Raises Unreadable."""
+    """Return the moves of tokens and lamports under *call*.  Raises Unreadable."""
     found: list[Move] = []
     others: list[Instruction] = []
     book = token_accounts.book
@@ -134,7 +134,10 @@ def _fee(
     target: TokenBalance | None,
     token_accounts: TokenAccounts,
 ) -> int:
-    """Return the fee withheld from *sent*, the amount of *transfer* to *target*."""
+    """Return the fee withheld from *sent*, the amount of *transfer* to *target*.
+
+    The result is 0 if no fee is known, or if a signer receives an amount without a named fee.
+    """
     size, to, at = shape
     fee = _named_fee(data_of(transfer), at, size)
     taker = transfer.accounts[to]
@@ -224,8 +227,8 @@ def _transferred(
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
     """Return the fee that was withheld from each of *amounts*; the sum of the fees is *kept*."""
-    # A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because
-    # the mint has a maximum fee, *kept* is split in proportion to *amounts*.
+    # A mint withholds basis points of each amount, rounded up.  If no rate gives *kept* (the mint
+    # may have a maximum fee), *kept* is split in proportion to *amounts*.
     total = sum(amounts)
     lowest = max((kept - len(amounts)) * BPS // total, 0)
     for rate in range(kept * BPS // total, lowest - 1, -1):
@@ -245,7 +248,7 @@ def _with_wrapped(
 ) -> list[Move]:
     """Return *found*, transfers of tokens, with the moves of lamports and of unwrapped SOL added.
 
-    others   instructions that wrap or unwrap SOL
+    others   instructions of *call* that may wrap or unwrap SOL
     """
     if not token_accounts.is_complete:
         # Only the balances before the transaction show the owners of accounts that it closed.
@@ -268,9 +271,13 @@ def _lamport_moves(
 ) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program.
 
+    Lamports sent to a token account of a mint other than wrapped SOL are rent, and are left out.
+
     synced   accounts whose lamports became wrapped SOL.  Lamports sent to such an account count as
              sent to its owner if the sender or the owner is a signer.  All other lamports count
              as sent to the account itself
+
+    Raises Unreadable if a transfer is cut short.
     """
     signers = token_accounts.signers
     for instruction in instructions:
@@ -339,7 +346,7 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
     """Return the lamports that *unwrap* took from *account*: those that it names, or all.
 
-    Raises Unreadable if an instruction or a balance cannot be read.
+    Raises Unreadable if a balance or the amount that an instruction names cannot be read.
     """
     # The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
     # which an account is created are not part of it.

@@ -35,7 +35,7 @@ class Swap(NamedTuple):
     leg                 the number of the swap in its call, from 0; some numbers may be missing
     program             the name in the table, or the address of a program that is not in it
     in_mint, out_mint   the mint that the pool received, and the mint that it paid
-    in_left, out_left   raw units of either mint that the pool has after the transaction, or, if an
+    in_left, out_left   raw units of each mint that the pool has after the transaction, or, if an
                         event shows them, after the swap, including the virtual reserve of some
                         curves; None if unknown
     succeeds            for a migration, the curve that *pool* replaces; None for an exchange.  A
@@ -48,7 +48,7 @@ class Swap(NamedTuple):
     inner: int
     leg: int
     program: str
-    pool: str  # the address that names the pool, or its two vaults, sorted and joined by `+`
+    pool: str  # an address, or two vaults (or one and its owner), sorted and joined by `+`
     in_mint: Mint
     in_amount: int
     in_decimals: int | None
@@ -60,8 +60,8 @@ class Swap(NamedTuple):
     in_left: int | None = None
     out_left: int | None = None
     succeeds: str | None = None
-    progress: int | None = None  # of the curve after the swap, in millionths; None: no event
-    fee_bps: int | None = None  # paid by the trader, in basis points of the quote; None: no event
+    progress: int | None = None  # of the curve after the swap, in millionths; None if unknown
+    fee_bps: int | None = None  # paid by the trader, in basis points of the quote; None if unknown
 
 
 new_swap: Final[Callable[[tuple[Any, ...]], Swap]] = partial(tuple.__new__, Swap)
@@ -87,13 +87,13 @@ class Oriented(msgspec.Struct, frozen=True, gc=False):
     quote_amount: int
     quote_decimals: int | None
     is_buy: bool  # whether the base left the pool
-    quote_left: int | None = None  # raw units in the vaults after the swap; None if unknown
+    quote_left: int | None = None  # raw units that the pool has, see `Swap`; None if unknown
 
 
 class QuarantineReason(StrEnum):
     """The reason why a transaction, or one call of a DEX in it, could not be read."""
 
-    MALFORMED = "malformed"  # not in the form of a transaction
+    MALFORMED = "malformed"  # the transaction, or a part of it, does not have the expected form
     NO_META = "no_meta"  # the outcome of the transaction was not recorded
     UNKNOWN_VERSION = "unknown_version"  # a newer version, whose layout may differ
     NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # the transaction was recorded without them
@@ -103,13 +103,13 @@ class QuarantineReason(StrEnum):
     MALFORMED_BATCH = "malformed_batch"  # cut short, too long, or without enough accounts
     TRUNCATED_EVENT = "truncated_event"
     TRUNCATED_LOG = "truncated_log"  # the log is incomplete, and only it shows the fills
-    UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown
+    UNRESOLVED_MINT = "unresolved_mint"  # a mint that is unknown, or is not a valid address
     NO_MOVEMENT = "no_movement"  # a swap in which no pool exchanged two mints
     SHARED_LAMPORTS = "shared_lamports"  # another call may have changed the pool's lamports
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # an unlisted instruction that exchanged two mints
     OVERFLOW = "overflow"  # amounts beyond a u64
     UNKNOWN_EXCHANGE = "unknown_exchange"  # an exchange whose pool or amounts cannot be read
-    EVENT_DISAGREES = "event_disagrees"  # its event and its transfers differ
+    EVENT_DISAGREES = "event_disagrees"  # the event of the call differs from transfers or accounts
     DECODER_BUG = "decoder_bug"  # the decoder failed; the log has the traceback
 
 
@@ -123,11 +123,11 @@ class Moved(NamedTuple):
 class Quarantined(NamedTuple):
     """One transaction, or one call of *program* in it, that could not be read."""
 
-    signature: Signature | None  # None if it could not be read
+    signature: Signature | None  # None if unknown
     transaction_index: int
     program: str  # as in `Swap`; "unknown" if the error came before any program
     reason: QuarantineReason
-    head: str = ""  # the first 8 bytes of an unknown instruction, in hex; else ""
+    head: str = ""  # first 8 bytes of the instruction, in hex, if it or its exchange is unknown
     moved: Moved | None = None  # the SOL or dollars that the call exchanged; None if unknown
     mints: tuple[Mint, ...] = ()  # the mints of token accounts that the call names, at most 8
 
@@ -193,7 +193,7 @@ EXCHANGES: Final = _heads(
     "sell_token buy_tokens sell_tokens swap swap2 swap_v2 swap_in swap_out swap_exact_in "
     "swap_exact_out swap_base_input swap_base_output swap_base_in swap_base_out trade exchange "
 )
-"""First bytes of Anchor instructions that exchange, if tokens and lamports moved at all."""
+"""First bytes of Anchor instructions named like exchanges; few lamports may be their payment."""
 NO_EXCHANGE_PROGRAMS: Final = frozenset(
     {
         "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD",  # Kamino Lend

@@ -49,7 +49,7 @@ class Leg:
 class Migration(NamedTuple):
     """The accounts of a migration, as positions among the accounts of its instruction."""
 
-    mints: tuple[int, ...]  # the pair of mints; the mint that is not SOL migrates
+    mints: tuple[int, ...]  # one mint, or a pair; the mint that is not SOL migrates
     curve: int  # the curve that the mint leaves
     pool: int  # the account whose address names the new pool in swaps
 
@@ -68,7 +68,7 @@ class Call(msgspec.Struct, gc=False):
     lamports: list[Instruction] = []  # instructions of the system program
     events: list[Instruction] = []  # calls of the program by itself, which publish events
     token_2022: bool = False  # whether some of *tokens* are of Token-2022
-    below_router: bool = False  # whether a router made the call
+    below_router: bool = False  # whether a router made the call; False if the program is listed
 
 
 Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
@@ -76,7 +76,7 @@ Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """A program in the table.
+    """A DEX or a router, usually a row of the table.
 
     swaps       the pools with which a swap instruction trades, by its first bytes; b"" stands for
                 every other instruction, which is judged by its transfers
@@ -84,8 +84,8 @@ class Program:
                 instruction
     is_pooled   whether a vault holds tokens of several markets, or of a wallet, so that its balance
                 does not show the reserve of one pool
-    head_size   number of first bytes that identify an instruction: 1 or 8; 0 if any
-                instruction may be a swap
+    head_size   number of first bytes that identify an instruction: 1 or 8; 0 if b"" is the only
+                key of *swaps*
 
     This is a dataclass, because a negative `isinstance` check of a msgspec struct takes twice as
     long.

@@ -1,4 +1,4 @@
-"""The table of programs whose swaps the decoder reads.
+"""The table of programs whose swaps the decoder reads, and of routers.
 
 A new program needs a row here, and a module if it needs its own reader.  At least two published
 decoders agree on the instructions of rows that are not `proven`, but no recorded transaction was
@@ -172,7 +172,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "jupiter_rfq",
         "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
-        _swaps(FILL, Leg((1,))),  # the maker is recorded as the pool
+        _swaps(FILL, Leg((1,))),  # the maker owns the vaults; the two vaults name the pool
         read,
         is_pooled=True,
     ),

@@ -21,7 +21,7 @@ TOKEN_AMOUNT = 40
 IS_BUY = 48
 USER = 49
 SOL_RESERVE = 89
-RESERVE_MAX: Final = 10**18  # lamports, more than exist
+RESERVE_MAX: Final = 10**18  # raw units of the quote; more lamports than exist
 TAIL: Final = 250  # after this offset, strings and lists make the offsets of fields vary
 DECIMALS: Final = 6  # of every mint of the program
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
@@ -37,7 +37,7 @@ class SwapAccounts(NamedTuple):
 
 
 class Parties(NamedTuple):
-    """The addresses of a trade; *curve* is None if no account identifies it."""
+    """The addresses of a trade; *curve* is None if it is unknown."""
 
     mint: str
     user: str
@@ -78,11 +78,14 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*, an empty list without an event.
+    """Return the swap in the pump.fun event of *call*; an empty list if there is no such event.
 
-    The instruction may be unknown.  The curve is the only owner of the moved tokens besides the
-    trader and the signers; unless there is exactly one, the mint names the pool.  The quote is the
-    mint in the transaction whose address is in the tail of the event, or else SOL.
+    The list is also empty if nothing was traded.  The instruction may be unknown.  The curve is the
+    party to the moves of the mint that is neither the trader nor a signer; unless there is exactly
+    one such party, the mint names the pool.  The quote is the mint in the transaction whose address
+    is in the tail of the event, or else SOL.
+
+    Raises Unreadable if the event or the moves cannot be read, or if they differ.
     """
     event = _trade(call) if call.program.name == "pumpfun" else None
     if event is None:
@@ -169,7 +172,7 @@ def _reserve_at(event: bytes, at: int) -> int | None:
 
 
 def _quote_reserve(event: bytes, quote: str) -> int | None:
-    """Return the reserve in raw units of *quote*, which is not SOL; None if *event* lacks it."""
+    """Return the reserve in raw units of *quote*, which is not SOL; None if *event* shows none."""
     # In the tail of *event*, the quote's address is followed by the amount, then by the reserve.
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     return None if at < 0 else _reserve_at(event, at + PUBKEY_BYTES + 8)

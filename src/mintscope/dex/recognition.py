@@ -2,7 +2,7 @@
 
 A call is an exchange if a trader gave one mint to an account and received another from an account
 of the same owner, and that owner did not sign the transaction, so that the program moved its
-tokens.  The caller of the program does not matter.
+tokens.  The caller of the program does not matter, unless it is a router (see below).
 
 Not exchanges
     Deposits and withdrawals   both mints move in one direction, or shares are minted for the trader
@@ -83,7 +83,7 @@ def named(program: str) -> str:
 
 
 REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
-"""The reasons to quarantine a call of an unlisted program; with any other it is no exchange."""
+"""The reasons to quarantine a call of an unlisted program; any other reason means no exchange."""
 
 
 def recognise(
@@ -94,9 +94,9 @@ def recognise(
     found   the swaps of each call, None if the call could not be read; the caller has stored the
             swaps of listed programs
 
-    Yields each call with an exchange that is not understood, together with the error.
+    Yields each call whose error has one of the reasons in REPORTED, together with the error.
     """
-    has_moved = False  # whether an inner call has moved tokens
+    has_moved = False  # whether one of the calls examined so far has moved tokens
     for number in reversed(range(len(calls))):
         call = calls[number]
         if call.program is not UNLISTED or not (call.tokens or has_moved):
@@ -133,7 +133,7 @@ def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*; its *inner* calls moved tokens but did not exchange.
+    """Return the swaps of *call*; its *inner* calls moved tokens or lamports, but did not exchange.
 
     Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the exchange.
     """

@@ -68,8 +68,8 @@ class TokenAccounts:
     inner         the instructions below each top-level instruction, by the latter's position
     is_complete   whether `complete` was called
     opened        the instructions of each expanded batch
-    book          the token accounts, by index: those that exist after the transaction, and once
-                  `complete` was called also those that it closed
+    book          the token accounts, by index: those that exist after the transaction, and, once
+                  `complete` was called, also those that the transaction closed
     """
 
     __slots__ = (
@@ -163,7 +163,7 @@ class TokenAccounts:
         return decimals, int(text) if is_number else None
 
     def complete(self) -> None:
-        """Add to `book` the accounts that the transaction has closed.  Raises Unreadable."""
+        """Add to `book` the accounts that the transaction closed.  Raises Unreadable."""
         if self.is_complete:
             return
         self.is_complete = True
@@ -173,14 +173,14 @@ class TokenAccounts:
             self.book.setdefault(balance.account_index, balance)
 
     def before(self, account: int) -> int | None:
-        """Return the raw units in *account* before the transaction; None if it did not exist."""
+        """Return the raw units in *account* before the transaction; None if not recorded."""
         for balance in self._earlier():
             if balance.account_index == account:
                 return _amount(balance)
         return None
 
     def after(self, account: int) -> int | None:
-        """Return the raw units in *account* after the transaction; None if it did not exist."""
+        """Return the raw units in *account* after the transaction; None if not recorded."""
         for balance in self._transaction.balances:
             if balance.account_index == account:
                 return _amount(balance)
@@ -206,7 +206,7 @@ class TokenAccounts:
         return self._parsed_effects
 
     def instructions(self, program_id_index: int) -> Sequence[Instruction]:
-        """Return every instruction of the program, at any depth, in order of execution."""
+        """Return every instruction of this program, at any depth, in order of execution."""
         return self._run({program_id_index})
 
     def system_instructions(self) -> Sequence[Instruction]:
@@ -314,7 +314,7 @@ def _encode(key: bytes) -> str:
 
 
 def _amount(balance: TokenBalance) -> int:
-    """Return the raw units of *balance*.  Raises Unreadable if it has no amount."""
+    """Return the raw units of *balance*.  Raises Unreadable if it has no valid amount."""
     text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
     if not (text.isascii() and text.isdigit()):
         raise Unreadable(QuarantineReason.MALFORMED)

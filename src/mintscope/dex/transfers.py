@@ -116,7 +116,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
     if leg is not None and leg.pool is not None:
         account = call.instruction.accounts[leg.pool]
         named = token_accounts.key(account)
-        # Neither a signer nor a mint is a pool: the instruction has another layout.
+        # If the account is a signer or a mint, it is no pool: the instruction has another layout.
         if account >= len(token_accounts.signers) and named not in exchange:
             pool = named
     return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=pool, owners=owners)]
@@ -332,8 +332,8 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 ) -> Swap:
     """Return *exchange* as a swap of *call*.
 
-    Raises Unreadable if an amount exceeds a u64, if a mint is no address, or if *pool* is None and
-    no vault is known.
+    Raises Unreadable if an amount exceeds a u64, if a mint is not a valid address, or if *pool* is
+    None and no vault is known.
     """
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:

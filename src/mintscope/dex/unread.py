@@ -11,12 +11,14 @@ Lamports         a signer's tokens moved in one direction and lamports in the ot
 Vault programs   only the transfers of the call and of one inner program together gave a signer one
                  mint for another
 Own accounts     the call exchanged tokens from its own accounts, and also called a venue
+Unknown vaults   a signer gave one mint for another, but not exactly one owner made the opposite
+                 exchange
 
 Not reported     lamports below `LAMPORTS_MIN`, which are rent or fees, unless the Anchor
                  instruction has a name such as `buy`, `sell` or `swap`
                  calls in which shares are minted or burned; one piece of a mint without decimals
-                 transfers of several inner programs, if the call itself moved nothing: for
-                 example, a bot withdraws from one program and deposits in another
+                 transfers of several inner programs: for example, a bot withdraws from one program
+                 and deposits in another.  Then only the transfers of the call itself count
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -270,7 +272,7 @@ def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
 
 
 def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts) -> bool:
-    """Return whether all moves in *tokens* are certainly of one mint, such as fees of a bot."""
+    """Return whether *tokens* has moves, and all are certainly of one mint, like a bot's fees."""
     mints = set()
     for token in tokens:
         data = data_of(token)
@@ -381,7 +383,8 @@ def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) ->
 def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int, bool]:
     """Return the largest sum of lamports that left an account of *call* without a transfer.
 
-    Also return whether another instruction of the program may have taken a part of them.
+    Also return whether another instruction of the program may have taken a part of them.  Signers,
+    token accounts and closed accounts do not count.
 
     signer   index of the receiver, who must have more lamports than before
     """

@@ -39,11 +39,11 @@ TAKER_ORDER_AT = 208
 IS_BUY_AT = 216
 LOG_DATA: Final = "Program data: "
 TRUNCATED: Final = "Log truncated"
-WORDS: Final = 3  # words in a log line about a call: "Program", address, action
+WORDS: Final = 3  # the first words of a log line about a call: "Program", address, action
 
 
 def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*: from the log for a batch, else from transfers.
+    """Return the swaps of *call*: from the log for a BatchUpdate, else from transfers.
 
     Raises Unreadable, for example with TRUNCATED_LOG if the log is incomplete or was not recorded,
     or with EVENT_DISAGREES if the log names another market.

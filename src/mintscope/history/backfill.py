@@ -2,8 +2,9 @@
 
 Swaps from before a mint was tracked are priced and folded as ingest would have done at the time.
 
-If every transaction of the mint's pools and of the pools of SOL and dollars was read, the resulting
-candles, state and price pool equal those of a service that tracked the mint all along, bit for bit.
+Only swaps for SOL, USDC or USDT are used.  If the mint's pools have no other quotes, and every
+transaction of these pools and of the pools of SOL and dollars was read, the resulting candles,
+state and price pools equal those of a service that tracked the mint all along, bit for bit.
 
 The states of a backfill that an administrator requests:
 
@@ -11,10 +12,14 @@ The states of a backfill that an administrator requests:
                                                -> failed
                                        cancelling -> cancelled
 
-The admin page requests, confirms and cancels backfills.  Ingest estimates their cost, and reads one
-at a time.  Each step is one durable statement, so that after a kill the next process resumes there.
+A backfill can also fail, or be cancelled at once, before it is read.  A backfill that was joined
+before it could be cancelled is done.
 
-Imported candles change only the indicators of their own timeframe.  Their volume is not
+The admin page requests, confirms and cancels backfills.  Ingest estimates their cost, and reads one
+at a time.  Each step is one database transaction, so that after a kill the next process resumes
+there.
+
+Imported candles change only the candles and indicators of their own timeframe.  Their volume is not
 divided into buys and sells, so they do not count in the pressure.
 
 The states of a gap:
@@ -78,9 +83,10 @@ class BackfillSwaps(NamedTuple):
 
 
 class FoldedBackfill(NamedTuple):
-    """The result of a backfill; fields that may be None are None if the mint never traded in it.
+    """The result of a backfill; fields that may be None are None if it has no swap of the mint.
 
-    *standing* is also None if no swap of the mint has changed its pools.
+    Only swaps that the log would store count.  *standing* is also None if none of them has changed
+    the mint's pools.
     """
 
     since_slot: Slot  # the slot before the oldest slot
@@ -134,9 +140,9 @@ class ListPage(NamedTuple):
     """A part of the list of an address, newest first."""
 
     address: str
-    lines: Sequence[Line]  # successful ones that belong to the round and the backfill
-    before: Signature | None  # the oldest signature, even if it failed; None: an empty page
-    top: Signature | None  # the newest signature of the round so far; None if there is none
+    lines: Sequence[Line]  # the successful transactions of the round and the backfill
+    before: Signature | None  # the oldest transaction, even a failed one; None: an empty page
+    top: Signature | None  # newest transaction of the round since listing began or resumed, if any
     is_last: bool  # whether the round needs no older page
 
 
@@ -145,7 +151,7 @@ class UnreadTransaction(NamedTuple):
 
     slot: Slot
     signature: Signature
-    is_mixed: bool  # if several lists have its slot, so that only the block shows the order
+    is_mixed: bool  # whether several lists have its slot, and only the block shows the order
 
 
 class ReadTransaction(NamedTuple):
@@ -163,8 +169,8 @@ class HistoryJob(NamedTuple):
     from_time: UnixS
     stage: Stage
     slot: Slot | None  # the last slot that was read; None before the end of the first round
-    listed: int  # number of listed transactions
-    read: int  # number of listed transactions that were read
+    listed: int  # number of listed transactions; 0 after the join
+    read: int  # number of listed transactions that were read; 0 after the join
     # number of listed transactions that the node did not return in three attempts; this number is
     # still stored after the join
     missing: int
@@ -174,13 +180,16 @@ class HistoryJob(NamedTuple):
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
 
 
-# Swaps of this number of seconds are kept for the log.  The log keeps the swaps of the 15 minutes
-# before its checkpoint, and the checkpoint may be later than the end of a backfill.
+# Swaps of this number of seconds are kept for the log, which keeps at least the swaps of the 15
+# minutes before its checkpoint.
 KEPT_S: Final = 1_800
 
 
 def concerns(swap: Swap, mint: Mint) -> bool:
-    """Return whether *swap* trades *mint* or prices SOL, so that a backfill of *mint* needs it."""
+    """Return whether a backfill of *mint* needs *swap*: it trades *mint* or prices SOL.
+
+    Only swaps for SOL, USDC or USDT count.
+    """
     seen = oriented(swap)
     return seen is not None and seen.base in (mint, WSOL)
 
@@ -305,7 +314,10 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* that has no price; its volume counts only if its pool counts."""
+    """Return a logged *swap* without a price or a pool; its volume counts only if its pool counts.
+
+    Without a pool, or if the log has no evidence of the swap, the swap is returned unchanged.
+    """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
         return swap
@@ -325,7 +337,7 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap* at *price*; without evidence, use its volume."""
+    """Return the offer of a logged *swap* at *price*; without evidence, its depth is unknown."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
@@ -340,7 +352,7 @@ class IncompleteBackfill(SourceError):
 
 
 class BackfillIsRead(ValueError):
-    """Another process is reading a backfill; only one process can do so at a time."""
+    """Another backfill is being read; only one can be read at a time."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -350,20 +362,20 @@ class BackfillIsRead(ValueError):
 
 
 class BackfillState(StrEnum):
-    """The states of a backfill."""
+    """The states of a requested backfill."""
 
     ASKED = "asked"  # its cost is not estimated yet
     ESTIMATED = "estimated"  # it waits for the confirmation of an administrator
     CONFIRMED = "confirmed"  # it waits to be read
     READING = "reading"
-    CANCELLING = "cancelling"  # ingest must still delete what it read
+    CANCELLING = "cancelling"  # ingest must still delete the data that it read
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
 class Cost(NamedTuple):
-    """The approximate cost of reading."""
+    """The approximate cost of reading a backfill."""
 
     transactions: int  # number of transactions to list and read
     calls: int  # number of requests to the node
@@ -371,7 +383,7 @@ class Cost(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The estimate made before anything is read."""
+    """The estimate of a backfill, made before it is read."""
 
     from_time: UnixS  # start of the backfill, no earlier than the oldest block of the node
     addresses: Mapping[str, Kind]  # the addresses to read
@@ -383,7 +395,7 @@ class BackfillJob(NamedTuple):
 
     ask_id: int
     mint: Mint
-    from_time: UnixS  # as requested; once estimated, no earlier than the oldest block
+    from_time: UnixS  # start: as requested, then as estimated, then as begun
     asked_at: UnixMs
     state: BackfillState
     cost: Cost | None  # None before the estimate
@@ -414,7 +426,7 @@ class CannotImport(ValueError):
 class Imported(msgspec.Struct, frozen=True):
     """The imported candles of a timeframe."""
 
-    provider: str
+    provider: str  # if there are several, the last one by name
     candles: int  # number of imported candles in the series
     waiting: int  # number of imported candles that are not in the series yet
 
@@ -479,12 +491,12 @@ class CallsSpent(SourceError):
 class MendPlan(NamedTuple):
     """The schedule of attempts to mend a gap."""
 
-    after_s: float  # seconds from a gap to the first attempt; doubles after each failure
+    after_s: float  # seconds from a gap to the first attempt; each failure doubles the pause
     attempts_max: int  # number of failed attempts after which the gap is given up
-    calls_per_day: int  # maximum of requests of all attempts in a UTC day; 0: no gap is mended
+    calls_per_day: int  # maximum number of requests of attempts in a UTC day; 0: no gap is mended
 
     def pause_ms(self, attempts: int) -> int:
-        """Return the pause after *attempts* failed attempts, in milliseconds; a new gap has 0."""
+        """Return the pause in milliseconds after *attempts* (0 for a new gap) failed attempts."""
         return round(self.after_s * SECOND_MS) << attempts
 
 

@@ -146,7 +146,7 @@ class SqlHistory(SqlStore):
     async def begin(
         self, mint: Mint, from_time: UnixS, addresses: Mapping[str, backfill.Kind]
     ) -> None:
-        """Begin the backfill of the tracked *mint*, and drop the results of an earlier one."""
+        """Begin the backfill of the tracked *mint*; drop the stored data of an earlier backfill."""
 
         def work(db: Database) -> None:
             mint_id = number(db, mint)
@@ -240,7 +240,7 @@ class SqlHistory(SqlStore):
     async def slots(
         self, mint: Mint, after: Slot, slots_max: int
     ) -> Sequence[backfill.BackfillSlot]:
-        """Return up to *slots_max* slots after *after* with their read swaps, oldest slot first."""
+        """Return up to *slots_max* slots after *after* with read transactions, oldest first."""
 
         def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -252,7 +252,7 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def restart(self, mint: Mint) -> None:
-        """Delete the result of an earlier fold of *mint*."""
+        """Delete the candles and swaps of an earlier fold of *mint*."""
 
         def work(db: Database) -> None:
             for table in ("history_candle", "history_candle_in_sol", "history_swap"):
@@ -261,7 +261,7 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def candles(self, mint: Mint, changed: Mapping[Timeframe, Sequence[CandleRow]]) -> None:
-        """Add the candles *changed* to the result of the fold, or replace them."""
+        """Store the candles *changed* in the result of the fold; they replace earlier versions."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -307,7 +307,7 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Close *gap* at the time *at*, because the tokens that traded in it were read again."""
+        """Close *gap* at the time *at*, after the tokens traded in it were backfilled again."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
 
 
@@ -342,7 +342,7 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# A backfill that is being read becomes `cancelling`: the process that reads it deletes it.
+# A backfill that is being read becomes `cancelling`: ingest, which reads it, drops it.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,
@@ -429,7 +429,10 @@ class SqlBackfillJobs(SqlStore):
     async def end(
         self, ask_id: int, state: backfill.BackfillState, words: str, now: UnixMs
     ) -> None:
-        """Set the final *state* of the backfill, unless it has ended; keep ENDED_MAX ended ones."""
+        """Set the final *state* of the backfill, unless it has ended.
+
+        Delete all but the newest ENDED_MAX backfills that have ended.
+        """
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})

@@ -96,7 +96,7 @@ class SqlImports(SqlStore):
         """Queue *candles*; they are put before the candles of *mint* once the mint has candles.
 
         Only candles before the first candle of the mint are used.  Raises CannotImport if the mint
-        is not tracked, or if some of its candles were deleted.
+        is not tracked, or if some of its candles of *timeframe* were deleted.
         """
 
         def work(db: Database) -> None:
@@ -123,8 +123,8 @@ class SqlImports(SqlStore):
 def join_imported(db: Database) -> Mint | None:
     """Put the queued candles of one mint and timeframe before its own candles; return the mint.
 
-    None if no queued candles can be used yet.  Queued candles are dropped if candles of the mint
-    were deleted.  Call this in a transaction.
+    Return None if no queued candles can be used yet.  If some of its own candles of the timeframe
+    were deleted, drop the queued candles instead, and return the mint.  Call this in a transaction.
     """
     found = db.execute(WAITING).fetchone()
     if found is None:
@@ -201,8 +201,8 @@ SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume,
 """
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
-# Selects swaps that the log lacks because the mint was not tracked then, or whose price pools were
-# decided differently.
+# Selects the swaps of a backfill in slots that are still in the log.  The log lacks these swaps
+# because the mint was not tracked then, or has them with other price pools.
 READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND is_dead = 0
@@ -226,7 +226,8 @@ INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
 FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
-# The row of a joined backfill remains, so that its start is known; its staged data are deleted.
+# The row of a joined backfill remains, so that its start and its last slot are known.  Its staged
+# data are deleted.
 JOINED: Final = """
 UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
 """
@@ -256,7 +257,7 @@ class SqlBackfillMerge:
 
     The candles, the state, the price pools and the swaps still in the log become those of a mint
     that was tracked from the start of the backfill.  If the log does not have all swaps after
-    a backfill, the backfill returns to READING.
+    a backfill, or cannot price them, the backfill returns to READING.
     """
 
     access: DatabaseAccess[Database]
@@ -364,7 +365,7 @@ class SqlBackfillMerge:
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
     """Return whether the log holds all swaps after the backfill, and can price them."""
     # A rate of SOL depends on the swaps of the RATE_WINDOW_S seconds before, so the log must begin
-    # at least RATE_WINDOW_S seconds before the last rate of the backfill.
+    # more than RATE_WINDOW_S seconds before the last rate of the backfill.
     oldest: int | None = db.execute(OLDEST).get
     rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
     if oldest is None or rated is None or ready.followed_since > ready.slot:

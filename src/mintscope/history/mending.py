@@ -1,7 +1,7 @@
-"""Mends gaps while ingest runs: each token that traded in a gap is backfilled again.
+"""Mends gaps while ingest runs: backfills again each tracked token but SOL that traded in a gap.
 
-An attempt reads the blocks of the oldest gap that is due.  Progress is stored after each step, so
-that after a kill the next ingest resumes at that step.
+An attempt reads the blocks of the oldest gap that is due.  The progress of each backfill is stored,
+so that after a kill the next ingest repeats the attempt, and resumes the backfill.
 """
 
 import asyncio
@@ -47,7 +47,10 @@ class GapSource(Protocol):
     """The source of blocks and backfills.  Every method may raise SourceError or CallsSpent."""
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
-        """Return the mints with a swap in *gap*.  Raises NotMendable if *gap* is too long."""
+        """Return the mints that traded against SOL, USDC or USDT in *gap*.
+
+        Raises NotMendable if *gap* is too long.
+        """
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
         """Return the start of a backfill that replaces the candles of *mint*.
@@ -64,7 +67,10 @@ class GapSource(Protocol):
         """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
-        """Read and fold the backfill of *mint* that was begun.  Raises IncompleteBackfill."""
+        """Read and fold the backfill of *mint*, which was begun from *from_time*.
+
+        Raises IncompleteBackfill if the node does not return all listed transactions.
+        """
 
 
 class _Waits(Exception):
@@ -79,7 +85,7 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest start of a backfill, an hour before the gap; prices need earlier rates."""
+        """The latest start to request for a backfill: an hour before the gap, to include rates."""
         return UnixS(self.time - HOUR_S)
 
 
@@ -128,7 +134,7 @@ class GapMending:
         return False
 
     async def mend_one(self) -> bool:
-        """Make the next attempt; return False if none is due, or if no gap is to be mended."""
+        """Make the next attempt; return False if no gap is due, or if mending is disabled."""
         if not self.plan.calls_per_day:
             return False
         now = self.clock.now()
@@ -206,7 +212,10 @@ class GapMending:
         return _Moment(UnixS(time - round(ago_s)), settled_slot)
 
     async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
-        """Backfill every token but SOL that traded in *gap*; return the errors of failed tokens."""
+        """Backfill each tracked token but SOL that traded in *gap*; return the errors of tokens.
+
+        Errors that do not depend on the token, for example those of the node, are raised.
+        """
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
             raise backfill.NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []

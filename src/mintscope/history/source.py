@@ -1,7 +1,7 @@
 """Reads past transactions and blocks from a node, for backfills and gaps.
 
-Only final transactions are listed.  Each page and each batch is stored as soon as it is read, so
-that reading resumes where it was interrupted.
+Only final transactions are listed.  Each page of a list and each batch of transactions is stored as
+soon as it is read, so that a backfill resumes where it was interrupted.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in the block at *slot*; empty without a block."""
+        """Return the place of each transaction in the block at *slot*; empty if it is missing."""
         options = {
             "transactionDetails": "signatures",
             "rewards": False,
@@ -184,7 +184,8 @@ class HistoryReader:
         """Read the transactions for *mint* from *from_time* to the last slot of the round.
 
         Return this slot.  Transactions that the node does not return in three attempts are left
-        out.  Raises RpcFailure, ServiceUnavailable; the next call resumes the round.
+        out.  Raises RpcFailure, ServiceUnavailable, or an error of `allow` in PacedNode; the next
+        call resumes the round.
         """
         reaches, cursors = await self.store.round(mint, await self.node.finalized())
         for cursor in cursors:
@@ -223,7 +224,8 @@ class HistoryReader:
         """Return lines older than *before*, or the newest lines if the node does not know *before*.
 
         A provider may answer from several nodes; lines that are listed twice change nothing.
-        Raises UnknownSignature if *before* is unknown a second time.
+        Raises UnknownSignature if *before* is unknown a second time, or if the node does not know
+        the `until` of *cursor*.
         """
         try:
             return await self.node.lines(cursor.address, before=before, until=cursor.until)
@@ -291,8 +293,9 @@ async def cost_of(
 ) -> backfill.Cost:
     """Return the approximate cost of reading *addresses* back to *from_time*.
 
-    Each page and each transaction takes one request.  The rate of transactions on the newest page
-    of an address is assumed for the whole period.  Raises RpcFailure.
+    Each page and each transaction takes one request; requests for blocks are not counted.  The rate
+    of transactions on the newest page of an address is assumed for the whole period.  Raises
+    RpcFailure.
     """
     transactions = pages = 0
     for address in addresses:

@@ -1,6 +1,7 @@
 """The share of exchanges that was read, in total, and by hour and program.
 
-Call      a call that exchanged tokens, or a call of a listed program that should have
+Call      a call that exchanged tokens, or a call of a listed program that should have exchanged
+          tokens
 Read      decoded as a call of a listed program, or read from its transfers if the program is not
           listed
 Missed    quarantined for a reason: its swaps are in no candle and in no volume
@@ -51,7 +52,8 @@ class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The exchanges of one block.
 
     calls    the calls by program and outcome: READ, UNLISTED, or the reason why they were missed
-    missed   the missed calls by mint; a call counts for the mints of the accounts that it names
+    missed   the missed calls by mint; a call counts for the mints of the token accounts that it
+             names, at most 8
     """
 
     slot: Slot
@@ -101,7 +103,7 @@ class Coverage(NamedTuple):
 
 
 class MintCoverage(NamedTuple):
-    """The coverage of one mint: its final calls that set a price, and the missed calls."""
+    """The coverage of one mint: its folded swaps that set a price, and its missed calls."""
 
     read: Tally
     missed: Tally
@@ -121,13 +123,14 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of one kind that were not read, or were read from their transfers.
 
     time        the time of the newest block with such a call
-    program     the name of the program; its address if it is not listed
+    program     the name of the program, its address if it is not listed, or OTHER
     reason      why the calls were not read; `unknown_program`: read from transfers, because the
                 program is not listed
     head        the first bytes of the instruction, hex, if the decoder does not know them;
                 otherwise empty
     count       the number of calls
-    volume      estimated micro-USD, without calls that have no rate or no quote
+    volume      estimated micro-USD; a call without a known amount of SOL or dollars counts as 0,
+                and so does SOL without a rate
     signature   the signature of an example; None if unknown
     """
 
@@ -156,13 +159,16 @@ class CoverageReader(Protocol):
         """Return the mints with missed calls in the window."""
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of calls of the newest block's day, by falling volume."""
+        """Return up to *limit* kinds of calls of the newest 24 hours, by falling volume.
+
+        The last of these hours is that of the newest block.
+        """
 
 
 class Shares(NamedTuple):
     """The parts of all calls and of all volume that were read, 0 to 1; None if there are none.
 
-    Parts are rounded down, so 1 means that nothing was missed.
+    Parts are rounded down, so 1 means that no call, or no known volume, was missed.
     """
 
     by_calls: float | None
@@ -256,8 +262,8 @@ class MissedProgram(NamedTuple):
 class Jump(NamedTuple):
     """A program with many more missed calls than the day before, probably due to an upgrade.
 
-    now      the missed and all calls of the window
-    before   the missed and all calls of the day before the window
+    now      the calls of the program in the window
+    before   its calls in the day before the window
     """
 
     program: str
@@ -292,7 +298,7 @@ def percent(share: float) -> str:
 
 
 def totals(rows: Iterable[ProgramHour]) -> Totals:
-    """Return the sums of *rows*."""
+    """Return the sums of *rows* by outcome."""
     found: dict[str, list[Tally]] = {READ: [], UNLISTED: [], "": []}
     for row in rows:
         found[row.outcome if row.outcome in {READ, UNLISTED} else ""].append(row.tally)
@@ -308,7 +314,7 @@ def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
 
 
 def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
-    """Return the programs with missed calls, by falling volume, then calls."""
+    """Return the programs with missed calls, by falling missed volume, then missed calls."""
     found = []
     for program, own in by_program(rows).items():
         missed = [row for row in own if row.outcome not in {READ, UNLISTED}]

@@ -85,15 +85,15 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A swap for the analytics of one mint; it never changes once it is appended.
 
     volume       micro-USD, integer; 0 if it does not count, for example at a rejected price
-    price_usd    USD for one whole token; None if the swap sets no candle
+    price_usd    USD for one whole token; None if the swap does not set the price
     price_sol    None exactly when price_usd is None
-    pool         the address of the pool, or the program if it has no pools; None in logs of earlier
-                 versions
-    offered      (price_usd, price_sol) of a swap that did not set the price, because its pool is no
-                 price pool or the swap is part of a round trip; for SOL, the swap's own price if it
-                 is not the rate
+    pool         the name of the pool, as in `dex.outcome.Swap`; None in logs of earlier versions
+    offered      (price_usd, price_sol) of a swap that did not set the price, for example because
+                 its pool is no price pool, or the swap is part of a round trip; for SOL, the swap's
+                 own price if it is not the rate
     detail       stored apart from the log; readers of the log do not get it
-    evidence     facts that the swap shows about its pool; None in logs of earlier versions
+    evidence     facts that the swap shows about its pool; None if decimals are unknown, and in logs
+                 of earlier versions
     """
 
     mint: Mint
@@ -135,8 +135,8 @@ class Appended(msgspec.Struct, frozen=True):
     If mints are tracked by a floor, the event has the swaps of every mint, because a mint that
     reaches the floor is tracked from an earlier slot on.
 
-    standings   for each mint whose pools the slot changed: its pools after the slot, packed by
-                `standings.pack`
+    standings   for each mint of *swaps* whose pools the slot changed: its pools after the slot,
+                packed by `standings.pack`
     """
 
     seq: int
@@ -226,14 +226,15 @@ class TailSwap(msgspec.Struct, frozen=True, gc=False):
 class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     """All data of a mint from which an engine continues after `seq`, read in one snapshot.
 
-    state           the state of its fold, see `fold.read_state`; None: no folded swap set a price
-    candles         by timeframe the newest 101 folded candles with a price, oldest first
+    state           the state of its fold, see `fold.read_state`; None before its first folded swap
+    candles         by timeframe the newest folded candles with a price, up to 101, oldest first
     minutes         folded (minute start, bought, sold) of somewhat more than 24 h, oldest first
     tail            logged swaps that are not folded yet, and folded ones since 15 minutes before
                     the newest final slot, in order: enough for every "now" after a retraction
     imported_from   start of the first imported candle, stored or not; None: none was imported
     standings       (slot, pools after the slot), packed by `standings.pack`, oldest first: of the
-                    newest folded slot that changed the pools, and of each later slot that did
+                    newest folded slot that changed the pools, as slot -1 if it is no longer stored,
+                    and of each later slot that did
     frames          the requested frames as of the fold, packed by `engine.frames`
     """
 
@@ -287,7 +288,10 @@ class LogReader(Protocol):
         """Return a position (seq), and the mints that are tracked as of it."""
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return the first living slot of each of the newest *span_s* seconds, oldest first."""
+        """Return the first living slot of each of the newest *span_s* seconds, oldest first.
+
+        Each slot has its time.  Seconds without a slot are left out.
+        """
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         """Return the stored data of *mint*, from one snapshot; None if it is not tracked.
@@ -297,4 +301,4 @@ class LogReader(Protocol):
 
 
 class LogTrimmed(Exception):
-    """An event or slot that the reader needs is missing: it must start again from the tip."""
+    """An event or slot that a reader needs is missing: the reader must restart from the tip."""

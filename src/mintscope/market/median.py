@@ -3,9 +3,9 @@
 Money that moves from pool to pool is seen in each of them.  So the weights of the pools on one side
 of a price are not simply added up:
 
-A silent pool    counts with an eighth of its weight for each pool that trades on the other side, up
-                 to its weight.  So silent pools do not help against a single trading pool, unless
-                 one of them is heavier by itself
+A silent pool    counts with an eighth of its weight, times the number of pools on the other side
+                 that may show the same money (`Side.times_seen`), which is at most eight.  If no
+                 pool trades on either side, it counts with an eighth
 The pools        on one side together weigh at most TIMES_HEAVIEST times the heaviest of them
 """
 
@@ -31,7 +31,7 @@ class Side(NamedTuple):
     deepest: float
 
     def and_one(self, weight: float, *, is_silent: bool) -> "Side":
-        """Return this side with one more pool; *weight* is an eighth of a silent pool's weight."""
+        """Return this side with one more pool; a silent pool's *weight* is already an eighth."""
         trading, heaviest, silent, deepest = self
         if is_silent:
             return Side(trading, heaviest, silent + weight, max(deepest, SILENT * weight))
@@ -39,7 +39,7 @@ class Side(NamedTuple):
 
     @property
     def times_seen(self) -> float:
-        """The number of pools that may show the same money: trading / heaviest, at most SILENT."""
+        """The number of pools that may show the same money, 0 to SILENT: trading / heaviest."""
         return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0
 
     def against(self, times_seen: float) -> float:
@@ -53,7 +53,7 @@ NONE: Final = Side(0.0, 0.0, 0.0, 0.0)
 def middle(
     prices: Sequence[float], weights: Sequence[float], silent: Collection[int], tie: float
 ) -> tuple[float, float]:
-    """Return the prices at the parts 0.5 - *tie* and 0.5 + *tie* of the weight, around the median.
+    """Return the weighted quantiles 0.5 - *tie* and 0.5 + *tie* of *prices*, around the median.
 
     prices, weights   by pool; pools of weight 0 do not count
     silent            the indices of silent pools; their *weights* are already divided by eight
@@ -80,7 +80,7 @@ def middle(
 
 
 def _compared(one: Side, other: Side) -> tuple[float, float]:
-    """Return the weights of both sides of a price; if no pool trades, silent ones count once."""
+    """Return the weights of both sides of a price; if no pool trades, silent ones at an eighth."""
     if not one.heaviest and not other.heaviest:
         return one.against(1.0), other.against(1.0)
     return one.against(other.times_seen), other.against(one.times_seen)

@@ -23,7 +23,7 @@ from mintscope.solana.blocks import SourceError
 from mintscope.solana.rpc import Rpc, Unreachable
 from mintscope.solana.wire import AccountWire
 
-MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses, two of each mint
+MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses; a mint needs two
 REFRESH_S: Final = DAY_S
 LOOK_S: Final = 30.0  # pause between two calls: this allows 144,000 mints a day
 
@@ -47,7 +47,9 @@ async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 
 
 async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read facts of tracked mints that are due, those with the oldest facts first, in one call.
+    """Read the facts of tracked mints that are due, at most MINTS_A_CALL of them, in one call.
+
+    The mints that were read longest ago come first.
 
     Raises SourceError if the node fails, and ServiceUnavailable if the store does not answer.
     """

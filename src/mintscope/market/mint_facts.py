@@ -97,9 +97,9 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     freeze_authority    the account that can freeze accounts; None: they cannot be frozen
     name, symbol        as the issuer wrote them, at most 64 characters; None if there is none
     transfer_fee_bps    newest fee of a transfer, in basis points; None without the extension
-    transfer_hook       program that runs at every transfer; None without the extension
-    permanent_delegate  account that can move or burn anyone's tokens; None without the extension
-    scaled_ui_amount    how wallets scale amounts; None without the extension, or in older facts
+    transfer_hook       program that runs at every transfer; None if there is none
+    permanent_delegate  account that can move or burn anyone's tokens; None if there is none
+    scaled_ui_amount    how wallets scale amounts; None without valid multipliers, or in older facts
     """
 
     slot: Slot
@@ -225,7 +225,7 @@ def _text(data: bytes, at: int) -> tuple[str | None, int]:
 
 
 def _optional(data: bytes, at: int) -> str | None:
-    """Return the key of a COption<Pubkey>, which has a tag of four bytes before it; else None."""
+    """Return the key of the COption<Pubkey> at *at*, after its tag of four bytes; None if unset."""
     return _address(data, at + 4) if data[at : at + 4] == b"\x01\0\0\0" else None
 
 

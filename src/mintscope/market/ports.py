@@ -59,7 +59,10 @@ def day_of(time: UnixS) -> int:
 
 
 def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: Floor) -> Activity:
-    """Return *before* plus the swaps and volume of one slot of *day*."""
+    """Return the activity of a mint after a slot of *day* with *swaps* and *volume*.
+
+    before   the activity before the slot; its swaps and volume count only if they are of *day*
+    """
     if before is not None and before.day == day:
         swaps += before.swaps
         volume += before.volume
@@ -81,16 +84,16 @@ def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
 
-# Loading a mint reads this number of candles of each timeframe, and, for the pressure, the minutes
-# of this span.
+# Loading a mint reads up to CANDLES_MIN candles of each timeframe and, for the pressure, the minute
+# candles of the last MINUTES_S.
 CANDLES_MIN: Final = 101
 MINUTES_S: Final = DAY_S + 24 * MINUTE_S
-# Single swaps are stored at least until they are this much older than the checkpoint.
+# Single swaps are stored at least until they are this many seconds older than the checkpoint.
 RECENT_S: Final = 900
 
 
 class NewSlot(msgspec.Struct, frozen=True):
-    """A slot to append to the log, with the swaps that have a price or a volume.
+    """A slot to append to the log, with the swaps to log: see `pricing.Priced`.
 
     standings  for each mint whose pools the slot changed: its pools after the slot
     """
@@ -127,7 +130,7 @@ Change = NewSlot | OrphanedSlot | FinalSlot | Gap | Unread | NotRead | SlotCover
 
 
 class FinalizedSlot(NamedTuple):
-    """A final slot to fold; *seq* is the number of its event in the log."""
+    """A final slot to fold; *seq* is the number of the event that appended it to the log."""
 
     slot: Slot
     time: UnixS
@@ -135,7 +138,7 @@ class FinalizedSlot(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The stored data of a mint, as it is before the fold.
+    """The stored data of a mint before a batch is folded.
 
     since_slot   swaps of later slots count; None: the mint is not tracked
     is_removed   whether an operator removed the mint, so that no rule tracks it
@@ -158,7 +161,7 @@ class Kept(NamedTuple):
 class FoldedMint(NamedTuple):
     """The changes that a batch makes to one mint; rows are in order, oldest first.
 
-    The fields up to `opened` are the results of these methods of `fold.MintFold`.
+    The fields up to `opened` are the results of the methods of `fold.MintFold` with these names.
 
     last_swap   the effective time of its newest swap
     pools       the changes of its pool book
@@ -219,13 +222,16 @@ class FoundMints(NamedTuple):
 
 
 class MarketOverview(NamedTuple):
-    """The position of the market.
+    """The position of the market, and its open gaps and tracked mints.
 
     slot, time     the slot and the time of the newest block; None before the first
     folded_slot    the checkpoint of the finalized fold; None before the first
-    gap_count      the number of open gaps; *gap_slots*: of the slots in them
+    follows_files  whether the market's clock follows replayed files
+    gap_count      the number of open gaps
+    gap_slots      the number of slots in the open gaps
     newest_gap     the last slot of the newest open gap; None if no gap is open
-    candles_a_day  the estimated number of new candles in a day; None: it cannot be estimated yet
+    candles_a_day  the estimated number of new candles in a day, by timeframe; None: it cannot be
+                   estimated yet
     gaps_given_up  the number of open gaps that ingest no longer tries to fill
     """
 
@@ -244,11 +250,12 @@ class MarketOverview(NamedTuple):
 class Retention(msgspec.Struct, frozen=True):
     """The retention of candles and swaps.
 
-    The newest 101 candles of each mint and timeframe are never deleted.
+    The newest 101 candles that have a price, of each tracked mint and timeframe, are never deleted.
 
-    keep_s    the most seconds, by timeframe, that a stored candle is older than the mint's newest
-              one
-    swaps_s   the most seconds that a stored swap is older than the newest folded one
+    keep_s    by timeframe: a candle may be deleted once it is this many seconds older than the
+              newest candle of its mint
+    swaps_s   a swap may be deleted once it is this many seconds older than the checkpoint of the
+              finalized fold
     """
 
     keep_s: Mapping[Timeframe, int]
@@ -279,7 +286,9 @@ CANDLES_FOR_ALL: Final = 200  # all indicators have values: EMA-200 needs the mo
 
 
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
-    """Return, by timeframe, the earliest time at which all indicators have values; None: now.
+    """Return, by timeframe, the earliest time at which all indicators have values.
+
+    None means that they have values now.
 
     The result assumes a swap in each bucket: a bucket without a swap has no candle, so the actual
     time is later.  A bucket that has volume but no price yet counts as one without a swap, so the

@@ -5,15 +5,15 @@ SOL/USD    the price that the pools of SOL and dollars agree on in a slot and th
            see `sol_rate`; in a slot without swaps in these pools, the previous rate, for 300 s.
            The price of the SOL token is this rate, unless only one pool of SOL is known
 No rate    without a rate, swaps have no price and no volume, even in dollars
-Pools      a swap sets a price only if `standing` accepts its pool; otherwise it adds no volume
-           either, because volume at a price that only one person uses costs nothing
+Pools      a swap sets a price only if `standing` accepts it; a swap at a rejected price adds no
+           volume either, because volume at a price that only one person uses costs nothing
 Dust       a swap too small to set a price adds volume, at most ten cents, if its pool counts for
            the price
-Trips      purchases and sales of one signer in one transaction add no volume; exchanges that lead
-           back to their first mint, and all swaps of a pool that is traded in both directions, set
-           no price
+Trips      if one signer buys and sells a mint in one transaction, these swaps add no volume; swaps
+           of a transaction that lead back to their first mint, and all its swaps of a pool that it
+           trades in both directions, set no price
 Exact      volumes are integers rounded down from exact rationals of the raw amounts and the rate;
-           a price is the float nearest to its rational
+           a price in the quote is the float nearest to its rational
 """
 
 from collections import Counter
@@ -43,8 +43,8 @@ SOL: Final = QuoteKind.SOL  # a constant, because it is compared for each swap
 TOKEN: Final = QuoteKind.TOKEN
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
-DUST_USD: Final = 0.02  # the least USD of a swap whose quote is neither SOL nor a dollar
-DUST_VOLUME: Final = 100_000  # micro-USD: a larger swap has a price, unless the price is absurd
+DUST_USD: Final = 0.02  # a swap of fewer USD against another token sets no price
+DUST_VOLUME: Final = 100_000  # the most micro-USD of volume of a swap too small to set a price
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
 
 # No real token is near these limits.  A value beyond them is an attack or a bug: sums of volumes
@@ -61,14 +61,14 @@ DECIMALS_MAX: Final = 30
 POWERS: Final[tuple[int, ...]] = tuple(10**digits for digits in range(DECIMALS_MAX + 1))
 COUNTED: Final = int(Uncounted.NOT)
 
-# Indices of the fields of a swap, from transaction_index to leg, because they are read for every
-# swap.
+# The fields from transaction_index to leg, and transaction_index alone: by index, because they are
+# read for every swap.
 _position: Final[Callable[[Swap], tuple[int, int, int, int]]] = itemgetter(slice(1, 5))
 _transaction: Final[Callable[[Swap], int]] = itemgetter(1)
 Way: TypeAlias = tuple[int | str, ...]
 """Transaction, pool or signer, and both mints as a pool received and paid them."""
 Wash: TypeAlias = AbstractSet[tuple[int, Mint, str]]
-"""The (transaction, mint, signer) that bought and sold."""
+"""The (transaction, mint, signer) of signers that bought and sold the mint in the transaction."""
 Agrees: TypeAlias = Callable[[Offer], bool]
 SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 """Returns whether a swap sets the price of a mint; called for the swaps of a slot in order."""
@@ -105,7 +105,10 @@ class Unpriced(StrEnum):
 
 
 class Priced(NamedTuple):
-    """The swaps of one slot, in order, and the number of those without a price, by reason."""
+    """The swaps of one slot to log, in order, and the number of swaps that set no price, by reason.
+
+    Swaps with neither volume nor evidence are not logged.
+    """
 
     swaps: list[PricedSwap]
     unpriced: Counter[Unpriced]
@@ -119,12 +122,13 @@ def sol_usd_samples(
 ) -> tuple[Sample, ...]:
     """Return the samples of the SOL/USD rate in the swaps of a slot, in order.
 
-    A transaction has at most one sample in each pool, that of its last swap.  It has none in a pool
-    in which it bought and sold SOL.  All its samples have the same signer.
+    A transaction has at most one sample in each pool, that of its last swap that may be a sample.
+    It has none in a pool in which it bought and sold SOL.  All its samples have the same signer.
+    Of each pool, only the `newest` samples are returned.
 
     quotes   the quote mints as of before the slot
     time     the time of the slot
-    agrees   returns whether the next swap may set the price of SOL; None: every swap may
+    agrees   returns whether the next swap may be a sample; None: every swap may
     """
     found: dict[tuple[str, int], Sample] = {}
     sides: dict[tuple[str, int], bool] = {}
@@ -200,7 +204,8 @@ def price_slot(
     """Return *swaps* with prices and volumes for the analytics of their base mints.
 
     rate         the rate of SOL; None: no swap has a price or a volume
-    sets_price   returns whether the next swap sets the price; None: every swap does
+    sets_price   returns whether the next swap sets the price; None: every swap that is not
+                 part of a round trip does
     quotes       the quote mints as of before the slot
     time         the time of the slot
     """
@@ -415,7 +420,7 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
 
 
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
-    """Return the round trips in *swaps*, sorted by transaction: BACK by pool, LOOP by signer."""
+    """Return the round trips in *swaps*, which are in order: BACK by pool, LOOP by signer."""
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):
         together = [swap for swap in group if swap.succeeds is None]
@@ -474,7 +479,7 @@ def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
 
 
 def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the micro-USD that *amount* of the quote is worth, rounded down."""
+    """Return the micro-USD that *amount* of the quote is worth, rounded down; 0 if unknown."""
     kind = seen.quote_kind
     if kind is SOL:
         return amount * rate.times // rate.per

@@ -6,20 +6,22 @@ Tokens    liquid staking tokens and mints with a robust price, at that price, wh
           dollars or SOL
 
 Peg       a dollar is off its peg while its price in its own market is more than PEG_MAX away from
-          the median of all dollars that traded recently.  USDC and USDT count until their own
-          market is off the peg; other dollars count once their market has been on the peg.
+          the median of all dollars that traded recently.  USDC and USDT count unless their own
+          market is off the peg; other dollars count only while their market, with a trade within
+          PEG_FRESH_S, is on the peg.
 Staking   a listed token with a fresh price of STAKED_SOL_MIN to STAKED_SOL_MAX SOL
 Robust    a token that has had a price for an hour, and whose price was set directly within
-          ROBUST_FRESH_S by a pool that trades about every ten seconds; trades against it do not
-          count as volume, because a private pool can meet these conditions.  A listed staking token
-          needs only a fresh price, and trades against it count.
+          ROBUST_FRESH_S by a pool whose swaps are usually at most ten seconds apart; trades
+          against it do not count as volume, because a private pool can meet these conditions.  A
+          listed staking token needs only a fresh price, and trades against it count.
 Behind    the reserves of a token limit those of a pool that is quoted in it: anyone can make a
           token and call a billion of it a billion dollars.  The limit of each such pool is one part
           in POOLS_BEHIND, because eight pools on one side of a price may show the same money.
           Pools of the token that have not traded within ROBUST_FRESH_S do not count: their reserves
           may be gone
 
-All of this is a function of the price pools of each mint: a restart or a fork does not change it.
+All of this is a function of the price pools of each mint, so a fork does not change it, nor does a
+restart if the log has the price pools of all mints.
 """
 
 from collections.abc import Callable, Mapping

@@ -285,7 +285,7 @@ class CandleCounts(msgspec.Struct, frozen=True, gc=False):
 class DataSpan(
     msgspec.Struct, frozen=True, gc=False, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """Unix seconds: start of the first candle, block time of the last applied slot."""
+    """The span of the data: its first candle, the last applied slot, and the candle counts."""
 
     from_: Annotated[
         UnixS,
@@ -322,9 +322,10 @@ NO_FRAMES: Final[Mapping[str, Floats]] = {}
 class ReportKind(NamedTuple):
     """The kind of report.
 
-    is_partial   made from the first priced swap on, with null for numbers that cannot be computed
-                 yet
-    is_closed    indicators leave out the candles that are still open, so no value changes later
+    is_partial   whether it is made from the first priced swap on, with null for numbers that cannot
+                 be computed yet
+    is_closed    whether its indicators leave out the candles that are still open, whose values can
+                 change later
     timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
 
@@ -355,7 +356,8 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     frames   the values of frames that were requested, by name
 
     Raises InsufficientData without a priced swap, and with fewer than 9 m1 candles unless
-    *is_partial*: no timeframe has more candles than m1, so none could have an average.
+    *is_partial*: no timeframe of the specification has more candles than m1, so none could have an
+    average.
     """
     candles = values.item(COUNTS)
     if candles < (1 if is_partial else CANDLES_MIN):
@@ -415,14 +417,14 @@ def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
 
 
 class ReadReport(msgspec.Struct, frozen=True, gc=False):
-    """A report and how fresh it is.
+    """A report, or another answer that is sold, and its freshness.
 
     body     the report as JSON, ready to send
-    slot     the newest applied slot
+    slot     the slot as of which the answer was made
     age_ms   the age of the data, by the market's clock; 0 while files are replayed
     tag      the entity tag of the report, the same in every process; it ignores the end of the span
-             and the age of the price, which change with the clock.  Empty for a report that is
-             never requested again
+             and the age of the price, which change with the clock, and the coverage.  Empty for
+             an answer without a tag, such as a past report or a redelivered one
     price_age_ms   the age of the swap that set the price, as of *slot*; None if it is unknown
     """
 

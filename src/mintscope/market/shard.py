@@ -1,8 +1,8 @@
 """Shards of a market by mint, each with its own ingest, log and fold.
 
 Every ingest reads and prices every block, because the price of one mint may depend on the price of
-another.  An ingest logs the swaps of the mints in its shard, the header of the slot with the rate
-of SOL, and the price pools of all mints, so it can restart from its own log.
+another.  The ingest of a shard logs the swaps of the mints in the shard, the headers of slots with
+the rate of SOL, and the price pools of all mints, so it can restart from its own log.
 """
 
 from collections.abc import Iterable

@@ -4,14 +4,14 @@ Vote      in each pool, the newest price of each of its SIGNERS newest signers o
           each slot has only one vote in a pool, because a bundle of transactions is one trader
 Weight    of a pool: the least dollars in it during that minute; each vote has a third of them.  A
           pool that was first seen later than the others weighs less, in proportion; a pool that has
-          not traded for SILENCE_S weighs an eighth.  Pools with less than a thousandth of the
-          dollars of the deepest pool are left out.
+          not traded for more than SILENCE_S weighs an eighth.  Pools with less than a thousandth of
+          the dollars of the deepest pool are left out.
 Shares    if there are three or more signers, none has more than a third of all weight; the same
           applies to pools
 Rate      the median of the votes by weight; if there is only one pool, its newest price
 
-So the price of one pool, one signer or one transaction moves the rate no further than to the next
-vote of the others.  If no balances are known, a pool weighs the lamports of its votes.
+So a pool, a signer or a transaction with at most a third of the weight cannot move the rate past
+all votes of the others.  If no balances are known, a pool weighs the lamports of its votes.
 
 The rate is a function of the samples of a minute only: a log that begins later has the same rates
 one minute after its first sample.
@@ -25,7 +25,7 @@ SIGNERS: Final = 3  # newest signers of a pool that have a vote
 FRACTION: Final = 1_000  # a pool with less than a thousandth of the deepest is left out
 SILENCE_S: Final = 8
 SILENT: Final = 8  # a silent pool weighs one eighth
-SHARED_MIN: Final = 3  # with so many pools or signers, none has more than a third
+SHARED_MIN: Final = 3  # with at least this many pools or signers, none has more than a third
 ROUNDS: Final = 4  # the most rounds of lowering shares; usually one is enough
 ROUNDING: Final = 1e-12
 
@@ -112,7 +112,7 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
     pools: dict[str, _Pool] = {}
     for slot, (age_s, samples) in enumerate(window):
         for sample in reversed(samples):
-            _, _, depth, name, signer = sample  # together: each slot reads a minute of samples
+            _, _, depth, name, signer = sample  # unpacked at once, for speed
             pool = pools.get(name)
             if pool is None:
                 pool = pools[name] = _Pool(age_s)
@@ -148,10 +148,11 @@ def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
 
 
 def _shared(votes: list[Vote]) -> list[Vote]:
-    """Return *votes* with weights so that no signer and no pool has more than a third.
+    """Return *votes* with weights so that no signer and no pool has more than a third, if possible.
 
-    If that is impossible, as with one signer and one pool, pools are lowered last: trades in the
-    pools of others cost more than trades in one's own pool.
+    Fewer than three signers, or pools, are not limited.  If both limits cannot hold, that of pools
+    does, because pools are lowered last: trades in the pools of others cost more than trades in
+    one's own pool.
     """
     for _ in range(ROUNDS):
         lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)
@@ -162,7 +163,10 @@ def _shared(votes: list[Vote]) -> list[Vote]:
 
 
 def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
-    """Return *votes* with no more than a third of all weight for each value of *owner*."""
+    """Return *votes* with at most a third of all weight for each value of *owner*.
+
+    If there are fewer than three values, or none has more, *votes* itself is returned.
+    """
     owners = list(map(owner, votes))
     totals: dict[str, float] = {}
     for one, vote in zip(owners, votes, strict=True):
@@ -187,8 +191,8 @@ def third(weights: Sequence[float]) -> float | None:
     rest = sum(others)
     if heaviest * SHARED_MIN <= (heaviest + second + rest) * (1 + ROUNDING):
         return None
-    # Half of the sum of the others.  If the second is above this, too: the sum of the rest, for
-    # both.
+    # The limit is half of the sum of the others.  If the second weight is above this, too, both are
+    # cut to the sum of the rest.
     return (second + rest) / 2 if second <= rest else rest
 
 

@@ -7,13 +7,16 @@ Weight    of a pool: the least quote in it over the last 30 to 60 s, but at most
           moves its price, as its own trades show.  A pool that is younger than the oldest trading
           pool weighs less in proportion.  A silent pool weighs an eighth, times the number of
           trading pools at other prices that may show the same money: see `median.py`
-Silent    a pool is silent after LULLS_OF_SILENCE, unless all pools that would then outweigh it are
-          too young to replace it: pauses happen by chance, and no new pool may decide in one
+Silent    a pool is silent after LULLS_OF_SILENCE usual lulls, at least SILENCE_MIN_S and at most
+          SILENCE_MAX_S, unless all pools that would then outweigh it are too young to replace it:
+          pauses happen by chance, and no new pool may set the price during a pause
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          heaviest one's weight, silent or not.  All prices within TIE of half of the weight count
-A swap    sets the price if it leaves its pool within AGREEMENT of this median
-Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD at a price
-          MOVE_MIN off the last price of a pool that they cannot move: that price was no offer
+          heaviest one's weight, silent or not.  It is a range: the prices within TIE of half of all
+          weight
+A swap    sets the price if its pool counts, and it leaves the pool within AGREEMENT of this range
+Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD at a price at
+          least MOVE_MIN off the last price of a pool that they cannot move: that price was no
+          offer
 
 A pool whose balances are not known weighs nothing.  If no pool weighs anything, the pool known
 longest that is not abandoned decides alone.
@@ -37,21 +40,21 @@ from mintscope.market.sol_rate import third
 
 AGREEMENT: Final = 0.02
 TIE: Final = 0.01  # part of all weight above and below half: no depth is known more exactly
-AGREEMENT_OF_SAMPLES: Final = 0.05  # AGREEMENT for samples of the SOL/USD rate, itself a median
+AGREEMENT_OF_SAMPLES: Final = 0.05  # AGREEMENT for samples of the SOL/USD rate, which is a median
 FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
 WINDOW_S: Final = 30  # the window in which the least depth counts
 YOUNG_S: Final = 5  # the age at which a pool has its whole weight if no other pool trades
 OLD_S: Final = 600  # the age from which a pool has its whole weight
-PROVEN_S: Final = 12 * HOUR_S  # the largest age that counts if a new pool replaces another
+PROVEN_S: Final = 12 * HOUR_S  # the largest age that counts when a pool to replace is chosen
 SIGNERS: Final = 3  # the number of distinct signers that gives a pool its whole weight
 ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # their addresses are no longer needed
 LULLS_OF_SILENCE: Final = 2  # four mean pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
 SILENCE_MAX_S: Final = 9  # a move to another pool is followed within ten seconds
-LULLS_OF_RIVAL: Final = 3  # after these, less RIVAL_LEAD_S, another pool can replace a silent one
+LULLS_OF_RIVAL: Final = 3  # a pool older than these, less RIVAL_LEAD_S, can replace a silent one
 RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
-PAUSE_WEIGHT: Final = 4  # the newest pause counts a quarter of the mean
+PAUSE_WEIGHT: Final = 4  # the newest pause has 1 / PAUSE_WEIGHT of the weight in the mean
 POOLS_MAX: Final = 17
 PROVEN_MAX: Final = POOLS_MAX - 2  # pools that a new one never replaces, see `_proven`
 MOVE_MIN: Final = 0.05  # a move of the price that cannot be a fee
@@ -59,7 +62,7 @@ DUST: Final = 10_000  # a swap of less than 1 / DUST of the depth cannot have mo
 ODD_MICRO_USD: Final = 100_000  # ten cents: in smaller swaps, fees and rent distort the price
 SLACK: Final = 8  # the depth that a move shows may be wrong by this factor
 SIGNER_CHARS: Final = 8
-DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
+DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any real pool has
 SUM_MAX: Final = 10**18  # micro-USD; sums grow for years, and the log has 64 bits for each
 
 
@@ -85,7 +88,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
 
     usd, sol   the price of one whole token
     volume     traded micro-USD, even of a round trip
-    succeeds   the curve that *pool* replaces; then no other field has a meaning
+    succeeds   the curve that *pool* replaces; then no other field has a meaning.  None for a swap
     depth      micro-USD of the quote in the pool after the swap; None if no balance shows it
     """
 
@@ -144,7 +147,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def depth(self) -> int:
-        """Micro-USD in the pool, whether it trades or is silent."""
+        """The pool's lowest reserve, but at most the depth that its moves show, in micro-USD."""
         depth = min(self.low, self.low_before)
         return depth if self.shown is None else min(self.shown, depth)
 
@@ -162,7 +165,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def rival_s(self) -> float:
-        """Age in seconds at which another pool can replace this one if this one is silent."""
+        """Age in seconds above which another pool can replace this one while this one is silent."""
         return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
 
     @property
@@ -175,7 +178,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the part of a silent pool's depth that counts, micro-USD; it shrinks with time."""
+        """Return the micro-USD of a silent pool that count; fewer once the pool is abandoned."""
         return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
 
 
@@ -218,7 +221,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def pause_s(self) -> float:
-        """Usual seconds between the swaps of the pool that last set the price."""
+        """Usual seconds between swaps of the pool that last set the price; a day if it is gone."""
         return next((one.pause_s for one in self.pools if one.pool == self.pool), float(DAY_S))
 
 
@@ -264,7 +267,7 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
 
 
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
-    """Return *standing* after *pool* has replaced its *curve*.
+    """Return *standing* after *pool* has replaced *curve*; unchanged if the curve is unknown.
 
     The pool takes the age and the signers of the curve.  It may begin at any price: the move to
     this price counts as if all money in the curve had been traded for it.
@@ -331,7 +334,7 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], 
 
 
 def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Sequence[int]]:
-    """Return *weighed*, in which pools of less than an eighth of the heaviest weigh 0.
+    """Set weights in *weighed* below an eighth of the heaviest to 0; return both arguments.
 
     A silent pool is compared by its weight while it trades: otherwise many small pools, which
     together have as much money as a large one, would not count in a pause.
@@ -402,9 +405,10 @@ def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], S
 def _awaited(
     pools: Sequence[StandingPool], weighed: Sequence[float], silent: Sequence[int]
 ) -> list[int]:
-    """Return the *silent* pools that keep the weight of a trading pool.
+    """Return the indices of the *silent* pools that keep the weight of a trading pool.
 
-    All pools that outweigh them are too young; the age of a pool with few signers counts less.
+    Trading pools outweigh them, but all of these are too young to replace them.  The age of a pool
+    with few signers counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -445,10 +449,11 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 
 
 def _proven(pool: StandingPool, time: UnixS) -> float:
-    """Return the depth of *pool* times its age, by which it is kept; less if it is abandoned.
+    """Return the depth of *pool* times its age and number of signers; less if it is abandoned.
 
-    A shorter silence does not lower this value: in a pause of all honest pools, a pool that trades
-    must not count more than they do, or it would replace them.
+    A new pool replaces one with a low value.  A shorter silence does not lower this value: in a
+    pause of all honest pools, a pool that trades must not count more than they do, or it would
+    replace them.
     """
     proven = float(pool.depth * pool.stood_s * len(pool.signers))
     silent_s = time - pool.at
@@ -565,10 +570,11 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
     """Return the price from which the next move is measured, the flow, and the depth shown.
 
-    A move counts once two swaps in a row, neither of them dust, have shown it: one price may be
-    odd.  Both are on the side at which the move began, because purchases and sales differ by the
-    fees.  Purchases that raise the price and sales that lower it count at once.  A move against the
-    trading side may be a falling fee, so the other side must have shown it, too.
+    A move counts once the newest price of the pool and then *offer*, which must not be dust, have
+    shown it: one price may be odd.  Both are on the side at which the move began, because purchases
+    and sales differ by the fees.  Purchases that raise the price and sales that lower it count at
+    once.  A move against the trading side may be a falling fee, so the other side must have shown
+    it, too.
     """
     flow = min(pool.flow + offer.volume, SUM_MAX)
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy

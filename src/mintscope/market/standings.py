@@ -3,14 +3,14 @@
 Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest
               swap, and has a price within AGREEMENT of the price
 Depth         the quote in the pools that agree, by `StandingPool.depth`
-Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set YOUNG_S before
-                      it was last set, and it was last set at most FRESH_S ago
+Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least
+                      YOUNG_S before it was last set, and it was last set at most FRESH_S ago
               medium  the same with MEDIUM_MICRO_USD and at most OLD_BASIS_S
               low     otherwise; also if no balance shows the depth, or if the pools near the
                       price weigh no more than the others
 
-Pools are as of the newest swap in any of them; ages are as of the report.  Trades of strangers in
-private pools do not change the confidence, only `rejected_share`.
+Pools are as of the newest swap in any of them, also of a pool that does not count; ages are as of
+the report.  The volume of swaps that do not set the price counts only for `rejected_share`.
 """
 
 from collections import deque
@@ -61,7 +61,7 @@ def unpack(packed: bytes) -> Standing:
 def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the standing of the only price pool in a log from before decision 60.
+    """Return the standing of a mint in a log from before decision 60, which has one pool for it.
 
     The pool's price in SOL is unknown, so its next move is measured in dollars.
     """
@@ -114,11 +114,11 @@ class PriceBasis(NamedTuple):
 
     pool        the pool whose swap last set the price
     at          the time of that swap
-    since       the time at which the price was first set
-    depth       micro-USD in the pools that agree; None if no balance shows it
+    since       see `Standing.since`
+    depth       micro-USD in the pools that agree; None if it is 0 or unknown
     pool_count  the number of pools that agree, at least 1
     is_agreed   whether the pools within AGREEMENT of the price weigh more than the others
-    flow        the volume in the clock hour of its newest swap, and in the hour before
+    flow        the volume in the clock hour of the newest swap of the mint, and in the hour before
     """
 
     pool: str
@@ -178,7 +178,7 @@ def basis_by(standing: Standing) -> PriceBasis:
     weighed = weights(pools, newest)
     low = standing.usd / (1 + AGREEMENT)
     high = standing.usd * (1 + AGREEMENT)
-    # Of a pool that weighs nothing, only the price is known.
+    # Pools that weigh nothing do not count.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
     # Reserves that were seen in a pool that no longer trades may have left the pool.
@@ -237,11 +237,11 @@ class Standings:
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
         """Return a function that tests whether the next swaps agree with the price of *mint*.
 
-        Call this function for each swap, in order; it does not change the standings.  It accepts
-        more swaps than those that set the price: a log that begins later, in which pools weigh less
-        at first, must have the same samples, so that a backfill can join it.  A swap near a median
-        in which no pool has more than a third is accepted, so that one pool, however deep, does not
-        exclude all others.
+        Call the returned function for each swap, in order; it does not change the standings.  It
+        accepts more swaps than those that set the price: a log that begins later, in which pools
+        weigh less at first, must have the same samples, so that a backfill can join it.  A swap
+        near a median in which, of three or more pools, none has more than a third is accepted, so
+        that one pool, however deep, does not exclude all others.
         """
         standing = self._now.get(mint)
 

@@ -35,7 +35,7 @@ class TimeframeUpdate(_Changed):  # type: ignore[misc]  # its fields are those o
 
 
 class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The timeframes in which something has changed, and the pressure if it has."""
+    """The timeframes in which an indicator has changed, and the pressure if it has changed."""
 
     m1: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 1 minute.")] = UNSET
     m5: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 5 minutes.")] = UNSET
@@ -59,7 +59,7 @@ class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Unix seconds: block time of the last applied slot."""
+    """The block time of the last applied slot, and the candle counts if they have changed."""
 
     to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1_763_460_000)]
     candle_counts: Annotated[
@@ -68,7 +68,7 @@ class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Data of an `update`: each present field replaces the one that was sent before.
+    """Data of an `update`: each field that is present replaces the value that was sent before.
 
     An absent field has not changed; `macd`, `fibonacci`, `buySellPressure` and
     `candleCounts` are present as a whole or absent.
@@ -97,7 +97,7 @@ def changes(reported: TokenReport, now: TokenReport) -> Changes:
 
 
 def update_of(now: TokenReport, slot: Slot, changed: Changes) -> ReportUpdate:
-    """Return the update with the *changed* parts of *now*."""
+    """Return the update with the price and the *changed* parts of *now*."""
     parts = [part if changed >> place & 1 else UNSET for place, part in enumerate(_parts(now))]
     pressure, counts, *of_frames = parts
     frames = (

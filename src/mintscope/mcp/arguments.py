@@ -30,7 +30,7 @@ class Arguments(msgspec.Struct, frozen=True):
     target            path and query of the API request
     body              JSON body of the API request; b"" if it has none
     fields            requested fields of each row; empty for the tool's default fields
-    bundle            bundle to buy, as sent by the caller; None for other tools
+    bundle            bundle to buy, as sent by the caller; None if missing, or for other tools
     max_credits       maximum cost of the call in credits; None: no maximum
     max_usd           maximum cost of the call in USD; None: no maximum
     idempotency_key   secret of the caller by which a repetition of the call is recognised; None if
@@ -149,7 +149,7 @@ def _usd(value: Any) -> Decimal | None:
 def _key(value: Any) -> str | None:
     """Return *value*, which may be None.  The API checks the format.
 
-    Raises BadArguments if *value* is too long, or if a header cannot contain it.
+    Raises BadArguments if *value* is no text, empty or too long, or if a header cannot contain it.
     """
     if value is None:
         return None

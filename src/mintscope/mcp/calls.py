@@ -1,4 +1,4 @@
-"""Tool calls as requests to the API, and the JSON Schemas of the tools.
+"""Tool calls as requests to the API, the JSON Schemas of the tools, and the MCP endpoint.
 
 The `mcp` package is imported when the first client connects, because the import takes a second and
 25 MB, and most processes serve no client.
@@ -474,7 +474,10 @@ class McpEndpoint:
                 self._is_ready.clear()
 
     async def answer(self, request: Request) -> Response:
-        """Answer one message.  Raises ServiceUnavailable if the package does not load in time."""
+        """Answer one message.
+
+        Raises PayloadTooLarge, and ServiceUnavailable if the package does not load in time.
+        """
         self._is_wanted.set()
         body = await request.body()
         try:
@@ -520,7 +523,7 @@ def create_endpoint(
 ) -> McpEndpoint:
     """Return the MCP endpoint, whose tools send requests to *api*.
 
-    limits      the store in which the budgets of callers are counted, and their addresses
+    limits      the store that counts the budgets of callers, and the rule for their addresses
     on_loaded   see `McpEndpoint`
     """
     exchange = ApiExchange(api)

@@ -1,6 +1,6 @@
 """MCP tools and their descriptions.
 
-Models know a tool only by its description, so this states units, order, cost and freshness.
+Models know a tool only by its description, which therefore states units, order and cost.
 
 Lists are returned as tables, because many hosts limit a result to 25,000 model tokens: 595 candles
 as objects are 154 KB.

@@ -127,9 +127,10 @@ class DoubtKind(StrEnum):
 
 
 class SoldItem(NamedTuple):
-    """A sold item, and its price in credits.
+    """A sold item, and its credits.
 
-    resource    the resource; or its kind, for any resource of that kind
+    resource        the resource; or its kind, for any resource of that kind
+    credit_count    the number of credits in a bundle; for an answer, its price in credits
     """
 
     resource: Resource | ResourceKind
@@ -237,7 +238,8 @@ class AuditBooks(Protocol):
     async def prove(self, *, now: UnixMs, begins: bool) -> invariants.Proven:
         """Check the next part of all books; one part takes a fraction of a second.
 
-        begins   whether to start a new check of all books if the previous check has finished
+        begins   whether to start a new check of all books if the previous one has finished; the
+                 very first check is started in any case
         """
 
     async def walked(self) -> invariants.Walked:
@@ -297,7 +299,7 @@ def recognise(
 
 
 WALK_S: Final = 6.0  # seconds that each audit spends on all books; there is one audit a minute
-PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages that one audit reads
+PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # most pages per token in one audit
 
 
 def compare(
@@ -355,10 +357,11 @@ class Auditor:
         Payments that landed unnoticed are issued first, because a late payment is not a violation.
         If no node answers, the books themselves are still checked.
 
-        full        whether to start comparing the treasury's whole history, and checking all books.
-                    Until an audit of this process has finished, each starts a check of all books
-        is_start    whether the process has just started: then start no check of all books if one
-                    ended today
+        full        whether to start a comparison of the treasury's whole history, and a check of
+                    all books; until an audit of this process has finished, audits start the check
+                    even if *full* is False
+        is_start    whether the process has just started: then no check of all books is started if
+                    one has finished today
         Raises      ChainUnavailable if no node answered, and the other checks found no violation;
                     ServiceUnavailable if the store does not answer
         """
@@ -434,7 +437,7 @@ class Auditor:
         scan: Scan,
         violations: list[invariants.Violation],
     ) -> None:
-        """Continue the scan page by page, and store its progress after each page."""
+        """Read up to PAGES_MAX pages of the scan, and store its progress after each page."""
         for _ in range(PAGES_MAX[scope]):
             page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)
             if page.oldest is None:

@@ -1,6 +1,6 @@
 """Checkout: turns a credential or payment into a charge, and a settled charge into a receipt.
 
-    authorize   turn a credit token, an API key or a payment into a Charge, or refuse it
+    authorize   turn a credential or a payment into a Charge, or refuse it
     work        produce the answer and its price; a failure costs nothing
     settle      take the credits, or one payment on chain
 
@@ -94,7 +94,7 @@ Cause = (
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """The ways to pay for a request that was refused.
 
-    requirements      the demands for payment, one for each token that can be paid now; empty: only
+    requirements      the demands for payment, one for each token that is accepted now; empty: only
                       credits are accepted now
     is_for_credits    whether this request can only be paid with credits, at any time
     is_closed         whether sales are closed to everyone: then not even credits can be bought
@@ -106,7 +106,7 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckoutRefused(Exception):
-    """A refusal: nothing was delivered; nothing was charged, unless *cause* is Unresolved.
+    """A refusal: nothing was delivered; a charge is possible only if *cause* is Unresolved.
 
     option       how to pay; None if nothing can be bought now, or if no further payment is due
     failure      the error that a client with a payment would get now; None: none is known
@@ -141,8 +141,9 @@ Work = Callable[[], Awaitable[Delivered]]
 class Payer(msgspec.Struct, frozen=True, gc=False):
     """A payer in credits.
 
-    account    the account to debit; None: the user of the API key has never had credits
-    key        the API key that spends the credits; None for a credit token
+    account    the account to debit; None: the user of the API key has never had credits, or the
+               wallet of the sign-in has none to spend
+    key        the API key that spends the credits; None for a credit token or a sign-in
     """
 
     account: CreditAccount | None
@@ -156,7 +157,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     balance        credits left in the charged account; None if no credits were charged
     payment        the payment on chain; None if there was none
     credit_count   credits that the report cost, now or earlier; 0 without a charge of credits
-    taken          the credits to refund if the report cannot be sent; None: none were taken now
+    taken          the credits to give back if the report cannot be sent; None: none were taken now
     """
 
     report: ReadReport
@@ -269,8 +270,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         """Do *work*, then take the payment; if it settled earlier, only return its report again.
 
         If the answer is free, the payment is not sent and can be used later.
-        Raises the errors of *work* and of `Checkout.expect_settled`; Contradiction if the payment
-        bought credits.
+        Raises the errors of *work* and of `pay`; Contradiction if the payment bought credits.
         """
         clock = self.merchant.facilitator.clock
         delivered = None if isinstance(self.payment, ports.Settled) else await work()
@@ -290,7 +290,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> ports.Settled:
         """Take the payment for the result of *wanted*, unless it was taken earlier.
 
-        Raises the errors of *wanted* and of `Checkout.expect_settled`.
+        Raises the errors of *wanted*, `VerifiedPayment.settle` and `Checkout.expect_settled`.
         """
         if isinstance(self.payment, ports.Settled):
             return self.payment
@@ -339,7 +339,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
 
         key        the client's redelivery key; None if it has sent none
         address    the client's address, by which failed payments are limited
-        Raises     CheckoutRefused, PriceUnavailable
+        Raises     CheckoutRefused, PriceUnavailable, Contradiction; ServiceUnavailable if the store
+                   does not answer
         """
         merchant = self.merchant
         if merchant is None:
@@ -390,9 +391,9 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ports.Settled:
         """Return *outcome* if the payment has settled; first call `on_outcome` with it.
 
-        Raises CheckoutRefused otherwise; if *outcome* is Refused and a price is known, it has an
-        option for *order*.  Raises PriceUnavailable if the payment was refused before it was sent,
-        and no price is known.
+        Otherwise raises CheckoutRefused, with an option for *order* if *outcome* is Refused and a
+        price is known.  Raises PriceUnavailable if the payment was refused before it was sent, and
+        no price is known.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, ports.Settled):
@@ -448,7 +449,8 @@ async def propose(
     If it would not succeed, or cannot be simulated, return the reason.
 
     address    the client's address, for limits of simulations, because anyone can name any wallet
-    Raises     PriceUnavailable, as `Merchant.quote_in`
+    Raises     PriceUnavailable, as `Merchant.quote_in`; ServiceUnavailable if the store does not
+               answer
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain
     terms = requirement.terms

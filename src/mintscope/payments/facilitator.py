@@ -183,7 +183,10 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     landed: Landed | None = None
 
     async def settle(self, wanted: Wanted) -> ports.Outcome:
-        """Take the payment for *wanted*, at most once across all processes."""
+        """Take the payment for *wanted*, at most once across all processes.
+
+        Raises Contradiction; ServiceUnavailable if the store does not answer.
+        """
         if self.landed is not None:
             return await self.facilitator.adopt(self, self.landed, wanted)
         return await self.facilitator.settle(self, wanted)
@@ -307,7 +310,7 @@ class Facilitator:
         """Return *why* if the payment is not on chain; otherwise its outcome, or a lost payment.
 
         A lost payment has `landed`, and `settle` adopts it.  *why* is also returned if it is an
-        Unavailable and the chain gives no final answer.  If too many payments have failed, the
+        Unavailable and the outcome on chain is not final.  If too many payments have failed, the
         chain is not asked, and the outcome is Unavailable.
         """
         payer = candidate.verified.envelope.payer
@@ -456,7 +459,7 @@ class Facilitator:
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment, wait for its outcome for up to `patience_s`, and return it.
+        """Broadcast a pending payment, wait up to `patience_s` for its outcome; return the payment.
 
         The returned payment is still pending unless an outcome was found, read and stored.
 

@@ -63,7 +63,7 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _no_audit: str = ""  # the reason why the last audit failed; empty if none did
+    _no_audit: str = ""  # the reason why the last audit failed; empty if it did not fail
     _day: int = NOT_YET  # the UTC day of the last audit; the first audit of each day is full
     _reported: set[Signature] = field(default_factory=set)  # the orphans that were logged
     _forgotten_on: int = NOT_YET  # the last UTC day on which old reports were deleted
@@ -88,7 +88,7 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def look(self) -> None:
-        """Store the fee payer's balance, then audit and measure the books; log what fails."""
+        """Store the fee payer's balance, then audit and measure the books; log if one fails."""
         try:
             await self.look_at_fees()
         except (ChainUnavailable, ServiceUnavailable) as trouble:
@@ -215,7 +215,7 @@ class PaymentMaintenance:
             log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
-        """Log each orphan once, if it is neither settled nor issued."""
+        """Log each orphan that is not settled and has no row, once; count these orphans."""
         orphans = await self.books.orphans()
         metrics.ORPHANS.set(len(orphans))
         for each in orphans:

@@ -119,7 +119,9 @@ class Adopter:
     async def adopt(
         self, signature: Signature, *, by: Actor, payer: Wallet | None = None
     ) -> Payment | NotAdopted:
-        """Return the payment *signature*, or why it is not adopted; store its row if it has none.
+        """Store the row of the payment *signature* if it has none; return the payment.
+
+        If the payment is not adopted, return the reason.
 
         payer     adopt only a payment of this wallet; None: of any wallet.  A payment that has a
                   row is returned in any case

@@ -1,6 +1,7 @@
 """Sends JSON-RPC requests about payments; each request goes to one endpoint.
 
-Clients wait for their payments, so a request that a node has answered is not repeated.
+Clients wait for their payments, so a request that a node has answered is not repeated, unless the
+node rejects the level `confirmed`.
 """
 
 import asyncio
@@ -123,7 +124,7 @@ class RecordedTransaction(msgspec.Struct, frozen=True):
 
 class _Simulated(msgspec.Struct, frozen=True):
     class Account(msgspec.Struct, frozen=True):
-        """An account after the simulated transaction: its data, and the name of their encoding."""
+        """An account after the simulated transaction: data in base64, and that encoding's name."""
 
         data: tuple[str, str]
 

@@ -10,9 +10,11 @@
 
 Only evidence from the chain changes the state of a payment, never the time.  A state is `final` if
 no fork can change it: the transaction is finalized, or its blockhash had expired at a finalized
-height and its signature was not found.  Only a transaction that has landed and is finalized
-overturns a final state.  A missing transaction takes back an issued purchase only if it was missing
-at two finalized heights, MISSED_BLOCKS or more apart, because one node may have lost its history.
+height and its signature was not found.  Only a transaction that has landed overturns a final state:
+at once if it is finalized; otherwise, if the payment is not issued, its state only ceases to be
+final, and the payment is checked again.  A missing transaction takes back an issued purchase only
+if it was missing at two finalized heights, MISSED_BLOCKS or more apart, because one node may have
+lost its history.
 """
 
 from collections.abc import Mapping

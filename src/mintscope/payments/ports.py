@@ -1,7 +1,9 @@
 """Ports of payments: the store, the chain, and the outcomes of a payment.
 
+Each outcome has an HTTP status and a response:
+
 Settled        200 or 201     the purchase, delivered
-Refused        402            PAYMENT_FAILED, with a new requirement
+Refused        402            PAYMENT_FAILED, with new requirements if there is a price
 AlreadyUsed    409            PAYMENT_ALREADY_USED
 Unresolved     503            PAYMENT_PENDING: send the same payment again, with its key
 Unavailable    503            PAYMENT_UNAVAILABLE: nothing was sent or charged
@@ -69,9 +71,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
                               hour allows one more
     in_flight_address         pending and reverted payments of a client address; each purchase
                               within the hour allows one more
-    fee_lamports              network fees of payments that reverted; payers with more reverted
-                              payments than purchases share half of it; one payer or address may use
-                              a tenth, including the fees of its pending payments
+    fee_lamports              network fees of payments that reverted; payers whose reverted and
+                              pending payments are as many as their purchases within a day, or more,
+                              share half of it; one payer or address may use a tenth, including the
+                              fees of its pending payments
     in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
                               land; payers that have bought nothing within the day share half of it
     fund_lamports_min         nothing is sold if the fee payer has fewer unreserved lamports
@@ -161,8 +164,9 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
         """Return whether another payment of *payer* with a fee of *fee_lamports* may begin.
 
         A payment that reverts or never lands costs its sender nothing.  So new payers may use only
-        half of the fees that may be reserved, and payers with more reverted payments than purchases
-        may use only half of the fees that may be burned.  The other half is left for buyers.
+        half of the fees that may be reserved.  Payers that would have more reverted payments than
+        purchases, if this payment and their pending ones reverted, may use only half of the fees
+        that may be burned.  The other half is left for buyers.
         """
         return self._may_burn(
             budget, fee_lamports, is_covered=payer.is_one_more_covered
@@ -210,7 +214,7 @@ class Begun:
 
 
 class KnownPayment(msgspec.Struct, frozen=True):
-    """The same payment already exists."""
+    """The store already has the payment."""
 
     payment: Payment
 
@@ -316,7 +320,7 @@ class PaymentStore(Protocol):
 
         There is also an objection if `balance_after` is less than the sum of the other payments of
         that payer in the same token that are pending or were resolved after `mark`, because the
-        simulation cannot have seen those.
+        simulation may not have seen those.
         """
 
     async def resolve(

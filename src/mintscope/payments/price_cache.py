@@ -1,4 +1,4 @@
-"""Caches the price of the payment token for a minute, and computes the token's own market."""
+"""Caches the price of an accepted token for a minute, and computes the token's own market."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -29,7 +29,8 @@ from mintscope.payments.protocol.headers import AMOUNT_MAX
 from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
 
 RETRY_S: Final = 5.0  # seconds until a source that had no price is read again
-# Nothing is sold at an older price.  Reading the next price takes 15 s at most.
+# Nothing is sold at an older price.  Reading the next price takes less than 15 s, unless several
+# requests of one reading time out.
 QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
 STEP_S_MAX: Final = 5.0  # if the wall clock steps further, the price is read again at once
 
@@ -49,7 +50,7 @@ REASONS: Final[Mapping[Doubt | None, str]] = {Doubt.CLOCK: NO_CLOCK, Doubt.TOO_L
 
 
 class PriceSource(Protocol):
-    """A source of the current price of the payment token."""
+    """A source of the current price of an accepted token."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or the reason for doubt; ends within its own time limit."""
@@ -77,7 +78,8 @@ class PinnedPrice:
 class PriceCache:
     """Caches the price for a minute, so that the price list and all demands agree.
 
-    Requests that come while the source is being read use the last price, unless it is too old.
+    While the source is being read, other requests use the last price, unless it is too old.  If the
+    reading takes longer than RETRY_S, the next request reads the source, too.
     """
 
     source: PriceSource
@@ -99,7 +101,7 @@ class PriceCache:
         """Return the prices of this minute.  Raises PriceUnavailable if there are none."""
         now_s = self.clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
-            self._read_again_s = now_s + RETRY_S  # so that no other request reads meanwhile
+            self._read_again_s = now_s + RETRY_S  # until then no other request reads the source
             self._ahead_s = self._wall_ahead_s()
             await self._read()
         price_list = self.latest()
@@ -148,7 +150,7 @@ class PriceCache:
         return self.clock.now() / 1000 - self.clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
-        """Return whether the wall clock was set by over STEP_S_MAX since the last reading."""
+        """Return whether the wall clock has stepped by over STEP_S_MAX since the last reading."""
         return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX
 
 

@@ -250,7 +250,7 @@ async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
 class UsableToken:
     """A price source that has no price while *asset* or its treasury account is unusable.
 
-    If no node answers, the result of the last check counts; before the first check, *asset* is
+    If no node answers, the result of the last check counts; if there is none, *asset* is
     unusable.  The price of the payment token is also recorded as a metric, 0 if it is unknown.
 
     asset    the mint of the token; None: the payment token
@@ -291,7 +291,7 @@ _AMOUNT: Final = slice(64, 72)
 
 
 class Vaults(NamedTuple):
-    """The token accounts of a pool: *base* holds the token, *quote* what it is traded for."""
+    """The token accounts of a pool: *base* holds the token, *quote* the other token."""
 
     base: Wallet
     quote: Wallet

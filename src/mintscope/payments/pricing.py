@@ -143,9 +143,10 @@ def price_of_feed(usd: Decimal, observed_at: UnixMs, *, now: UnixMs) -> Quote | 
 
 
 def is_jump(quote: Quote, previous: Quote) -> bool:
-    """Return whether the price moved by more than CHANGE_PER_MINUTE_MAX a minute, compounded.
+    """Return whether the price changed by a factor of over 1 + CHANGE_PER_MINUTE_MAX a minute.
 
-    Less than a minute between *previous* and *quote* counts as one minute.
+    The factor is compounded, and counts up and down.  Less than a minute between *previous* and
+    *quote* counts as one minute.
     """
     minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
     factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
@@ -194,7 +195,7 @@ def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
 
 
 def is_clock_right(skew_s: float) -> bool:
-    """Return whether it is plausible that a clock is *skew_s* ahead of the newest block's time."""
+    """Return whether a clock that is *skew_s* ahead of the newest block's time may be right."""
     return -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
 
 

@@ -145,7 +145,7 @@ class Secrets:
         )
 
     def holds(self, key: str, payer: Wallet, key_hash: credentials.CredentialHash) -> bool:
-        """Return whether *key_hash* is the hash of *key* by a set of `all`."""
+        """Return whether *key_hash* is the hash of *key* of *payer* by any set of `all`."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
@@ -197,7 +197,7 @@ Alarm = Callable[[Payment, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """Updates the state of every payment to its outcome on chain.
+    """Compares each payment that is not final with the chain, and updates its state.
 
     slot_s           returns the measured duration of a slot, in seconds
     on_unreadable    called at each check of a landed payment that cannot be read, and of a payment
@@ -402,5 +402,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Return whether the newest blockhash was first seen recently; stalled nodes repeat one."""
+        """Return whether the newest blockhash was first seen recently; stalled nodes repeat it."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

@@ -99,9 +99,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a search, newest first, up to the limit of each kind.
 
-    payment_count    the number of all payments in the store
+    payment_count    the number of all payments in the store, or slightly more
     orphan_count     the number of all orphans in the store
-    token_count      the number of all accounts with credits, of tokens and of users, in the store
+    token_count      the number of all credit accounts, of tokens and of users, or slightly more
     """
 
     payments: Sequence[KeptPayment]
@@ -151,7 +151,8 @@ ADVICE: Final = msgspec.toml.decode(
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction as reported by the node.
 
-    bought    the purchase in its quote; None: it has no quote of this service, or has a row
+    bought    the purchase in its quote; None: it has no quote of this service, has not landed, or
+              has a row
     """
 
     sighting: Sighting
@@ -159,7 +160,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chain_says(sighting: Sighting | None, why_not: str) -> str:
-    """Return *sighting* as text; *why_not* is the reason why the node was not asked."""
+    """Return *sighting* as text; if it is None, *why_not* is the reason."""
     match sighting:
         case None:
             return f"not asked: {why_not}"
@@ -174,7 +175,7 @@ def chain_says(sighting: Sighting | None, why_not: str) -> str:
 
 
 def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advice:
-    """Return the advice for a payment with a row; *sighting* is None if no node was asked."""
+    """Return the advice for a payment with a row; *sighting* is None if no node has answered."""
     holder = payment.holder
     return _advice(
         _kind_of(payment, sighting, now),
@@ -194,7 +195,7 @@ def advise_orphan(orphan: KeptOrphan) -> Advice:
 
 
 def advise_unknown(signature: Signature, seen: Seen | None) -> Advice:
-    """Return the advice for a signature without a row; *seen* is None if no node was asked."""
+    """Return the advice for a signature without a row; *seen* is None if no node has answered."""
     match None if seen is None else seen.sighting:
         case None:
             return _advice("not_asked", signature)

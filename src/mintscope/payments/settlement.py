@@ -32,7 +32,7 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS, SLOT_S_MAX, SLOT_S_MIN, Pace
 
 Answer = TypeVar("Answer")
 
-AUDITS_AT_ONCE: Final = 4  # transactions read at once, so that waiting payments are not delayed
+AUDITS_AT_ONCE: Final = 4  # most transactions that audits read at once; more would delay payments
 
 
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
@@ -63,8 +63,8 @@ TRIES: Final = 8  # the most repeated simulations, one per slot, while the block
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
-# While fewer transactions are being read, they are read before they are confirmed, to save a round
-# trip.
+# While fewer transactions than this are being read, a transaction is requested as soon as it has a
+# status, even if it is not confirmed yet, to save a round trip.
 EAGER_MAX: Final = 16
 
 Tried: TypeAlias = tuple[node.SimulatedAnswer, node.EpochInfo]
@@ -206,12 +206,12 @@ class RpcSettlement:
     async def _try_until_level(
         self, envelope: Envelope, source: Pubkey, tried: node.SimulatedAnswer, tip: node.EpochInfo
     ) -> Tried | ports.UnknownBlockhash:
-        """Retry once per slot, until the node has passed the newest slot known at the start.
+        """Retry once per slot, until the node knows the blockhash or will never know it.
 
-        After TRIES retries, the node counts as behind.
-
-        A blockhash is older than the payment that names it.  So a node that has reached the slot at
-        which the payment came, and does not know the blockhash yet, will never know it.
+        A blockhash is older than the payment that names it.  So a node that has passed the newest
+        slot known at the start, and does not know the blockhash yet, will never know it.  But if
+        the node itself has returned this blockhash before, only its expiry counts.  After
+        TRIES retries, the node counts as behind.
         """
         named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
         seen_slot = self._seen.absolute_slot if self._is_seen_lately() else 0

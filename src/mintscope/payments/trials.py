@@ -3,12 +3,13 @@
 The node simulates a payment before it is known to be valid, and payers can be invented.  So failed
 trials are limited, in three parts of the trials of a minute:
 
-    all       a half, for anyone; one network can use a tenth of all trials at most
+    all       a half, for anyone; one network can use at most a tenth of all trials, or
+              NETWORK_COUNT_MIN if that is more
     buyers    a quarter, for wallets and addresses that have paid before, a few an hour each
-    others    a quarter, for anyone else, a few an hour for each network
+    others    a quarter, for anyone, a few an hour for each network
 
-The second and third part are used when the first is used up, so that a flood of failing payments
-shuts out neither buyers nor new clients.
+The second and third part are used when the first allows no trial, so that a flood of failing
+payments shuts out neither buyers nor new clients.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,1 +1,1 @@
-"""Web pages: shared base, charts, front page and status page."""
+"""Web pages: shared base, charts, front page, documentation, status page."""

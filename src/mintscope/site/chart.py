@@ -88,7 +88,7 @@ class Axis(NamedTuple):
 
     @property
     def has_gaps(self) -> bool:
-        """Whether any span has no trade."""
+        """Whether any span has no candle."""
         return self.spans > len(self.places)
 
     def of(self, size: float) -> Iterator[float]:
@@ -155,7 +155,7 @@ def draw_marked(
     """Return a chart of *points*, oldest first, with a mark below some candles.
 
     marks     start times of the marked candles
-    width_s   width of a candle in seconds; more than MERGED_MAX candles are merged
+    width_s   width of a candle in seconds; candles of more than MERGED_MAX spans are merged
     """
     merged, step_s = _merged(points, width_s)
     pane = price_pane(merged, 0, SIZE, margin=0.08)
@@ -224,7 +224,7 @@ def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
 def is_filled(points: Sequence[ChartPoint], axis: Axis) -> bool:
     """Return whether a line of the last price joins the candles.
 
-    The line is drawn if a span has no trade, or if at least a third of the candles are flat; one
+    The line is drawn if a span has no candle, or if at least a third of the candles are flat; one
     candle alone gets no line.
     """
     flat = sum(each.high == each.low for each in points)

@@ -70,7 +70,7 @@ class SchemaReader:
         self._shown: dict[str, str] = {}
 
     def fields_of(self, schema: Schema) -> tuple[Field, ...]:
-        """Return the fields of the object *schema*, or () if it is not an object."""
+        """Return the fields of the object *schema*, or of the objects in an array, else ()."""
         if "discriminator" in schema:
             return tuple(self._of_kinds(schema["discriminator"]["propertyName"], schema["anyOf"]))
         _, shape = self._resolved(schema)
@@ -116,7 +116,7 @@ class SchemaReader:
         return f"{kind}{_within(schema, least, most, unit)}"
 
     def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
-        """Yield the fields that all *kinds* share, then *tag* with its other fields by value."""
+        """Yield the fields that all *kinds* share, then *tag* once for each set of other fields."""
         shapes = [self._resolved(each)[1] for each in kinds]
         shared = {
             name: field

@@ -1,4 +1,4 @@
-"""Documentation pages: guides, endpoints, definitions, changelog."""
+"""Documentation pages: guides, endpoints, definitions, errors, changelog."""
 
 import json
 import re
@@ -171,7 +171,7 @@ class DocsPages:
         return self._page("changelog", here="/changelog", releases=releases())
 
     async def get_words(self, _request: PageRequest) -> PageResponse:
-        """Return the search words of each page, by the page's address, for the search script."""
+        """Return the search words of the reference pages, by address, for the search script."""
         words = {each.address: each.words for each in self._read_reference().endpoints.values()}
         words["/docs/indicators"] = " ".join(field for each in DEFINITIONS for field in each.fields)
         words["/docs/errors"] = " ".join(each.code for each in self._read_reference().refusals)

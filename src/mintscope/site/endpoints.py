@@ -164,7 +164,7 @@ class PageEndpoints:
     ) -> Redirect | Page | None:
         """Return the page to show if the session is not sufficient for *page*, else None.
 
-        Raises NotFound if *page* is for administrators and the user is none.
+        Raises NotFound if *page* is for administrators and the user is not one.
         """
         if page.access is Access.ANYONE:
             return None
@@ -184,10 +184,10 @@ class PageEndpoints:
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 
     async def _refilled(self, page: PageRoute, request: Request) -> str:
-        """Return the address of the current page, with the values of the submitted form.
+        """Return the address of the page to return to, with the values of the form that it keeps.
 
         The values are left out if they are too long for an address, if a script keeps them, or if
-        the body is not a form.
+        the body cannot be read as a form.
         """
         here = self._here(request)
         names = page.refilled

@@ -139,7 +139,7 @@ class Stretch(NamedTuple):
 def stretches(points: Sequence[str], is_quiet: Callable[[int], bool]) -> Iterator[Stretch]:
     """Yield *points* in stretches, each starting at the last point of the previous one.
 
-    is_quiet   returns whether no trade took place between the previous point and this point
+    is_quiet   returns, for the index of a point, whether there was no trade since the previous one
     """
     if len(points) == 1:
         yield Stretch(is_quiet=False, points=points)
@@ -323,7 +323,7 @@ DAYS: Final = 30
 PITCH: Final = 20
 BAR: Final = 14
 DAY_BARS_HEIGHT: Final = 120
-LEAST: Final = 3.0  # height of the lowest bar, so that it is visible
+LEAST: Final = 3.0  # least height of the bar of a day with credits, so that it is visible
 
 
 def day_text(day: int) -> str:

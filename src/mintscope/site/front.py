@@ -62,7 +62,10 @@ class LiveFront:
         }
 
     async def open(self, request: PageRequest) -> PageResponse:
-        """Return the stream of a page.  Raises RateLimited and ServiceUnavailable."""
+        """Return the stream of a page, or no content if too many pages are open.
+
+        Raises RateLimited and ServiceUnavailable.
+        """
         return await self._pages.open(request, [], self._serve)
 
     async def _serve(self, outlet: Outlet, macros: Macros) -> None:

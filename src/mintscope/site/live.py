@@ -21,7 +21,7 @@ from mintscope.site.sol import MarketParts
 
 AGAIN_S: Final = 5.0  # delay after a failed read, in seconds
 BEAT: Final = encode_event(b"beat", b"{}")
-REST: Final = 4.0  # the least pause in durations of a read: at most a fifth of the time is reading
+REST: Final = 4.0  # least pause, in durations of the last read: reads take at most 1/5 of the time
 
 View = TypeVar("View", bound=Hashable)
 

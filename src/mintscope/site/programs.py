@@ -106,7 +106,7 @@ def programs_of(endpoint: DescribedEndpoint, origin: str) -> Iterator[ExamplePro
 
 
 def address_of(endpoint: DescribedEndpoint, origin: str) -> str:
-    """Return the address of an example request, built from the examples of its parameters."""
+    """Return the address of an example request, with example values of its parameters."""
     path = endpoint.path
     for each in endpoint.parameters.get("path", ()):
         path = path.replace(f"{{{each.name}}}", each.example)

@@ -40,11 +40,11 @@ class DescribedEndpoint:
     parameters    fields of the request, by location: path, query, header
     body          fields of the request body; empty if there is none
     body_example  example of the request body; "" if there is none
-    needs_body    whether a body is required; if not, a credential alone is enough
-    answer        fields of the envelope's data, or of the whole body
+    needs_body    whether a body is required; if not, a credential can replace the body, if any
+    answer        fields of the response's data, or of its whole body if it has no envelope
     example       example of a successful response; "" if there is none
     headers       meaning of each header of a successful response
-    more_headers  meaning of each header that only error responses have
+    more_headers  meaning of each header that only other responses have, mostly errors
     """
 
     slug: str
@@ -212,7 +212,7 @@ def _proofs(operation: Described) -> Iterator[str]:
 def _slug(method: str, path: str, taken: set[str]) -> str:
     """Return an address segment from the method and the literal segments of *path* but `v1`.
 
-    It is none of *taken*, to which it is then added.
+    It differs from all segments in *taken*, and is added to them.
     """
     words = [word for word in path.split("/") if word not in {"", "v1"} and "{" not in word]
     slug = "-".join([method, *words])

@@ -114,7 +114,9 @@ NO_OPERATOR: Final = Operator()
 class Features:
     """Optional features of the site.
 
-    has_people           whether accounts and settings are served, at the same address as the API
+    has_people           whether accounts, settings and market data are served; False on a separate
+                         listener for administrators
+    has_administration   whether pages for administrators are served
     has_mailbox          whether e-mails are shown at /mailbox
     has_payments         whether requests and credits are sold
     needs_second_factor  whether administrators need a second factor
@@ -285,7 +287,7 @@ def _location(redirect: Redirect) -> str:
 
 
 def _cookies(page: Page | Redirect) -> Iterator[str]:
-    """Yield Set-Cookie values of *page*, without a lifetime; END_SESSION deletes the session."""
+    """Yield Set-Cookie values of *page*, without a lifetime; END_SESSION deletes the cookie."""
     if page.cookie == END_SESSION:
         yield f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
     elif page.cookie is not None:
@@ -342,7 +344,7 @@ class StaticFiles:
         return f"/static/{name}?v={self._versions[name]}"
 
     async def get(self, request: Request) -> Response:
-        """Return a file, cacheable forever if the query names its current version.
+        """Return a file, cacheable for a year if the query names its current version.
 
         Raises NotFound.
         """

@@ -213,7 +213,7 @@ class PageRoute:
 
     path              as in `kit.http.routes.Route`
     is_from_anywhere  for one-click requests of mail programs, which do not come from a page of this
-                      site: the proof is in the path, and the body is not read
+                      site: the proof is in the path, and the body is ignored
     refilled          fields that the page fills in from its query; they are kept if the sender has
                       to sign in first.  They must not be secret, because addresses are not secret
     keeps             fields that are kept in the same way, but only for the same user
@@ -259,7 +259,7 @@ def shows(page: PageResponse) -> PageHandler:
 
 
 class PageGroup(Protocol):
-    """A group of pages; each group has its own module."""
+    """A group of related pages."""
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of the group."""

@@ -86,7 +86,7 @@ class SolNow(NamedTuple):
 
     change    price change within the last hour, as a fraction; None if unknown
     written   some values of the report, in JSON as in the API
-    age_ms    age of the slot when it was read; *is_late* is true if it must be shown as old
+    age_ms    age of the slot when SOL was read; *is_late*: whether it must be marked as old
     """
 
     report: TokenReport

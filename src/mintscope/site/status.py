@@ -47,7 +47,8 @@ class StatusTexts(msgspec.Struct, frozen=True):
 TEXTS: Final = read_texts("status.toml", StatusTexts)
 
 
-Lateness = Literal["none", "degraded", "stale", "unknown"]  # of data, by its effect on requests
+# The lateness of data, by its effect on requests.
+Lateness = Literal["none", "degraded", "stale", "unknown"]
 
 
 class AgeRules(NamedTuple):
@@ -78,7 +79,8 @@ class MarketStatus(NamedTuple):
     folded_slot   the newest block that is final and counted in the list of tokens; None before the
                   first
     age_ms        age of the newest block, in milliseconds; None before the first block
-    gaps          newest open gaps, newest first; *gap_count* and *gap_slots* count all gaps
+    gaps          newest open gaps, newest first; *gap_count* counts all open gaps, and *gap_slots*
+                  their slots
     pace          pace of the chain; None until some blocks have arrived
     finality      delay until a block is final; None until it has been measured
     """

@@ -77,7 +77,7 @@ NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRoutes:
-    """The routes of the watchlists of an API key's user."""
+    """Handlers for the watchlists of an API key's user."""
 
     gate: KeyGate
     watchlists: Watchlists
@@ -106,8 +106,8 @@ class GroupRoutes:
     async def make_group(self, request: Request) -> Response:
         """Make a watchlist.
 
-        Makes a watchlist without mints in the account of the API key, which may hold 20. Costs
-        nothing.
+        Makes a watchlist without mints in the account of the API key. An account may hold 20
+        watchlists. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         key, name = idempotency_key(request), await _name(request)

@@ -82,7 +82,10 @@ class WatchlistPages:
         return Redirect(_address(found), notice="watchlist-renamed")
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Add a token, given by mint or name, to a watchlist.  Raises NotFound."""
+        """Add a mint to a watchlist; for another text, show the tokens that match it.
+
+        Raises NotFound.
+        """
         found, text = await self._own(request), request.form.line("mint")
         text, values = request.form.line("choose") or text, {"mint": text}
         try:
@@ -133,7 +136,10 @@ class WatchlistPages:
         values: Mapping[str, str] | None = None,
         tokens: Sequence[ShownToken] | None = None,
     ) -> Page:
-        """Return the page of a watchlist; *tokens*: those that a search found; None: no search."""
+        """Return the page of a watchlist.
+
+        tokens   the tokens that a search has found; None: there was no search
+        """
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,
@@ -146,7 +152,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
-        """Return the lines of a watchlist's tracked tokens; none without a loaded token list."""
+        """Return the lines of a watchlist's tracked tokens; none while there is no token list."""
         if self.lines is None or not found.mints:
             return []
         asked = ListQuestion(among=found.mints, limit=rows.WATCHED_MAX)

@@ -22,7 +22,8 @@ from mintscope.watchlists.rows import (
 class Watchlists:
     """The watchlists of all users; each method is one transaction.
 
-    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
+    Every method raises ServiceUnavailable if the database fails; a change is then undone, unless
+    its commit had already begun.
     """
 
     store: AccountStore
@@ -95,7 +96,7 @@ class Watchlists:
     ) -> Watchlist | WatchDenied:
         """Add a mint to a watchlist of a user, unless it is already there; return the watchlist.
 
-        Return WatchDenied if the user has no such watchlist, or if it is full.
+        Return WatchDenied if the user has no such watchlist, or if the watchlist is full.
         """
         now = self.clock.now()
         return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))

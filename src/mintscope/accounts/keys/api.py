@@ -1,4 +1,4 @@
-"""The handlers under /v1/me/key: operations on the API key that sends the request."""
+"""The handlers under /v1/me/key: operations on the API key of the request."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +45,7 @@ NOTHING_LACKING: Final = "The key has all of these scopes."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnKeyRoutes:
-    """Handlers for operations on the API key that sends the request."""
+    """Handlers for operations on the API key of the request."""
 
     gate: KeyGate
     own: OwnKeys
@@ -64,9 +64,10 @@ class OwnKeyRoutes:
     async def rotate_own_key(self, request: Request) -> Response:
         """Rotate the API key that is sent, which then ends soon.
 
-        Returns another API key, shown once, with the name, scopes, cap and end of the key in
-        Authorization, which stays valid for `overlap`: 1h unless the body says 24h or 7d. With an
-        Idempotency-Key, a lost answer is returned again while the old key is valid. Costs nothing.
+        Returns another API key, shown once, with the name, scopes, cap, networks and end of the key
+        in Authorization, which stays valid for `overlap`: 1h unless the body says 24h or 7d. With
+        an Idempotency-Key, a lost answer is returned again while the old key is valid. Costs
+        nothing.
         """
         holder = await self.gate.change(request)
         asked = await read_body(request, KeyRotation)

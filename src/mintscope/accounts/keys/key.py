@@ -19,7 +19,7 @@ NAME_LENGTH_MAX: Final = 64
 KEYS_PER_USER_MAX: Final = 100
 KEYS_PER_DAY_MAX: Final = 200
 KEYS_SHOWN_MAX: Final = 500
-ADDRESSES_MAX: Final = 10  # the most recent addresses that are stored for a key
+ADDRESSES_MAX: Final = 10  # the number of addresses stored for a key: those used last
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
 LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
 

@@ -30,7 +30,7 @@ CREDITS_ONLY: Final = (
 
 
 class KeyGate:
-    """Finds the holder of a request's API key, and applies the rate limit of the key."""
+    """Finds the holder of a request's API key, and applies the limits of requests and of writes."""
 
     def __init__(
         self,
@@ -67,10 +67,12 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
-        """Return the holder if the key has the operation's scope and the limit allows a write.
+        """Return the holder if the key has the operation's scope; count a write of the account.
 
-        moves_credits    whether the write moves credits: it then does not count towards the limit
-        Raises InsufficientScope, and the errors of `admit`
+        A write is counted if the scope is a write scope, unless *moves_credits* is True.
+
+        moves_credits    whether the operation moves credits, which has limits of its own
+        Raises           InsufficientScope, and the errors of `admit`
         """
         scope = scope_of(request)
         holder = await self.admit(request)

@@ -50,6 +50,7 @@ class ApiKeys(AccountService):
 
     If the session has ended meanwhile, a method that takes a session does nothing and raises
     SessionEnded, so that a thief cannot create a key after the owner has reset the password.
+    Methods raise ServiceUnavailable.
     """
 
     _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
@@ -88,7 +89,7 @@ class ApiKeys(AccountService):
     async def flush(self) -> None:
         """Store the last uses of keys, and the addresses that used them.
 
-        If this fails, raise ServiceUnavailable; the next call stores them.
+        If the database fails, raise ServiceUnavailable; the next call then stores them.
         """
         used_at = self._used_at
         self._used_at = {}
@@ -307,7 +308,7 @@ def _replace(
 
 
 def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
-    """Raise TooManyKeys if the user has the most active keys, or has created the most in a day."""
+    """Raise TooManyKeys if the limit of active keys, or of keys created in a day, is reached."""
     active_count = rows.api_keys.count_active(user_id, at)
     made_count = rows.api_keys.count_made(user_id, UnixMs(at - DAY_MS))
     if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
@@ -325,13 +326,14 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     at: UnixMs,
     by: Actor | None = None,
 ) -> None:
-    """Log a new or changed key, and write an e-mail to the account's address.
+    """Log a new key, and write an e-mail to the account's address.
 
     The e-mail does not contain the key's name: the address may be a stranger's if it is unverified,
     and strangers must get no texts of users.
 
     action   "created" or "rotated": the name of the action in the audit log
-    since    when the session began that created the key: the undo link undoes changes after it
+    since    the beginning of the session that created the key, or *at* if a key created it: the
+             undo link undoes changes from then on
     by       the actor in the audit log; None: the owner
     """
     actor = user_actor(owner.user_id) if by is None else by
@@ -347,7 +349,7 @@ WHY_LENGTH_MAX: Final = 1_000
 class KeyDenied(Enum):
     """A reason why a key is not rotated, or cannot request scopes."""
 
-    ENDED = auto()  # the key expired or was revoked since the request began
+    ENDED = auto()  # during the request, the key expired or was revoked, or its user was removed
     ROTATED = auto()  # the key was already rotated
     # The user has no application: usually a person, who can create keys with any scopes.
     OF_A_PERSON = auto()
@@ -363,14 +365,14 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """The operations that the holder of an API key may do on this key."""
+    """The operations of the holder of an API key on this key.  They raise ServiceUnavailable."""
 
     keys: ApiKeys
 
     async def rotate(
         self, holder: Holder, bearer: str, *, overlap_ms: int, redelivery_key: str | None
     ) -> RotatedKey | KeyDenied:
-        """Replace *bearer*, the key of *holder*; the old key ends after *overlap_ms*.
+        """Replace *bearer*, the key of *holder*; the old key ends after *overlap_ms* at the latest.
 
         A repetition with the same *redelivery_key* returns the same new key, while both keys are
         valid.  Return KeyDenied if the key has ended, or was rotated by another request.

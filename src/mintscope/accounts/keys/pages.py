@@ -227,7 +227,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """The pages of a person's keys; they respond with 404 to others."""
+    """The pages of a person's keys; for keys of other accounts they respond with 404."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -452,7 +452,7 @@ def _may_rotate(key: KeyLine, now: UnixMs) -> bool:
 
 
 def _ended_at(key: KeyLine) -> UnixMs | None:
-    """Return the time at which the key ended, or will end; None if it does not expire."""
+    """Return the time at which the key ended, or will end; None if it has no end."""
     ends = [at for at in (key.revoked_at, key.expires_at) if at is not None]
     return min(ends, default=None)
 

@@ -105,7 +105,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return self._all(f'"user" = ?1 ORDER BY {order} LIMIT ?3', user_id, now, limit)
 
     def count_active(self, user_id: UserId, now: UnixMs) -> int:
-        """Return the number of keys that are active at *now*."""
+        """Return the number of the user's keys that are active at *now*."""
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
@@ -113,7 +113,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Revoke every key that is active at *at*; return their number."""
+        """Revoke every key of the user that is active at *at*; return their number."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
 

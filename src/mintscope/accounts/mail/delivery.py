@@ -49,15 +49,15 @@ class Unsent(Exception):
 
 
 class EmailRefused(Unsent):
-    """The e-mail will never be accepted: its recipient is invalid or does not exist."""
+    """The e-mail is given up: its recipient is invalid, or the server refuses it permanently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
     """The mail server that e-mails are sent to.
 
-    security    "tls": TLS from the first byte; "starttls": TLS before anything else is sent;
-                "none": without TLS
+    security    "tls": TLS from the first byte; "starttls": STARTTLS before the sign-in and the
+                e-mail; "none": without TLS
     username    the name for signing in; empty: do not sign in
     sender      the address that e-mails are sent from
     name        display name of the sender
@@ -103,7 +103,7 @@ class SmtpTransport:
 
 
 class _Client(SMTP):
-    """An SMTP client that closes its connection at once, without 30 s of waiting for TLS."""
+    """An SMTP client that closes its connection at once; TLS could delay this by 30 s."""
 
     @override
     def close(self) -> None:
@@ -114,9 +114,10 @@ class _Client(SMTP):
 
 @asynccontextmanager
 async def connected(server: MailServer) -> AsyncIterator[SMTP]:
-    """Yield a client that has signed in to *server*; close its socket at the end of the block.
+    """Yield a client that is connected to *server*; close its socket at the end of the block.
 
-    The sign-in and the block together may take `server.timeout_s` seconds.
+    The client has signed in if *server* has a user name.  The connection, the sign-in and the block
+    together may take `server.timeout_s` seconds.
     Raises SMTPException, OSError (which includes TimeoutError) or ValueError.
     """
     client = _Client(
@@ -134,7 +135,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
         async with asyncio.timeout(server.timeout_s):
             await client.connect()
             yield client
-        with suppress(SMTPException, OSError):  # at this point the server has accepted the e-mail
+        with suppress(SMTPException, OSError):  # the block has already succeeded
             async with asyncio.timeout(FAREWELL_S):
                 await client.quit()
     finally:
@@ -146,7 +147,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
 def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
     """Return *email* as a message dated *at*, from *sender* with the display name *name*.
 
-    Raises    ValueError if a header contains a line break
+    Raises    ValueError if an address is invalid, or if a header contains a line break
     """
     message = EmailMessage(policy=SMTP_POLICY)
     # Use address objects, not texts: "a@example.org, b@example.org" would be two recipients.
@@ -257,7 +258,7 @@ class Delivery:
         return len(taken)
 
     def _room(self, now_s: float) -> int:
-        """Return the number of e-mails that the limits allow to send now."""
+        """Return the number of e-mails that may be sent now, at most AT_ONCE."""
         tried = self._tried_at_s
         while tried and now_s - tried[0] >= HOUR_S:
             tried.popleft()

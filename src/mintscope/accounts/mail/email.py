@@ -18,8 +18,8 @@ ADMITTED: Final = (
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
-# The limit of a site (`site_key`): a request adds a row even if the address has no account, and
-# anyone can invent addresses.
+# The limit of a site (`site_key`), because a request adds a row even if the address has no account,
+# and anyone can invent addresses.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of one kind in a day to an unverified address
 

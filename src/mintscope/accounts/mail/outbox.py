@@ -31,7 +31,7 @@ class Outbox:
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
         """Lease up to *limit* due e-mails for a minute, and return them, oldest first.
 
-        Due e-mails whose link has expired are given up instead.
+        Due e-mails whose link was used or has expired are given up instead.
         """
         if not await self._store.read(lambda rows: rows.emails.due(now, 1)):
             return []  # without the write lock, because this is called twice a second
@@ -102,7 +102,7 @@ class Outbox:
         return await self._store.transact(give_up)
 
     async def recent(self, *, limit: int) -> Sequence[Draft]:
-        """Return the newest *limit* e-mails, sent or not, for the outbox page of a demo."""
+        """Return up to *limit* e-mails, sent or not, newest first, for the mailbox of a demo."""
         return await self._store.read(lambda rows: rows.emails.newest(limit))
 
     async def count_waiting(self) -> int:

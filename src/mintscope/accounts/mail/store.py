@@ -32,7 +32,7 @@ HOLDS: Final = """
 SELECT count(*) FROM proof
  WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
 """
-# A proof is stored as long as its e-mail, whose link and code are derived from the proof.
+# A proof is stored at least as long as its e-mail, whose link and code are derived from it.
 PURGE_PROOFS: Final = """
 DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
@@ -58,7 +58,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof for *purpose* about *subject*, valid or not; None if none."""
+        """Return the newest proof for *purpose* about *subject*, valid or not; None without one."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 
@@ -149,7 +149,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
     def purge(self, before: UnixMs, now: UnixMs) -> None:
         """Delete e-mails sent or given up before *before*, then old proofs without an e-mail.
 
-        Proofs that belong to no user are deleted once they have expired by *now*.
+        Proofs for addresses without an account are deleted if they have expired by *now*.
         """
         statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
         self._db.execute(statement, (before,))
@@ -170,7 +170,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(f"written_at <= ? AND {IS_WAITING} LIMIT ?", at, limit)
 
     def newest(self, limit: int) -> Sequence[Draft]:
-        """Return the newest *limit* e-mails, sent or not."""
+        """Return up to *limit* e-mails, sent or not, newest first."""
         return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
 
     def count_waiting(self) -> int:

@@ -239,11 +239,11 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts attempts to exchange a secret by e-mail address, if the secret is correct.
+    """Counts attempts at an exchange: by e-mail address if the secret is correct.
 
-    Other attempts are counted by e-mail address and client, so a client without the secret cannot
-    use up the attempts of the owner of the address.  The two counters are separate, so strangers
-    cannot displace the counts of owners from memory either.
+    Attempts with a wrong secret are counted by e-mail address and client, so a client without the
+    secret cannot use up the attempts of the owner of the address.  The two counters are separate,
+    so strangers cannot displace the counts of owners from memory either.
     """
 
     def __init__(self, limit: Limit, limits: Limits) -> None:
@@ -359,8 +359,8 @@ class AccountRoutes:
     async def confirm_email(self, request: Request) -> Response:
         """Confirm the mailbox of an application with the code that was sent there.
 
-        Confirms the mailbox of an application by the code of the e-mail; then it awaits its review.
-        Costs nothing.
+        Confirms the mailbox of an application by the code of the e-mail; the application then
+        awaits its review. Costs nothing.
         """
         await self.everything.pass_through(request)
         fields = FieldReader(await read_fields(request))
@@ -492,7 +492,7 @@ def _seconds(at: UnixMs | None) -> int | None:
 
 
 def _what_it_lacks(scopes: Collection[Scope]) -> str:
-    """Return the rights that a key with *scopes* lacks, and how to request them; "" for none."""
+    """Return the write scopes missing in *scopes*, and how to request them; "" if none is."""
     missing = [(f"{area.name}:write", area.write.rstrip(".")) for area in AREAS]
     lacking = [f"{scope} ({does})" for scope, does in missing if Scope(scope) not in scopes]
     if not lacking:

@@ -1,8 +1,11 @@
 """Applications for API keys of the beta: their states, and the sign-up form.
 
-awaiting_confirmation --address confirmed--> awaiting_approval --review--> approved | rejected
+awaiting_confirmation --address confirmed--> awaiting_approval
+awaiting_confirmation | awaiting_approval --review--> approved | rejected
+approved | rejected --review undone, before any key--> awaiting_confirmation | awaiting_approval
 approved --secret exchanged--> key_issued --administrator resets--> approved
 awaiting_confirmation --72 h, or "this was not me"--> deleted, the address is free again
+any state --administrator or owner deletes--> deleted, the address is free again
 """
 
 import hmac
@@ -55,7 +58,7 @@ UNDECIDED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A valid sign-up form, with the write scopes that were requested for the key."""
+    """A valid sign-up form; *asked_scopes* are the scopes that were last requested for the key."""
 
     email: EmailAddress
     telegram: str | None
@@ -124,7 +127,7 @@ class KeptApplication:
     secret_nonce     the application secret is derived from it and the redelivery key
     signup_redeem    the hash of the redelivery key of the signup; None: the signup had none
     owner            the user that the key belongs to; None before the first exchange
-    key_nonce        the API key is derived from it and the application secret; None: no key yet
+    key_nonce        the API key is derived from it and the application secret; None: no key exists
     exchange_redeem  the hash of the redelivery key of the exchange; None: the exchange had none
     """
 

@@ -67,7 +67,10 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision on an application; the application must be in one of the states *expected*."""
+    """A decision on an application, or on the scopes that its key requested.
+
+    expected   the possible states of the application; ignored if its key requested scopes
+    """
 
     signup_id: SignupId
     state: ApplicationState
@@ -80,10 +83,10 @@ class Decision:
 
 @dataclass(eq=False, repr=False)
 class Reviews:
-    """Actions of administrators; each is one transaction with its audit row and its e-mail.
+    """Actions of administrators; each is one transaction with its audit row and e-mail, if any.
 
     An action does nothing and raises SessionEnded if the session has ended meanwhile, or if its
-    user is no longer an administrator.
+    user is no longer an administrator.  Methods raise ServiceUnavailable.
     """
 
     store: AccountStore
@@ -125,7 +128,7 @@ class Reviews:
 
         With *unconfirmed*, an application that awaits confirmation can be approved, too.
 
-        Raises    NotPossible if the application is in another state, SessionEnded
+        Raises    NotPossible if the application does not exist or is in another state; SessionEnded
         """
         approved = ApplicationState.APPROVED
         expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
@@ -192,8 +195,8 @@ class Reviews:
         An applicant who was notified of the decision gets another e-mail.  If the decision granted
         scopes to a key, the key loses them, without an e-mail.
 
-        Raises    NotPossible after a minute, after another decision, and for an approval if the
-                  applicant has fetched the key
+        Raises    NotPossible after a minute, after another decision, for an approval if the
+                  applicant has fetched the key, and if there is no such application; SessionEnded
         """
         at = self.clock.now()
 
@@ -279,7 +282,10 @@ class Reviews:
         await self.store.transact(remove_all)
 
     async def users(self, *, before: UserId | None = None, limit: int) -> Sequence[User]:
-        """Return the users that were not removed, newest first."""
+        """Return up to *limit* users that were not removed, newest first.
+
+        before   only users with a smaller id; None: all
+        """
         return await self.store.read(lambda rows: rows.users.newest(before, limit))
 
     async def user(self, user_id: UserId) -> User | None:
@@ -322,7 +328,7 @@ class Reviews:
         """Make the person with *email* an administrator; create an account if there is none.
 
         If the address of an existing account was never verified, set its password, end its
-        sessions, second factors and keys, and unlink its Telegram chat.
+        sessions, second factors, links and keys, and unlink its Telegram chat.
         Return the user, and whether the account was created.
         """
         new = NewUser(
@@ -479,7 +485,7 @@ def _undo_asked(
 
 
 def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event]:
-    """Return the newest events about *actions* on an application, newest first."""
+    """Return up to EVENTS_READ_MAX events for each of *actions* on an application, newest first."""
     # Each action is read separately, so that repeated requests of a key cannot hide decisions.
     found = dict[int, Event]()
     for action in actions:

@@ -45,7 +45,10 @@ class Signup:
 
 
 class Signups(AccountService):
-    """Accepts applications, confirms their addresses, and deletes those not confirmed in time."""
+    """Accepts and confirms applications; deletes those that were not confirmed in 72 hours.
+
+    Methods raise ServiceUnavailable.
+    """
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
         """Store the application and an e-mail to its address, in one transaction.
@@ -55,7 +58,7 @@ class Signups(AccountService):
         """
         nonce = self.entropy(NONCE_BYTES)
         proof_nonce = self.entropy(NONCE_BYTES)
-        # If the applicant sent no redelivery key, use a random key that no request can contain.
+        # If the applicant sent no redelivery key, use a random key, which no client can guess.
         secret = self.secrets.secret_of(nonce, redelivery_key or self.entropy(NONCE_BYTES).hex())
         new = NewApplication(
             form=form,
@@ -252,7 +255,8 @@ class Exchanges(AccountService):
 
         One transaction does this, and expects the state `approved`: of many requests at once, in
         any number of processes, one gets the key, and the others get KeyAlreadyExists.  A request
-        with the *redelivery_key* of an exchange in the last ten minutes gets the same key again.
+        with the *redelivery_key* of an exchange in the last ten minutes gets the same key again, if
+        the key is still active.
 
         If an earlier key was issued, the new key belongs to the same account.  Otherwise it belongs
         to the person who has verified the address, if the applicant has confirmed the address, too.
@@ -281,7 +285,8 @@ class Exchanges(AccountService):
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
     """Raise the errors of `exchange` that are clear from *application*.
 
-    is_repeated   whether the request may repeat an exchange, whose key it then gets again
+    is_repeated   whether the request may repeat an earlier exchange: KeyAlreadyExists is then not
+                  raised
     """
     if application.user_removed:
         raise errors.AccountNotFound

@@ -91,9 +91,11 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     ) -> Sequence[Application]:
         """Return up to *limit* applications that follow the application *after*.
 
+        An application whose key requests scopes is in the state awaiting approval here.
+
         after  the last application of the page before; None: begin with the first
         state  only applications in this state, oldest first; None: all, newest first
-        text   only applications with this text in address, names or motivation; case is ignored
+        text   only applications with this text in address, handles or motivation; case is ignored
         """
         held = ""
         sought = tuple[str, ...]()

@@ -347,8 +347,8 @@ class AccountCreditRoutes:
         """Move credits of the account to a new credit token.
 
         Moves credits of the account of the API key to a new credit token, which the answer shows. A
-        key that has a cap cannot. With an Idempotency-Key a repeated request returns the same token
-        again. Costs nothing.
+        key that has a cap cannot do this. With an Idempotency-Key a repeated request returns the
+        same token again. Costs nothing.
         """
         holder = await self.gate.authorize(request, moves_credits=True)
         asked, key = await read_body(request, wire.WithdrawalOrder), idempotency_key(request)

@@ -80,7 +80,7 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The newest USAGE_LINES_MAX lines of use, and the newest USAGE_KEYS_MAX keys in them."""
+    """Up to USAGE_LINES_MAX lines of use, newest first, and up to USAGE_KEYS_MAX of their keys."""
 
     lines: Sequence[UsedLine]
     keys: Mapping[KeyId, KeyLine]
@@ -88,9 +88,10 @@ class Usage:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountCredits(AccountService):
-    """The credits of all users; each operation is one transaction.
+    """The credits of all users; each change is one transaction.
 
-    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
+    Every method raises ServiceUnavailable if the database fails; a change is then undone, unless
+    its commit had already begun.
     """
 
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
@@ -292,8 +293,9 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
-    """E-mail each user whose account has reached the level of its spend alert in a day.
+    """E-mail the users whose accounts have reached the levels of their spend alerts in a day.
 
+    Compare up to COMPARED_AT_ONCE due spend alerts with the spending of yesterday and today (UTC).
     Return whether more spend alerts may be due.
     """
     today = now // DAY_MS
@@ -334,8 +336,10 @@ def _is_same(before: CreditMove, kind: MoveKind, credit_count: int | None) -> bo
 class Wallets(AccountService):
     """The linked wallets of all users; each operation is one transaction.
 
+    Every method raises ServiceUnavailable if the database fails; a change is then undone, unless
+    its commit had already begun.
+
     origin     the origin at which clients reach this service
-    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
     """
 
     origin: str

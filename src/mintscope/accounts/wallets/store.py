@@ -30,7 +30,8 @@ INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
 SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
 RETURNING id
 """
-# Subqueries read each key: for a join, PostgreSQL would begin with the keys of all users.
+# Subqueries read the sums of each key of the user; for a join, PostgreSQL would begin with the keys
+# of all users.
 SPENT: Final = """
 WITH spent AS MATERIALIZED (
     SELECT id, (SELECT CAST(sum((SELECT credits FROM key_month
@@ -82,8 +83,8 @@ UPDATE spend_alert SET is_due = 1
          FROM (SELECT DISTINCT account FROM credit_entry
                 WHERE id > ? AND id <= ? AND kind = 'spend') AS spent)
 """
-# The rows stay locked while the sums are read; a later transaction that adds spends marks them
-# again.
+# The rows stay locked while the sums are read; a later transaction that adds up spends marks the
+# spend alerts again.
 TAKE_DUE: Final = """
 UPDATE spend_alert SET is_due = 0
  WHERE "user" IN (SELECT "user" FROM spend_alert WHERE is_due = 1 ORDER BY "user" LIMIT ?)
@@ -144,8 +145,9 @@ class SqlCreditRows:
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
         """Add up at most *entries_max* journal entries older than *before* for each kind of sum.
 
-        Spends are added up by account and day, other entries by account, and spends of users also
-        by day, key and endpoint.  Return whether more entries may be left.
+        Spends and reversals are added up by account and day, all entries except spends by account,
+        and spends and reversals of users by account, day, key and endpoint.  Return whether more
+        entries may be left.
         """
         is_more = False
         for start, fold, fold_until in (
@@ -200,8 +202,9 @@ class SqlCreditRows:
     def take_overspent(self, since: int, limit: int) -> tuple[Sequence[Overspent], bool]:
         """Compare up to *limit* due spend alerts with the spending of their accounts.
 
-        Return the days on which accounts reached their levels and that were not reported yet, and
-        whether more spend alerts may be due.  A spend alert is due again after the next spend.
+        Return the unreported days on which accounts reached their levels, and whether more spend
+        alerts may be due.  A spend alert is due again when further spends of its account are added
+        up, or when its level is set.
 
         since   the first day to compare
         """
@@ -237,7 +240,7 @@ class SqlMoveRows:
         return next(int(balance) for account, balance in held if account == off)
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits.
+        """Move the credits, and store *move*.
 
         If no credits are left in `move.off`, its purchases are moved to `move.onto`, too, except in
         a withdrawal.

@@ -16,7 +16,7 @@ from mintscope.api.wire import (
 from mintscope.kit.primitives import ADDRESS, ON_REQUEST, ONE_AT_LEAST, SIGNATURE, about
 from mintscope.solana.blocks import USDC
 
-CREDITS_MAX = 2**53 - 1  # the greatest integer of every JSON parser
+CREDITS_MAX = 2**53 - 1  # up to this number, every JSON parser reads integers exactly
 LIMIT_MAX = 100
 
 Amount = Annotated[

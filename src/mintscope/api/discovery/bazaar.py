@@ -27,7 +27,7 @@ from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
 EXTENSION_BYTES_MAX: Final = 1_200
 WHOLE: Final = 1_000
 LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional fields that adverts leave out
-WIDTHS: Final = (WHOLE, 2, 1, 0)  # numbers of fields in an excerpt, the largest first
+WIDTHS: Final = (WHOLE, 2, 1, 0)  # most items of a list or fields of an object in an excerpt
 DEPTHS: Final = (3, 2, 1, 0)
 KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
 
@@ -41,7 +41,7 @@ class Adverts:
         self._trials: dict[str, str] = {}
 
     def add(self, operations: Sequence[Operation], identity: Identity) -> None:
-        """Add the adverts of the payable *operations*."""
+        """Add an advert for each of *operations* that is payable."""
         for each in operations:
             if each.is_payable:
                 whole = advert_of(each, identity)
@@ -58,7 +58,7 @@ class Adverts:
         return None if trial is None else trial.format(**values)
 
     def find_whole(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route with its output; None if the route is not payable."""
+        """Return the advert of a route, with its output; None if the route is not payable."""
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
@@ -78,7 +78,7 @@ def advert_of(operation: Operation, identity: Identity) -> Advert:
 
 
 def _short_advert(whole: Advert, summary: str) -> Advert:
-    """Return *whole* without its output, described by *summary*."""
+    """Return *whole* without output and optional query fields, described by *summary*."""
     info = whole.bazaar["info"]["input"]
     schema = whole.bazaar["schema"]["properties"]["input"]
     if "queryParams" in info:
@@ -202,7 +202,10 @@ def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tup
 
 
 def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Schema:
-    """Return *schema* without descriptions and references, to *depth* levels of objects."""
+    """Return *schema* without descriptions and references, to *depth* levels of objects and lists.
+
+    Fields that are sent only on request are left out.
+    """
     if "$ref" in schema:
         return _short(components.get(schema["$ref"].removeprefix(PREFIX), {}), components, depth)
     if "anyOf" in schema:

@@ -46,7 +46,7 @@ def write_wheel(version: str) -> bytes:
 
 
 def _under(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of each file at or below *place*, sorted by name, but no caches.
+    """Yield the path and content of each file at or below *place*, sorted by name; omit caches.
 
     path   the path of *place*
     """

@@ -124,7 +124,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
     return "\n".join(["## More\n", *lines])
 
 
-# Pages for people that are also served as Markdown, by their names in site/docs.py.
+# Pages for people that are also served as Markdown, with their titles.
 DOCS: Final = (
     ("/docs/guides/start", "From nothing to the first call"),
     ("/docs/guides/buying", "Buying credits"),

@@ -222,7 +222,7 @@ def _describe(
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
-    """Return the credentials that *operation* accepts, including none if it takes payments.
+    """Return the credentials that *operation* accepts; an empty entry means that none are needed.
 
     If a payment is accepted, too, only the credit token is named, and its description mentions API
     keys: directories assume that routes with API keys are closed to strangers.
@@ -238,7 +238,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def payment_info(price: PriceRange) -> dict[str, Any]:
-    """Return the payment fields for the prober of x402scan, in its current and former form."""
+    """Return the payment fields for the prober of x402scan, in the current and the former form."""
     least, most = (f"{each.normalize():f}" for each in price)
     protocols: list[dict[str, Any]] = [{"x402": {}}]
     if least == most:

@@ -7,7 +7,7 @@
         Returns the watchlists of the account of the API key. Costs nothing.
         '''
 
-The routes, OpenAPI, /llms.txt, /docs, MCP and the types of the clients follow from it.
+The routes, OpenAPI, /llms.txt, /docs, MCP and the types of the clients follow from operations.
 """
 
 import inspect
@@ -129,8 +129,8 @@ class Operation(Route):
     description    the details: units, cost, failures; the other paragraphs of the docstring
     refusals       the codes that a client must expect, in addition to those of every route
     status         the HTTP status of success
-    proofs         the accepted combinations of credentials, as names of PROOFS; empty for a
-                   route that is open to everyone
+    proofs         the accepted combinations of credentials, as names of PROOFS and X402; empty
+                   for a route that is open to everyone
     scope          the scope that an API key needs; None if it takes no key, or any key
     price          the price of one call, if it is charged
     unit           what one credit pays for; "" for one call

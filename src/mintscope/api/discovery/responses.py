@@ -374,13 +374,13 @@ def _example_error(meaning: str, code: ErrorCode) -> ServiceError:
     if code is ErrorCode.RATE_LIMITED:
         return RateLimited(30)
     error = ServiceError(meaning)
-    error.code = code  # type: ignore[misc]  # of this one alone
+    error.code = code  # type: ignore[misc]  # for this instance only
     error.details = HOW_TO_PAY if code in WITH_TERMS else None
     return error
 
 
 def headers_described() -> dict[str, Any]:
-    """Return every header that a response may have, by name."""
+    """Return the descriptions of the headers that responses refer to, by name."""
     everything: dict[str, str] = RESPONSE_HEADERS | PAYMENT_HEADERS | CREDIT_HEADERS
     everything |= CODE_HEADERS | ETAG
     for texts in REFUSAL_HEADERS.values():

@@ -133,7 +133,7 @@ def write_security(identity: Identity, now: UnixMs) -> bytes:
 
 
 def write_robots(identity: Identity) -> bytes:
-    """Return the rules for crawlers: they may read descriptions, but no counted or paid paths."""
+    """Return the rules for crawlers: they may read all paths except those of the API."""
     allowed = ("/$", "/llms.txt", "/skill.md", "/openapi.json", "/.well-known/", "/sitemap.xml")
     lines = ["User-agent: *", *(f"Allow: {path}" for path in allowed)]
     lines += ["Disallow: /v1/", "Disallow: /api/", f"Sitemap: {identity.origin}/sitemap.xml"]
@@ -141,7 +141,7 @@ def write_robots(identity: Identity) -> bytes:
 
 
 def write_sitemap(identity: Identity, paths: Sequence[str]) -> bytes:
-    """Return the sitemap; *paths* are the paths of the descriptions."""
+    """Return the sitemap; *paths* are the paths of the documents for discovery."""
     all_paths = [*PAGES, *paths] if identity.has_pages else paths
     entries = "".join(f"<url><loc>{identity.origin}{path}</loc></url>" for path in all_paths)
     return (
@@ -318,7 +318,7 @@ class Surfaces:
         self._paths = [*(path for path in PATHS if self._is_served(path)), *self._other]
 
     def routes(self) -> Sequence[Route]:
-        """Return one route for each document."""
+        """Return one route for each document, and for each client for download."""
         identity = self._identity
         operations = self._operations
         paths = self._paths

@@ -159,7 +159,10 @@ class HorizonLine(Wire):
 
     @classmethod
     def of(cls, name: str, found: ReturnsAfter, chance: ReturnsAfter) -> "HorizonLine":
-        """Return the line of the horizon *name*: *found* after firings, *chance* after all."""
+        """Return the line of the horizon *name*.
+
+        found, chance   the returns after firings, and the returns after all checks
+        """
         return cls(name, *found, *chance)
 
 
@@ -255,9 +258,9 @@ class BacktestRoutes:
         Returns the times at which a screen condition became true for a Solana token when a candle
         closed, oldest first, and the returns after 5 minutes, 1 and 4 hours and a day, less fees,
         and, for comparison, those after all candles. A firing uses no later data. Reads
-        up to 10,000 candles, the newest until a day after `to`. Costs one credit or one payment,
-        and nothing if no candle was evaluated; errors cost nothing, and say at which character the
-        condition is wrong.
+        up to 10,000 candles of each stored timeframe, the newest until a day after `to`. Costs one
+        credit or one payment, and nothing if no candle was evaluated; errors cost nothing, and say
+        at which character the condition is wrong.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -289,8 +292,8 @@ class BacktestRoutes:
         Returns the times at which a condition became true for each of up to 50 Solana tokens, such
         as those of a watchlist, when a candle closed, and the returns that followed, of all tokens
         together, and, for comparison, those after all candles. A token without data has an error in
-        its line. Costs one credit for each 10,000 candles read of all tokens and timeframes, and
-        nothing if none was evaluated. Paid with credits alone.
+        its line. Costs one credit for each started 10,000 candles read of all tokens and
+        timeframes, and nothing if none was evaluated. Paid with credits alone.
         """
         caller = await self.shop.gate.admit_buyer(request)
         asked = await read_body(request, BacktestRequest)

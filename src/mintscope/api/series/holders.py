@@ -40,7 +40,7 @@ class HolderLine(Wire):
 
 
 class HolderPage(Wire):
-    """The 20 largest accounts of a token, the largest first."""
+    """The largest accounts of a token, up to 20, the largest first."""
 
     token: Token
     holders: Annotated[list[HolderLine], Meta(description="Up to 20 token accounts.")]

@@ -147,7 +147,7 @@ class Indicators(NamedTuple):
         return max((each.lead for each in self.asked), default=0)
 
     def has_waypoints(self, within: Range) -> bool:
-        """Return whether the stored waypoints are valid for these candles."""
+        """Return whether the stored waypoints are valid for the candles of *within*."""
         return self.unit == "usd" and within.kept_in_each == 1
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
@@ -171,7 +171,7 @@ def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
 
 
 def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page of a series in which spans without trades also have a candle."""
+    """Return the page of a series in which spans without a price also have a candle."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)

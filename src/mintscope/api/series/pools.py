@@ -1,7 +1,7 @@
 """Endpoints of the pools and the traders of a token, and the routes of all series.
 
 GET /v1/token/{tokenAddress}/pools     the pools that set the price, the heaviest first
-GET /v1/token/{tokenAddress}/traders   the traders in the stored swaps
+GET /v1/token/{tokenAddress}/traders   the traders in the newest stored swaps
 """
 
 import asyncio
@@ -245,7 +245,7 @@ class TradersQuery(Wire):
 
 
 class CrowdLine(Wire):
-    """The number of traders within a span."""
+    """The traders within a span: their numbers, swaps and volume."""
 
     buyers: Annotated[int, about("Distinct traders who bought.", 30)]
     sellers: Annotated[int, about("Distinct traders who sold.", 25)]
@@ -267,7 +267,7 @@ class CrowdLine(Wire):
 
 
 class CrowdOfSpans(CrowdLine):
-    """The number of traders within whole spans of five minutes, including the open one."""
+    """The traders within whole spans of five minutes, including the open one."""
 
     since: Annotated[int, about(SPANS_SINCE, 1_763_373_600)]
     is_capped: Annotated[
@@ -407,7 +407,8 @@ class TraderRoutes:
         concentration of 5 minutes and of all these swaps, and the traders with the highest volume,
         with their gain on tokens that they bought and sold. Buyers, sellers and concentration of an
         hour and a day are of all swaps. A trader is shown as the beginning of an address. Costs one
-        credit or one payment, and nothing if the token has no trader of a day; errors cost nothing.
+        credit or one payment, and nothing if there is no trader in these swaps or in the last day;
+        errors cost nothing.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -494,9 +495,9 @@ class PoolRoutes:
 
         Returns the pools that decide the price of a Solana token, up to 17, the heaviest first:
         venue, pair, price, weight in the price, US dollars on each side, volume, swaps and traders
-        of 5 minutes and of all stored swaps, volume of an hour and a day, age, fee, progress of a
-        curve, its migration, and the price impact of trades of 100, 1,000 and 10,000 US dollars.
-        Costs one credit or one payment; errors cost nothing. As of the newest folded slot.
+        of 5 minutes and of the newest 2,000 stored swaps, volume of an hour and a day, age, fee,
+        progress of a curve, its migration, and the price impact of trades of 100, 1,000 and 10,000
+        US dollars. Costs one credit or one payment; errors cost nothing. As of a final slot.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -546,7 +547,7 @@ def series_operations(
     list_limit: AddressLimit,
     holders: HolderReader | None = None,
 ) -> list[Operation]:
-    """Return the routes of series, which share gate, freshness and refusals with *v1*.
+    """Return the routes of series, which share the gate and other dependencies with *v1*.
 
     lists        the source of symbols; None: the routes of UDF are omitted
     list_limit   rate limit of the free requests

@@ -241,7 +241,7 @@ NO_RUN: Final = _Run([], [])
 
 
 class EncodedCandles:
-    """Encodes pages of candles, and caches the newest candles of each series.
+    """Encodes pages of candles, and caches the JSON of the newest closed candles of each series.
 
     Up to RUNS_MAX series are cached, the most recently requested.
     """
@@ -398,7 +398,7 @@ class CandleRoutes:
     async def _sell_table(
         self, request: Request, caller: Caller, mint: Mint, query: CandlesQuery
     ) -> Response:
-        """Return the requested candles as one table, at one credit per ROWS_A_CREDIT rows.
+        """Sell the requested candles as a table, for one credit per ROWS_A_CREDIT rows, rounded up.
 
         The table has at most TABLE_ROWS_MAX rows.
         """

@@ -1,4 +1,4 @@
-"""Endpoint of swaps, and the parts that all series share: caller, data, price."""
+"""Endpoint of swaps, and the parts that all series share: caches, and the sale of pages."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -215,7 +215,7 @@ class SeriesShop:
     ) -> Response:
         """Return the page from *make*, for one credit of *caller* or one payment.
 
-        The page may come from the cache.
+        The page may come from the cache.  An empty page is free.
 
         look   called before a costly *make*, which is then not called for a client that presents
                nothing; if *look* finds rows, *make* is called only for a client that can pay.
@@ -252,7 +252,7 @@ class SeriesShop:
         sold: RowsSold,
         make: Callable[[], Awaitable[tuple[LogTip, bytes, int]]],
     ) -> Response:
-        """Return the body from *make*, at one credit per ROWS_A_CREDIT rows."""
+        """Return the body from *make*, for one credit per ROWS_A_CREDIT rows, rounded up."""
         order = Order(sold.resource, price=lambda _: 0, is_for_credits=True)
 
         async def work() -> Delivered:
@@ -440,5 +440,5 @@ def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
 
 
 def _is_unlisted(program: str) -> bool:
-    """Return whether *program* is not a name in the table; older logs have "unknown" for it."""
+    """Return whether *program* is not listed: an address, or "unknown" in older logs."""
     return len(program) > MINT_LENGTH_MIN or program == UNKNOWN

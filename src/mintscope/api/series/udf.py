@@ -220,8 +220,8 @@ class UdfRoutes:
     async def get_udf_symbol(self, request: Request) -> Response:
         """Charting feed (UDF): a token by its mint or symbol.
 
-        Returns the token as a chart shows it. A symbol means the most traded token with it.
-        Costs nothing.
+        Returns the token as a chart shows it. A symbol stands for the most traded token with that
+        symbol. Costs nothing.
         """
         await self.limit.pass_through(request)
         line = await self._found(read_query(request, SymbolQuery).symbol)
@@ -247,7 +247,7 @@ class UdfRoutes:
     async def list_udf_symbols(self, request: Request) -> Response:
         """Charting feed (UDF): tokens by a part of their name or mint.
 
-        Returns tokens, the most traded first. Costs nothing.
+        Returns the tokens that match, at most 50, the most traded first. Costs nothing.
         """
         await self.limit.pass_through(request)
         asked = read_query(request, SearchQuery)
@@ -286,8 +286,8 @@ class UdfRoutes:
         """Charting feed (UDF): bars of a token, up to 1,000 for a credit.
 
         Returns the newest bars before `to`, up to 10,000: all since `from`, or as many as
-        countback says. Costs one credit for each 1,000 bars; no bars cost nothing. Paid with
-        credits alone: the feed of a chart sends the Authorization header.
+        countback says. Costs one credit for each started 1,000 bars; no bars cost nothing. Paid
+        with credits alone: the feed of a chart sends the Authorization header.
         """
         caller = await self.shop.gate.admit_buyer(request)
         asked = read_query(request, HistoryQuery)
@@ -307,8 +307,8 @@ class UdfRoutes:
     async def get_udf_marks(self, request: Request) -> Response:
         """Charting feed (UDF): where the data of a token begins.
 
-        Returns a mark at the time since which the token is tracked: bars before it were read from
-        the past, or imported. Costs nothing.
+        Returns a mark at the time since which the token is tracked, if that is between `from` and
+        `to`: bars before it were read from the past, or imported. Costs nothing.
         """
         await self.limit.pass_through(request)
         asked = read_query(request, MarksQuery)
@@ -367,7 +367,7 @@ def _symbol_of(line: ListLine) -> str:
 
 
 def shown_scale(usd: float | None) -> int:
-    """Return the reciprocal of the smallest price step that shows DIGITS digits of *usd*.
+    """Return the reciprocal of the price step that shows DIGITS significant digits of *usd*.
 
     The step has 2 to DECIMALS_MAX decimals; 2 if *usd* is None.
     """

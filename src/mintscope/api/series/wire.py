@@ -392,7 +392,7 @@ Name = Annotated[
         + ", ".join(each.usual for each in INDICATORS.values())
         + ".",
         examples=["sma(50)"],
-        # This is not a `pattern`, because clients would show it instead of the error message.
+        # Not the `pattern` of Meta: with it, errors would name the pattern, not the problem.
         extra_json_schema={
             "pattern": f"^({CANDLE}|{'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
         },

@@ -23,7 +23,7 @@ class ChainConfig(Section):
     """The node. May hold the provider's key, so only its host is ever shown."""
     rpc_url_file: values.File = None
     second_rpc_url: values.OptionalUrl = None
-    """Another node, for blocks that the first does not give."""
+    """Another node, for blocks that the first does not give, and for mending gaps."""
     second_rpc_url_file: values.File = None
     rpc_headers: values.Headers = {}
     """Headers for the provider. In the environment: `Name: value, Name: value`."""
@@ -33,7 +33,7 @@ class ChainConfig(Section):
     """Block files, read in this order: getBlock JSON lines, plain or gzip."""
     start: values.Start = "latest"
     """Where a new installation begins: "latest", "first" (the oldest block the node has) or a slot.
-    An existing one goes on where it stopped."""
+    An existing installation continues where it stopped."""
     backfill_s: int = Field(default=600, ge=0)
     """How far before "latest" to begin."""
     requests_in_flight: int = Field(default=10, ge=1, le=100)
@@ -50,14 +50,14 @@ class ChainConfig(Section):
     """How often ingest tries to mend a gap; after that it is given up."""
     gap_calls_per_day: values.CallsPerDay = 50_000
     """Requests in a UTC day to mend gaps, 1,000 or more. A token whose backfill takes more is not
-    mended; 0: no gap is mended by itself."""
+    mended; 0: gaps are not mended automatically."""
     holder_calls_per_day: int = Field(default=3_000, ge=0, le=10_000_000)
     """Requests in a UTC day for holders of tokens, in each process of the API: three a token, at
-    most every five minutes. 0, as with block files: none are read."""
+    most every five minutes. With 0, or with block files, no holders are read."""
     gap_rate_pools: values.Mints = ()
     """Pools of SOL and dollars that price mended tokens; by default the busiest in the log."""
     stall_after_s: values.Seconds = 30.0
-    """How long a source may give nothing while the node names newer slots; then it begins again."""
+    """How long a source may give nothing while the node names newer slots; then it is restarted."""
     max_gap_s: int = Field(default=86_400, ge=0)
     """The slots of a longer absence become a gap; 0: they are read, however many."""
     history_calls_per_s: float = Field(default=10, ge=0.1, le=10_000)
@@ -66,18 +66,18 @@ class ChainConfig(Section):
     """While several blocks wait, decode in a second process, too, if there is a processor for it;
     it takes about 80 MB meanwhile."""
     max_transaction_version: int = Field(default=1, ge=0, le=127)
-    """Newest transaction version to ask for; rises by itself where a block holds a newer one."""
+    """Newest transaction version to ask for; rises by itself if a block holds a newer one."""
 
 
 class ApiConfig(Section):
     """The listener of the API, and its limits."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 for every one."""
+    """Address to listen on; 0.0.0.0 for every address."""
     port: values.Port = 8402
     """Port to listen on; 0 takes any free one."""
     origin: values.Origin = None
-    """The address clients use, as `https://api.example.org`; unset: where it listens."""
+    """The address clients use, as `https://api.example.org`; unset: the address of the listener."""
     name: str = Field(default="mintscope", pattern="^[ -~]{1,32}$")
     """Name of the service in descriptions and directories."""
     contact: values.Contact = None
@@ -95,12 +95,12 @@ class ApiConfig(Section):
     """Reports that GET /v1/trial/{tokenAddress} gives a client address in 24 hours for free. They
     count among `web.free_views_per_day`, too. 0: the path is 404."""
     other_limit_requests: values.Count = 600
-    """Requests to everything without a limit of its own, as pages, that a client address may make
-    in a window."""
+    """Requests to everything without a limit of its own, such as pages, that a client address may
+    make in a window."""
     other_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     rotation_limit_requests: values.Count = 10
-    """Rotations of a credit token, and of those it was rotated into, in a window; apart from these,
-    withdrawals of a user, and six times as many deposits."""
+    """Rotations of a credit token, and of those it was rotated into, in a window. A user may make
+    as many withdrawals, and six times as many deposits; these are counted separately."""
     rotation_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
     degraded_after_s: values.Seconds = 30.0
     """Older data is served marked degraded."""
@@ -125,8 +125,8 @@ class ApiConfig(Section):
     """An idle connection is closed after this, within a second."""
     express: bool = True
     """Answer plain requests for a token's data before the rest of the service is asked. Answers
-    are the same without it, and cost twice the processor time. Only where each api process counts
-    limits alone."""
+    are the same without it, and cost twice the processor time. Has no effect if api processes share
+    the counts of limits."""
     connections_max: int = Field(default=2_000, ge=1, le=100_000)
     """Open connections in all."""
     connections_per_client_max: int = Field(default=256, ge=1, le=100_000)
@@ -135,20 +135,20 @@ class ApiConfig(Section):
 
 
 class CreditsConfig(Section):
-    """Prepaid credits."""
+    """The pepper and the roots, and the journal of prepaid credits."""
 
     pepper: values.Pepper = None
     """Key of the hashes that credit tokens, application secrets and API keys are stored as, at
     least 64 hexadecimal digits. Unset: kept in the file `pepper` of data_dir, made at first use.
-    BACK IT UP: without it all of them are void. One that stands in a document, repeats, counts or
-    spells a text is refused, unless a root signs in its place: `openssl rand -hex 32` makes one."""
+    BACK IT UP: without it all of them are void. A pepper that is in a document, or is a pattern, a
+    sequence or a text, is refused unless a root signs in its place: `openssl rand -hex 32` makes a
+    good one."""
     pepper_file: values.File = None
     """The file that holds pepper instead; one in data_dir is found without it."""
     roots: values.Roots = ()
-    """The secrets from which quotes and receipts derive in the pepper's place, as `mintscope
-    secrets rotate
-    --print` prints it: each signs from its time on, and the ones before it count for ten minutes
-    more. Beside those in the file `roots` of data_dir."""
+    """Secrets from which quotes and receipts derive instead of the pepper, as `mintscope secrets
+    rotate --print` prints them: each signs from its time on, and quotes of the ones before it stay
+    valid for ten more minutes. The roots in the file `roots` of data_dir are used, too."""
     roots_file: values.File = None
     """The file that holds roots instead, one a line; one in data_dir is found without it."""
     spends_kept_months: int = Field(default=13, ge=0, le=1_200)
@@ -158,15 +158,15 @@ class CreditsConfig(Section):
 
 
 class AccountsConfig(Section):
-    """Rate limits of sign-ups, exchanges and API keys."""
+    """Limits of sign-ups, exchanges, API keys and changes; the days for which usage is kept."""
 
     signup_limit_requests: values.Count = 5
     """Applications a client may make in a window, new or known already; the clients of an IPv6 /48
     together make four times as many."""
     signup_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
     exchange_limit_requests: values.Count = 1
-    """Exchanges an e-mail address may try in a window, with the right secret; and with any other,
-    for each client."""
+    """Exchanges with the right secret that may be tried for an e-mail address in a window; and as
+    many with a wrong secret, for each client."""
     exchange_limit_window_s: int = Field(default=5, ge=1, le=DAY_S)
     limit_requests: values.Count = 60
     """Requests under /api a client may make in a window, all together."""
@@ -200,16 +200,16 @@ class WebConfig(Section):
     sign_ups_per_hour_max: values.Count = 20
     """Accounts that a client may make in an hour."""
     showcase: values.Mints = ()
-    """Tokens whose pages everyone sees for nothing, as wrapped SOL's."""
+    """Tokens whose pages are free for everyone, like the page of wrapped SOL."""
     free_views_per_day: int = Field(default=20, ge=0, le=1_000_000)
-    """Views of other tokens' pages that a client address has for nothing in a day; a token seen
-    once is seen for 15 minutes, in every timeframe. A credit each beyond these."""
+    """Free views of other tokens' pages for a client address in a day; a view of a token lasts 15
+    minutes, in every timeframe. Each view beyond these costs a credit."""
     tracks_per_day: int = Field(default=0, ge=0, le=1_000)
-    """Tokens that a user with a verified e-mail address may have tracked in a day at once. Beyond
-    these, the user's request is listed for administrators, who decide."""
+    """Tokens that a user with a verified e-mail address can have tracked in a day without approval.
+    The user's further requests are listed for administrators, who decide."""
     live_pages_max: values.Count = 500
-    """Open pages that follow changes as they happen, of the streams.open_max streams; beyond
-    these, pages of tokens show what was when they were loaded, and the others ask for it again."""
+    """Open pages with live updates, which are part of the streams.open_max streams. Further pages
+    of tokens show the data of the time at which they were loaded; other pages request it again."""
     demo_wallet_seed: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     """The key of a wallet that every browser is offered, 32 bytes in hex, for demos on the loopback
     address only: everyone who opens a page can spend what it holds."""
@@ -218,8 +218,8 @@ class WebConfig(Section):
     admin_host: str = "127.0.0.1"
     """Address of a listener for administrators alone."""
     admin_port: values.OptionalPort = None
-    """Its port, the next ones for further workers of `serve`. Unset: administration is on the
-    listener of the api."""
+    """Port of the listener for administrators; further workers of `serve` use the next ports.
+    Unset: administration is on the listener of the api."""
 
 
 class MailConfig(Section):
@@ -229,12 +229,11 @@ class MailConfig(Section):
     """smtp: by the server named here; none: e-mails wait in the outbox; page: they are shown at
     /mailbox to everyone, for demos on the loopback address only."""
     per_hour_max: values.Count = 3_000
-    """E-mails that an api process hands over in any hour, tries that failed among them; those that
-    are due beyond it wait."""
+    """E-mails that an api process tries to send in any hour; further due e-mails wait."""
     host: str = "127.0.0.1"
     """The mail server."""
     port: values.Port = 587
-    """Its port."""
+    """Port of the mail server."""
     security: Literal["starttls", "tls", "none"] = "starttls"
     """How the connection is protected; none only to a loopback address."""
     username: str = ""

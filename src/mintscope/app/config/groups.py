@@ -29,13 +29,13 @@ class PaymentsConfig(Section):
     asset: values.Address = USDC
     """The payment token: its mint. Followed on a new installation."""
     asset_name: str = Field(default="USD Coin", min_length=1, max_length=64)
-    """Its name, for clients."""
+    """Name of the payment token, for clients."""
     asset_symbol: str = Field(default="USDC", min_length=1, max_length=16)
-    """Its symbol, for clients."""
+    """Symbol of the payment token, for clients."""
     decimals: values.Decimals = 6
-    """Its decimals; compared with the mint."""
+    """Decimals of the payment token; compared with the mint."""
     token_program: values.TokenProgram = TOKEN_PROGRAM
-    """The program that owns the mint; compared with the mint."""
+    """The program that owns the mint of the payment token; compared with the mint."""
     pay_to: values.OptionalAddress = None
     """The treasury: the wallet that is paid. Its token account must exist; its key does not belong
     on this machine."""
@@ -61,15 +61,15 @@ class PaymentsConfig(Section):
     """A feed that answers as Pyth's Hermes does: /v2/updates/price/latest of one price id."""
     price_feed_url_file: values.File = None
     also_usdc: bool = False
-    """Whether USDC is taken beside the payment token, at 1 USD by definition: what a client pays
-    with is its choice. The treasury's token account for USDC must exist."""
+    """Whether USDC is taken beside the payment token, at 1 USD by definition: clients choose the
+    token that they pay in. The treasury's token account for USDC must exist."""
     usdc_mint: values.Address = USDC
     """The mint of USDC on the chain of payments: another one on devnet."""
     pools: values.Pools = ()
     """The token's pools, whose reserves a market price needs: `vault of the token:vault of what it
     is traded for`, SOL or one of `market.dollars`."""
     fee_share_max: values.Share = FEE_SHARE_MAX
-    """The share of a single request's price that the network fee of its payment may eat, at the
+    """The share of a single request's price that the network fee of its payment may take, at the
     price of SOL followed here; beyond, only bundles are sold. 1 is break-even, at 250 USD for a
     SOL; 0.5 is reached at 125."""
     failures_per_hour_max: values.Count = Budget().failures
@@ -78,8 +78,8 @@ class PaymentsConfig(Section):
     in_flight_per_new_payer_max: values.Count = Budget().in_flight_new_payer
     """Payments under way of a payer that has bought nothing within 24 hours."""
     in_flight_per_payer_max: values.Count = Budget().in_flight_payer
-    """Payments under way or failed, of a payer that has bought nothing within the hour; one more
-    for each payment of it that was good."""
+    """Payments under way or failed, of a payer that has bought nothing within the hour; each
+    purchase of the payer within the hour allows one more."""
     in_flight_per_address_max: values.Count = Budget().in_flight_address
     """The same, per client address, which may stand for many payers."""
     fees_per_hour_lamports: values.Lamports = Budget().fee_lamports
@@ -150,10 +150,10 @@ class BackupConfig(Section):
     kept_max: int = Field(default=24, ge=1, le=10_000)
     """The number of newest backups that are kept; of older ones one a day is kept."""
     keep_days: int = Field(default=30, ge=0, le=3_650)
-    """Days for which one backup of each day is kept, the newest of that day."""
+    """The number of newest days with a backup for which the last backup of the day is kept."""
     secrets_to: values.File = None
-    """The folder that `pepper` and `roots` are copied into, apart from the data: neither is of use
-    without the other. Unset: each backup has them."""
+    """The folder that `pepper` and `roots` are copied into, apart from the data: a restore needs
+    both. Unset: each backup has `pepper` and `roots`."""
 
 
 class TracingConfig(Section):
@@ -242,8 +242,8 @@ class GeyserConfig(Section):
     x_tokens_file: values.File = None
     """The file that holds x_tokens instead, one a line."""
     ca_file: values.File = None
-    """Certificates (PEM) that the servers' must be signed by, or be; without it those of the
-    authorities that gRPC knows."""
+    """Certificates (PEM): the certificate of each server must be one of them, or be signed by one.
+    Unset: the certificates that gRPC trusts."""
 
 
 class ListsConfig(Section):
@@ -307,7 +307,7 @@ class Config(BaseSettings):
     """Start although other users of the machine may look into data_dir."""
     store: values.StoreUrl = None
     """A PostgreSQL (15 or newer) that holds market, credits, payments and accounts, as
-    `postgresql://user:password@host:5432/database`; needs the extra `postgres`. Unset: two SQLite
+    `postgresql://user:password@host:5432/database`; needs the extra `postgres`. Unset: SQLite
     files in data_dir. A password of fewer than 12 characters, or 6 different ones, is refused."""
     store_file: values.File = None
     replicas_max: int = Field(default=1, ge=1, le=1_000)

@@ -144,7 +144,7 @@ def _block(head: Slot, block: sources.BlockProbe, in_flight: int, pace: Pace | N
 
 SHOWN_MAX: Final = 5
 HOURS: Final = exchanges.DAY_HOURS + exchanges.WINDOW_HOURS
-# An unlisted program below this share of the volume causes no warning.
+# An unlisted program with less than this share of the volume causes no warning.
 UNLISTED_WARN: Final = 0.01
 LOOK: Final = "mintscope programs --unread names the instructions; look for a newer mintscope"
 NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
@@ -207,10 +207,10 @@ def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding
 
 
 def _most_missed(coverage: exchanges.Coverage, since: UnixS) -> list[exchanges.MissedProgram]:
-    """Return the programs with the most missed exchanges; their numbers are of the whole day.
+    """Return the programs with the most missed volume; their numbers are those of all hours.
 
-    These are the first SHOWN_MAX programs of the day, and the first SHOWN_MAX of the time from
-    *since* on, in the order of `missed_programs` for the day.
+    These are the first SHOWN_MAX programs of all hours of *coverage*, and the first SHOWN_MAX of
+    the hours from *since* on, in the order of `missed_programs` for all hours.
     """
     day = exchanges.missed_programs(coverage.rows)
     lately = [one.program for one in exchanges.missed_programs(coverage.after(since))[:SHOWN_MAX]]

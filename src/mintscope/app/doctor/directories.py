@@ -37,8 +37,8 @@ class ServiceSilent(Exception):
 class Visitor:
     """Requests each method and path of a service only once; repeats get the first response.
 
-    This is so even if the headers of the repeat differ.  If there was no response, a repeat sends
-    the request again.
+    A repeat gets it even if its headers differ.  If there was no response, a repeat sends the
+    request again.
     `ask` and `document` raise ServiceSilent.
 
     origin   the address of the service, such as `https://api.example`

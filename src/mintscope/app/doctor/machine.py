@@ -287,7 +287,7 @@ def check_signals(config: Config) -> Iterator[Finding]:
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
-    """Check the service by the rules of directories; yield one finding if it keeps all rules."""
+    """Check the service by the rules of directories; yield one finding if it meets them all."""
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not looked at; set api.origin to be found by directories")
@@ -315,7 +315,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
 
 
 def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Report the place of the newest backup; warn if it is over a day old, or if there is none."""
+    """Report place and age of the newest backup; warn if it is over a day old or there is none."""
     if place_of(config, "money").is_new:
         return
     try:

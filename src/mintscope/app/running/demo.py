@@ -46,7 +46,7 @@ from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Gen
 # The demo's buyer: an agent with a wallet and without an account.
 #
 # It pays with the official x402 client if that is installed, as it is under `make demo`; otherwise
-# with `mintscope_client`.  The client makes all that the buyer sends; no code of the seller does.
+# with `mintscope_client`.  This client makes each payment of the buyer; no code of the seller does.
 
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
@@ -472,7 +472,8 @@ def _free_ports(count: int) -> list[int]:
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
     """Wait until *is_done* returns True, or a signal to stop arrives.
 
-    Raises ChildEnded if a vital child ends for good, or after READY_TIMEOUT_S.
+    Raises ChildEnded if a vital child ends for good, or if *is_done* still returns False after
+    pauses of READY_TIMEOUT_S in total.
     """
     for _ in range(int(READY_TIMEOUT_S / POLL_S)):
         if children.stopping or is_done():

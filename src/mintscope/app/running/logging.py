@@ -107,7 +107,7 @@ def logs_json(log_config: LogConfig) -> bool:
 
 
 def announce(event: str, **fields: object) -> None:
-    """Log *event* whatever the level, because the parent process waits for the line."""
+    """Log *event* even below the minimum level: a program that started this one may wait for it."""
     processors = structlog.get_config()["processors"]
     logger = structlog.wrap_logger(
         _Logger(sys.stderr),
@@ -151,7 +151,8 @@ class _Folded:
 class Folding:
     """Renders lines as text; logs a repeated line once a minute, with the number of repeats.
 
-    A warning or error is a repeat if all its fields are equal, except CHANGING and durations.
+    A warning or error repeats a line of the last minute if all fields of both are equal, except
+    CHANGING and durations.
     """
 
     def __init__(self, render: Render, monotonic_s: Callable[[], float] = time.monotonic) -> None:

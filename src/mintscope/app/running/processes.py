@@ -202,6 +202,6 @@ class Sibling(msgspec.Struct, frozen=True):
 
 
 def bind(api: ApiConfig) -> socket:
-    """Return the socket that clients connect to.  Raises OSError if the address is in use."""
+    """Return the socket that clients connect to.  Raises OSError if it cannot listen there."""
     with naming_setting("api.port", "api.host", api.host, api.port):
         return listen(api.host, api.port)

@@ -195,7 +195,7 @@ class OutOfService:
         self._answered: deque[tuple[float, socket.socket]] = deque()
 
     def answer(self) -> None:
-        """Answer the clients that have connected."""
+        """Answer up to WAITING_MAX clients that have connected."""
         for _ in range(WAITING_MAX):
             if not select.select([self._listener], [], [], 0)[0]:
                 return
@@ -331,7 +331,8 @@ class Children:
     ) -> None:
         """Start `mintscope` with *arguments*; the child inherits *listener* and serves its clients.
 
-        While the child does not run, its clients wait; if it will not start soon, they get 503.
+        While the child does not run, its clients wait; if it will not start soon and no other child
+        serves *listener*, they get 503.
         """
         child = _Child(
             name=name,
@@ -527,7 +528,7 @@ def serve(
 def _reloads(config: Config, reread: Reread) -> Callable[[], Sequence[str]]:
     """Return the handler of SIGHUP: it applies `log.level`, and returns processes to restart.
 
-    It returns ["ingest"] if a setting that only ingest uses has changed, else an empty list.
+    It returns ["ingest"] if a setting of the section geyser has changed, else an empty list.
     """
     keys = [each.key for _, _, group in settings() for each in group]
     applied: dict[str, Apply] = {

@@ -58,7 +58,7 @@ class Verified(NamedTuple):
 
 
 def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
-    """Copy the installation into a new folder in *root*, and record it; return the folder.
+    """Copy the installation into a new folder in *root*, and record the backup; return the folder.
 
     Raises CannotCopy, UnusableStore, OSError, and FolderInUse if another backup is being written to
     *root*.
@@ -128,7 +128,10 @@ def newest(config: Config) -> TakenBackup | None:
 
 
 def safe_since(config: Config) -> UnixMs | None:
-    """Return the time of the newest backup, or else of the first start; None without either."""
+    """Return the time of the newest backup, or else of the first start; None without either.
+
+    Raises UnusableStore, DatabaseError.
+    """
     with opened(config, "money") as money:
         return provenance.safe_since(money)
 
@@ -137,8 +140,8 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
     """Restore the backup *source* into a scratch folder, audit its books, and remove the folder.
 
     scratch   the parent of the scratch folder; None: the system's folder for temporary files
-    Raises    CannotCopy; UnusableStore if the backup cannot be restored; UnusablePepper if its
-              pepper is missing or another one
+    Raises    CannotCopy; UnusableStore if the backup cannot be restored, or if it was made with
+              another pepper; UnusablePepper if the pepper is missing or unusable
     """
     began_s = time.monotonic()
     with TemporaryDirectory(prefix="mintscope-verify-", dir=scratch) as name:
@@ -182,7 +185,10 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Check the books until the walk ends, a new walk if *begins*; return the violations."""
+    """Check the books until the walk ends; return the violations.
+
+    begins   whether to begin a new walk if the last one has ended
+    """
     found: list[Violation] = []
     part = await books.prove(now=clock.now(), begins=begins)
     found += part.violations

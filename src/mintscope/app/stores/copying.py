@@ -1,4 +1,4 @@
-"""Copies of an installation: from one place to another, and of its files.
+"""Copies an installation from one place to another, and copies its files for a backup.
 
 A place of an installation is `sqlite:FOLDER` or `postgresql://...`.
 """
@@ -139,9 +139,10 @@ class SqliteSide:
         return found
 
     def begin(self, source: str) -> None:
-        """Drop the triggers, store statements that restore them, and delete the rows of migrations.
+        """Drop triggers, store statements that restore them, and delete rows added by migrations.
 
-        A copy that resumes has already done this.  Raises CannotCopy.
+        A copy that resumes has already done this.
+        Raises CannotCopy if the target has other rows, or if a copy of another source has begun.
         """
         for db in self._files:
             if db.table_exists(None, "copy_progress"):
@@ -349,8 +350,8 @@ def _parts(side: Side, table: Relation, after: list[object] | None = None) -> It
         after = keyed(table, rows[-1])
 
 
-# The market is first, so that the copies of sales are the newest.  Webhooks come before money, so a
-# webhook that is sent during the copy is sent again after a restore, and none is lost.
+# The market is first, so that the copies of the other files are newer.  Webhooks come before money,
+# so a webhook that is sent during the copy is sent again after a restore, and none is lost.
 COPIED_IN_ORDER: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
 PAGES: Final = 512

@@ -34,7 +34,8 @@ def held(
 
     may_be_open   whether other users of the machine may have access to the folder
     patience_s    seconds to wait for another process to release the lock
-    Raises        FolderInUse if another process has the lock; FolderOpen if others have access
+    Raises        FolderInUse if another process has the lock; FolderOpen if other users have access
+                  and *may_be_open* is False
     """
     make_folder(folder)
     if not may_be_open:
@@ -137,7 +138,7 @@ def _expect_secret(path: Path) -> None:
 
 
 def write_secret(path: Path, content: bytes) -> Path:
-    """Write *content* durably to a new file beside *path*, which only its owner may read.
+    """Write *content* durably to a new file beside *path*; only its owner may read the file.
 
     Return the path of the new file, so that the caller can move it to *path*.
     """
@@ -152,7 +153,7 @@ def write_secret(path: Path, content: bytes) -> Path:
 
 
 def _make_pepper(path: Path) -> None:
-    """Write a new pepper completely or not at all; if several do so, the first one wins."""
+    """Write a new pepper completely or not at all; if several processes do, the first one wins."""
     make_folder(path.parent)
     draft = write_secret(path, f"{token_bytes(PEPPER_BYTES_MIN).hex()}\n".encode())
     try:

@@ -29,7 +29,7 @@ from mintscope.market.store.mints import MarketTables
 class MarketEngine:
     """The tables of an engine, and functions that open connections to them.
 
-    written    opens a connection for writes: of SQLite in the event loop, of PostgreSQL in a thread
+    written    opens a connection for writes: on SQLite in the event loop, on PostgreSQL in a thread
     beside     opens a connection for writes in a thread
     ingested   opens a connection for ingest, which writes while this process has the write lock
     read       opens a connection for reads in a thread
@@ -53,7 +53,7 @@ class Market:
 
     stack         closes the opened ports when it is closed
     follows_all   whether to track every mint that trades, not only the listed ones
-    retention     how long candles and swaps are stored
+    retention     the periods for which candles and swaps are stored
     """
 
     engine: MarketEngine

@@ -100,7 +100,7 @@ class Money:
 
     @cached_property
     def pepper(self) -> bytes:
-        """The key of every stored hash; other secrets derive from it until a root replaces it."""
+        """The key of every stored hash; without roots, signing keys derive from it, too."""
         if self.configured_pepper is not None:
             return self.configured_pepper
         with closing(self.engine.connect()) as db:

@@ -39,7 +39,7 @@ from mintscope.payments.store.postgres import SharedPrice
 
 
 def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
-    """Return the payments in the database *dsn*."""
+    """Return the store of the payments in the database *dsn*."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return SqlPaymentStore(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
@@ -151,8 +151,8 @@ class PostgresEngine:
     ) -> AsyncIterator[Money]:
         """Migrate and open credits, payments and accounts.
 
-        If *pepper* is None, the pepper is in *pepper_file*: at first use, a new store creates the
-        file; for another store it must exist.
+        If *pepper* is None, *pepper_file* has the pepper.  If this file is missing at first use, it
+        is created if the store was never used with a pepper; otherwise UnusablePepper is raised.
         """
         try:
             migrate_tables(self.place, "money")

@@ -60,7 +60,7 @@ GIVE_ON: Final = (
 
 
 def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
-    """Return the payments in the file at *path*."""
+    """Return the store of the payments in the file at *path*."""
     return SqlPaymentStore(
         sqlite.SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s
     )
@@ -131,7 +131,7 @@ def _compact(path: Path, kind: str) -> tuple[str, int, int]:
 
 WAL: Final = "-wal"
 
-# Errors that pass, or that an operator can fix, such as a full disk, a failing disk or a lock.
+# Errors that may end by themselves, or that an operator can fix, such as a lock or a full disk.
 PASSING: Final = (
     apsw.BusyError,
     apsw.CantOpenError,
@@ -253,8 +253,8 @@ class SqliteEngine:
     ) -> AsyncIterator[Money]:
         """Open credits, payments and accounts.
 
-        If *pepper* is None, the pepper is in *pepper_file*: at first use, a new store creates the
-        file; for another store it must exist.
+        If *pepper* is None, *pepper_file* has the pepper.  If this file is missing at first use, it
+        is created if the store was never used with a pepper; otherwise UnusablePepper is raised.
         """
         path = _path("money", self.disk, MONEY_FILE)
         try:
@@ -328,7 +328,7 @@ class SqliteEngine:
     def migrations(self, *, is_done: bool) -> list[str]:
         """Return the names of the pending migrations, all for a new store; if *is_done*, run them.
 
-        Raises UnusableStore; apsw.Error if SQLite cannot read or write a file.
+        Raises UnusableStore, StoreUnavailable; with *is_done*, also apsw.Error.
         """
         return [
             f"{kind} {name}"

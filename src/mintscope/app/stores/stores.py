@@ -59,6 +59,7 @@ def restore(
     """Copy the folder *source* into the installation, which must be empty and not running.
 
     secrets   the folder of pepper and roots, if they are not in *source*
+    Raises    the errors of the engine's method `restore`
     """
     engine_of(config).restore(source, progress)
     for each in (source, secrets):
@@ -92,13 +93,16 @@ def expect_pepper(config: Config) -> None:
 
 
 def roots_of(config: Config) -> Sequence[Root]:
-    """Return the roots that sign instead of the pepper, from the configuration and the file."""
+    """Return the roots that sign instead of the pepper, from the configuration and the file.
+
+    Raises UnusablePepper.
+    """
     configured = [parse_root(each.get_secret_value()) for each in config.credits.roots]
     return [*configured, *folder.load_roots(config.data_dir / folder.ROOTS_FILE)]
 
 
 def keep_new_root(config: Config, new: Root) -> Path:
-    """Add *new* to the roots beside the pepper; return their file.  Raises UnusablePepper."""
+    """Add *new* to the file of roots; return the path of the file.  Raises UnusablePepper."""
     path = config.data_dir / folder.ROOTS_FILE
     folder.keep_roots(path, rotated(folder.load_roots(path), new))
     return path
@@ -117,7 +121,7 @@ def retention_of(config: Config) -> Retention:
 
 
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
-    """Open the market; with *epoch*, writing fails in a later epoch.  Raises UnusableStore."""
+    """Open the market; with *epoch*, ingest cannot write in later epochs.  Raises UnusableStore."""
     return engine_of(config).open_market(
         retention=retention_of(config), follows_all=config.market.track == "all", epoch=epoch
     )
@@ -142,7 +146,8 @@ def expect_own_stores(
 
     is_new        whether to accept an emptied store, or a store of another installation
     writes        whether to record this build; processes that serve or ingest do
-    uses_pepper   whether to require the pepper with which stored credentials were hashed
+    uses_pepper   whether to require the file of the pepper if the store was used with a pepper
+                  and none is configured
     Raises        UnusableStore, StoreUnavailable
     """
     beside = Beside(
@@ -167,7 +172,7 @@ def expect_own_stores(
 
 
 def is_used(config: Config) -> bool:
-    """Return whether the store has credentials hashed with a pepper.  Raises UnusableStore."""
+    """Return whether the store was ever used with a pepper.  Raises UnusableStore."""
     try:
         with opened(config, "money") as money:
             return bool(money.execute(IS_USED).get)
@@ -176,11 +181,11 @@ def is_used(config: Config) -> bool:
 
 
 def _expect_kept(file: Path, money: Database) -> None:
-    """Raise UnusablePepper if credentials were hashed with a pepper, but *file* does not exist.
+    """Raise UnusablePepper if the store was used with a pepper, but *file* does not exist.
 
-    With a new pepper, none of these credentials would be valid.
+    With a new pepper, no stored credential would be valid.
     """
-    # Look for credentials first: another process creates the pepper before it stores a hash.
+    # Query the store first: another process creates the file before it stores the pepper's hash.
     if money.execute(IS_USED).get and not file.exists():
         raise UnusablePepper(
             f"expected the pepper of the credentials that are stored, in {file} or in"
@@ -189,7 +194,10 @@ def _expect_kept(file: Path, money: Database) -> None:
 
 
 def opened(config: Config, kind: str) -> AbstractContextManager[Database]:
-    """Open the tables of *kind*, money or market, for a short time.  Raises UnusableStore."""
+    """Open the tables of *kind*, money or market, for a short time; migrate them first.
+
+    Raises UnusableStore, DatabaseError.
+    """
     return engine_of(config).opened(kind)
 
 
@@ -197,7 +205,10 @@ OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_"
 
 
 def common_settings(config: Config) -> Mapping[str, str]:
-    """Return the settings that all api processes share, as texts by name; secrets are hashed."""
+    """Return the settings that all api processes share, as texts by name.
+
+    Secrets and the contents of files are hashed.
+    """
     common = {"replicas_max": f"{config.replicas_max}"}
     common |= _section("payments", config.payments) | _section("accounts", config.accounts)
     return common | {f"api.{name}": _setting_text(getattr(config.api, name)) for name in OF_API}

@@ -33,7 +33,7 @@ class Plan(NamedTuple):
                    record of them
     backup         the newest recorded backup; None if there is none
     steps          the migrations with their durations; empty if they were not measured
-    why_not        the reason why they were not measured, else ""
+    why_not        the reason why the durations could not be measured, else ""
     bytes_needed   the most bytes that the upgrade needs on the disk of the store; 0 if not measured
     bytes_free     the free bytes on this disk; None: the disk is not on this machine
     """
@@ -50,7 +50,8 @@ class Plan(NamedTuple):
 def expect_upgraded(config: Config) -> None:
     """Raise NeedsUpgrade if the store has pending migrations.
 
-    Commands call this function first and never migrate, because an older service may use the store.
+    `cli.stores` calls this function before a command opens a store: an older service may use the
+    store, so the command must not migrate it.
     """
     found = engine_of(config).waiting_migrations()
     if found:

@@ -40,8 +40,8 @@ class CrowdRow(NamedTuple):
     bucket    the start of the span
     swaps     the number of swaps with a signer
     traders   for each trader, and for OTHERS if there are any, two integers of 64 bits: the number,
-              and the flow in micro-USD, shifted left by two bits.  These show whether the trader
-              bought and sold
+              and the flow in micro-USD, shifted left by two bits.  The two lowest bits show whether
+              the trader bought and sold
     """
 
     bucket: UnixS

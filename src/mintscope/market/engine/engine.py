@@ -164,7 +164,7 @@ class Engine:
         kernels.refill_windows(self._rows[row], windows, Volumes(times, buys, sells))
 
     def _warm_up(self) -> None:
-        """Compile every kernel now, so that the first swap or request does not wait for it."""
+        """Compile the kernels of rows now, so that the first swap or request does not wait."""
         self._refill(0, FROM_MINUTES, ())
         self._refill_ring(0, 0, ())
         self.apply(as_trades(()))
@@ -276,7 +276,7 @@ class LiveMarket:
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
-        """Drop all state and continue from *tip*; *tracked* must be read after *tip*."""
+        """Drop all data from the log, continue from *tip*; *tracked* must be read after *tip*."""
         for mint in list(self._live):
             self._drop(mint)
         self._expected.clear()

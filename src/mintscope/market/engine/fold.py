@@ -162,7 +162,7 @@ class Tail:
     def finalize(self, slot: Slot) -> Slot | None:
         """Mark the logged slots up to *slot* as final, and return the newest of them.
 
-        Return None if none of them becomes final by this.
+        Return None if no slot becomes final by this call.
         """
         newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
         if newest is None or self._is_final(newest):
@@ -287,7 +287,7 @@ def read_state(state: bytes) -> NDArray[Any]:
 
 
 def read_states(states: Sequence[bytes]) -> NDArray[Any]:
-    """Return *states* as STATE records that cannot be changed; raise as `read_state`."""
+    """Return *states* as STATE records that cannot be changed; raises as `read_state` does."""
     for state in states:
         if len(state) != STATE.itemsize:
             raise ValueError(f"expected a state of {STATE.itemsize} bytes, was {len(state)}")

@@ -134,7 +134,7 @@ class Frame(msgspec.Struct, gc=False):
         return cls(timeframe, passed, width_s, acc, count, bucket, buy, sell, candle, UnixS(newest))
 
     def packed(self) -> bytes:
-        """Return this timeframe's part of STATE."""
+        """Return this timeframe's part of `fold.STATE`."""
         c = self.candle or NO_CANDLE
         return PACKED.pack(
             self.acc,
@@ -254,7 +254,7 @@ def waypoint(bucket: UnixS, closed: int, acc: Floats) -> Waypoint:
 
 
 class OpenCandle(msgspec.Struct, gc=False):
-    """The prices of the candle still being formed; those in SOL are NaN if unknown."""
+    """The prices of the newest candle with a price; those in SOL are NaN if unknown."""
 
     bucket: UnixS
     open: float
@@ -268,7 +268,7 @@ class OpenCandle(msgspec.Struct, gc=False):
     close_sol: float = nan
 
     def add(self, part: Part) -> None:
-        """Add the prices of *part*; a high or low that is NaN stays NaN."""
+        """Add *part*; a high or low that is NaN stays NaN."""
         if part.high > self.high:  # noqa: PLR1730 - a call costs twice the comparison
             self.high = part.high
         if part.low < self.low:  # noqa: PLR1730
@@ -335,7 +335,8 @@ STATE: Final = np.dtype(
 )
 
 
-MADE_WIDE: Final = 2  # this bit and the next are those of `made` in STATE
+# The bits of `made` in STATE.
+MADE_WIDE: Final = 2
 MADE_SHORT: Final = 1
 
 

@@ -29,7 +29,8 @@ SWING: Final = 100
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
-# The widths in seconds of the candles, and of the parts of the pressure windows: PARTS a window.
+# The widths in seconds of the candles, and of the parts of the pressure windows, each of which has
+# PARTS parts.
 WIDTHS: Final = (60, 300, 900, 3600)
 GRAINS: Final = (1, 5, 15, 60, 240, 1440)
 PARTS: Final = 60
@@ -246,7 +247,7 @@ def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int
 
 @kernel
 def fetch(rows: Any, i: int, at: int) -> None:
-    """Prefetch the memory that a swap of row *i* at time *at* will touch."""
+    """Prefetch the memory, except for rings, that a swap of row *i* at time *at* will touch."""
     for line in range(0, PARTS_AT, 64):
         prefetch(rows, i, line)
     for w in range(len(GRAINS)):
@@ -426,7 +427,7 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*, oldest first, as if it were open.
+    """Write the indicators after each of *candles*, oldest first, as if that candle were open.
 
     acc     the accumulators after all earlier candles
     frame   its count is the number of earlier candles; the swings contain none of these
@@ -468,7 +469,7 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
     """Write the averages after each of *opens*, the closes of open candles, to a row of *out*.
 
     acc, before   the accumulators, and the number of closed candles that they contain
-    closes        the closes of the candles that follow these
+    closes        the closes of the candles that follow those in *acc*
     closed        for each open candle, the number of *closes* before it; must not decrease
     """
     done = 0
@@ -526,7 +527,7 @@ def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats
 def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, closed: Ints, accs: Floats, since: Ints, begun: Floats, counts: Ints, closes: Any
 ) -> None:
-    """Store in each of *recents* the accumulators after at most LATER fewer than *closed* candles.
+    """Store in each of *recents* the accumulators after *closed* candles, or up to LATER fewer.
 
     accs            the accumulators after all *closed* candles
     since, begun    the number of candles before *closes*, and the accumulators after them

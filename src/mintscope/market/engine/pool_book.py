@@ -179,8 +179,8 @@ def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[Pool
 class PoolBook:
     """The pools of one mint, and their changes since the last write.
 
-    unnamed   the pools of unknown program that have begun a candle since the last `name`: a call
-              of it sets their program and quote
+    unnamed   the pools of unknown program that have begun a candle since the last `name`, which
+              sets their program and quote
     """
 
     __slots__ = ("_bucket", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
@@ -205,7 +205,7 @@ class PoolBook:
     ) -> None:
         """Add the next *swaps*, those of one slot; times must not decrease.
 
-        Swaps of an unknown pool are left out.
+        Swaps whose pool is unknown are left out.
         """
         today = time // DAY_S
         if time >= self._bucket + SPAN_S:

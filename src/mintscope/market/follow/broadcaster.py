@@ -1,11 +1,13 @@
 """Broadcaster of changed reports: each update is made once, and sent to all listeners.
 
-dirty        reports of mints that have traded since their last event, were in a retracted slot, or
-             are no longer tracked; when a minute ends, also reports of closed candles, and reports
-             whose price has become too old for its confidence
-flush        sends the dirty reports of which no event was sent within the last 250 ms, fifty in one
-             iteration of the event loop
-deliveries   events that are being sent, to two hundred listeners in one iteration
+dirty        reports of mints that have traded since their last event, had swaps in a retracted
+             slot, are no longer tracked, or must be loaded; when a minute ends, also reports of
+             closed candles, and reports whose price has become too old for its confidence; after a
+             restart of the market, all reports
+flush        sends the dirty reports of which no event was sent within the last 250 ms, up to fifty
+             in one call
+deliveries   events that are being sent, to at most two hundred listeners in one iteration of the
+             event loop
 """
 
 import asyncio
@@ -46,7 +48,7 @@ Topic: TypeAlias = tuple[Mint, ReportKind]
 class _Audience:
     """The listeners of one topic, and their last report.
 
-    sent          the report to which the next update is relative; None before the first snapshot
+    sent          the report with which the next update is compared; None before the first snapshot
     apart         the parts of the report that changed from *sent* to the snapshots of later
                   listeners
     is_whole_due  whether the next event is a snapshot
@@ -100,8 +102,8 @@ class Broadcaster:
 
     An event is a server-sent event, `snapshot` or `update`; its id is its position in the swap log,
     which is the same in every process.  A listener first gets a snapshot, and then every update
-    after it, in order.  If the reports do not continue, for example
-    after a retraction, it gets a snapshot again.
+    after it, in order.  If the reports do not continue, for example after a retraction, it gets a
+    snapshot again.
     """
 
     def __init__(self, follower: LogTailer, market: LiveMarket, clock: Clock) -> None:
@@ -132,7 +134,7 @@ class Broadcaster:
         await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
     def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Send the snapshots of *mints* to *listener*, and from now on their changes."""
+        """Send the snapshots of *mints* to *listener*, and their updates from now on."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -176,11 +178,11 @@ class Broadcaster:
         return audience.admit() if self._has_snapshot(topic, audience) else None
 
     def age_ms(self) -> int | None:
-        """Return the age of the newest applied slot; None before the first one."""
+        """Return the age of the newest applied slot in ms; None before the first one."""
         return self._follower.age_ms()
 
     def note(self, event: Event) -> None:
-        """Note an event that was just applied."""
+        """Record the reports that change because of *event*, which was just applied."""
         topics = self._topics
         if not topics:
             return
@@ -217,7 +219,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Send the dirty reports of which no event was sent for PAUSE_S, and the others later."""
+        """Send up to RENEWED_IN_A_TURN dirty reports without an event for PAUSE_S, others later."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -249,7 +251,7 @@ class Broadcaster:
         self._dirty[topic] = None
 
     def _renew(self, topic: Topic, audience: _Audience) -> None:
-        """Send the next event of *topic*, after loading its mint if it is not in memory."""
+        """Send the next event of *topic*; if its mint is not in memory, load the mint first."""
         mint, kind = topic
         if not self._follower.is_tracked(mint):
             self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))

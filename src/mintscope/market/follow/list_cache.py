@@ -1,7 +1,7 @@
 """Cache of the list of tokens, and the keeper of its snapshots.
 
-The cache reads only final data, over its own connection, not that of the follower of the log: if
-the list cannot be read, reports are still served.
+The cache reads only final data, over its own connection, not that of the log tailer: if the list
+cannot be read, reports are still served.
 """
 
 import asyncio
@@ -76,7 +76,8 @@ class ListKeeper:
         """Return the list of the newest snapshot; None if there is none, or it cannot be read.
 
         keep   stores the large parts of the list
-        Raises ServiceUnavailable
+
+        Raises ServiceUnavailable.
         """
         for _ in range(TRIES):
             mark = await self._snapshots.newest(FORM)
@@ -157,7 +158,7 @@ MINTS_PER_READ: Final = 100
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
 LOST_PER_LOOK: Final = 20  # mints; the store needs some milliseconds for each
-# Clocks of machines may differ by this much, so facts as new as this are read twice.
+# Clocks of machines may differ by this much, so facts from this long before a load are read again.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
 PAUSE_S: Final = 0.25  # the shortest pause between two updates of the list
 NEWS_S: Final = 0.05  # the pause between two checks whether slots were folded
@@ -266,13 +267,16 @@ class ListCache:
     async def expect_loaded(self) -> None:
         """Raise ServiceUnavailable while the list is being loaded for the first time.
 
-        If the first attempt has failed, this check passes, because the rest can still be served.
+        If the first attempt has failed, this check passes, because everything else can be served.
         """
         if self._is_loading:
             raise ServiceUnavailable(LOADING)
 
     async def expect_current(self) -> None:
-        """Raise ServiceUnavailable if the last update of the list is more than LIST_LATE_S old."""
+        """Raise ServiceUnavailable if the list was not updated for more than LIST_LATE_S.
+
+        This check passes while the list is being loaded for the first time.
+        """
         late_s = self._clock.monotonic_s() - self._read_at_s
         if not self._is_loading and late_s > LIST_LATE_S:
             raise ServiceUnavailable(
@@ -301,7 +305,7 @@ class ListCache:
     async def refresh(self) -> None:
         """Update the list with all swaps folded, mints tracked and facts read before this call.
 
-        If the log no longer reaches back to the list, the next call loads the list instead.
+        If the log no longer reaches back to the list, the next call loads the list again.
         Raises ServiceUnavailable.
         """
         try:
@@ -441,7 +445,8 @@ async def store_list(
 
     mints_min   a shorter list is not stored
     again       whether a snapshot is stored even if the stored one is new enough
-    Raises ServiceUnavailable
+
+    Raises ServiceUnavailable.
     """
     folded, _ = await reader.folded()
     if folded.time is None:

@@ -1,13 +1,13 @@
 """Files for the large parts of a list, outside the memory of this process.
 
 The trades of each closed part have a file, whose space is free again once nothing refers to the
-trades.  The file is read with `pread`, so its bytes stay in the cache of the system, which may drop
-them.
+trades.  The file is read with `preadv`, so its bytes stay in the cache of the system, which may
+drop them.
 
-The newest candles of wider timeframes are mapped, because kernels read and change a few of them at
-each update, and all of them if a condition names such a candle.  `release` frees the memory of the
-pages that were read: these stay in the cache of the system, which may write them to the disk and
-drop them.  No file has a name.
+The newest candles of timeframes wider than a minute are mapped, because kernels read and change a
+few of them at each update, and read all of them if a condition needs such candles.  `release` frees
+the memory of the pages that were used: these stay in the cache of the system, which may write them
+to the disk and drop them.  No file has a name.
 """
 
 import mmap

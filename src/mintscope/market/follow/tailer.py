@@ -37,7 +37,7 @@ EVENTS_PER_READ: Final = 256
 LIVE_MS_MAX: Final = 5_000  # older slots do not measure finality: they may be final when read
 LOADS_AT_ONCE: Final = 8
 # Finality takes 13 s before Alpenglow, and the fold of final slots begins up to 10 s later.  The
-# checks fail only after these much longer delays.
+# checks fail only after much longer delays.
 FINAL_LATE_S: Final = 40.0
 FOLD_LATE_S: Final = 60.0
 LOAD_ATTEMPTS: Final = 5
@@ -56,13 +56,13 @@ class Observer(Protocol):
     """Receives the events that a tailer applies; its methods must not raise."""
 
     def note(self, event: Event) -> None:
-        """Note an event that was just applied."""
+        """Record *event*, which was just applied."""
 
     def note_restart(self) -> None:
         """Record that the market restarted from the tip of the log."""
 
     def flush(self) -> None:
-        """Record that all events so far were sent."""
+        """Handle the events noted since the last call: there are no more for now."""
 
 
 class LogTailer:
@@ -100,7 +100,7 @@ class LogTailer:
         self._observer = observer
 
     async def run(self) -> None:
-        """Follow the log until cancelled; failures to read the log do not stop it."""
+        """Follow the log until cancelled; a failure to read the log does not end this."""
         readable = True
         while True:
             try:
@@ -116,9 +116,9 @@ class LogTailer:
             await self._wait()
 
     async def catch_up(self) -> None:
-        """Apply every event that was committed before this call.
+        """Apply every event that was committed before this call, or restart from the log's tip.
 
-        Raises ServiceUnavailable, TimeoutError.
+        Raises ServiceUnavailable, UnusableStore, and TimeoutError if a read takes too long.
         """
         async with self._lock:
             tip = await self._answer(self._reader.tip())
@@ -151,7 +151,7 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint*; None if it is not in memory, or lacks data."""
+        """Return the plain report of *mint*; None if the mint is not in memory, or lacks data."""
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:
@@ -188,7 +188,7 @@ class LogTailer:
         return None if self._follows_files else self._finality.behind
 
     async def expect_rate(self) -> None:
-        """Raise ServiceUnavailable if the rate of SOL is too old, so that prices stop."""
+        """Raise ServiceUnavailable if the rate of SOL is so old that prices stop, now or soon."""
         if self._rate.is_late:
             ago_s = self._rate.seconds
             raise ServiceUnavailable(
@@ -196,7 +196,7 @@ class LogTailer:
             )
 
     async def expect_final(self) -> None:
-        """Raise ServiceUnavailable if the newest final block is FINAL_LATE_S behind the newest."""
+        """Raise ServiceUnavailable if final blocks are more than FINAL_LATE_S behind the newest."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
@@ -206,7 +206,7 @@ class LogTailer:
             )
 
     async def expect_folded(self) -> None:
-        """Raise ServiceUnavailable if candles and lists are FOLD_LATE_S behind the final blocks."""
+        """Raise ServiceUnavailable if the fold is more than FOLD_LATE_S behind the final blocks."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.folded, tip.final)
         if late_s is not None and late_s > FOLD_LATE_S:
@@ -287,7 +287,10 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     async def _insert(self, mint: Mint, kind: ReportKind) -> bool:
-        """Load *mint* once; return False if it must be loaded again, because the log changed."""
+        """Load *mint* once; return False if it must be loaded again, because the log changed.
+
+        Raises TokenNotFound if *mint* is not tracked.
+        """
         self._market.expect(mint)
         try:
             loaded = await self._reader.load(mint, self._market.frames_to_load(mint, kind))
@@ -317,10 +320,10 @@ CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageTailer:
-    """Stores the newest coverage; `run` reads it every minute.
+    """Holds the newest coverage; `run` reads it every minute.
 
     cover      called with the coverages for reports, each time they are read
-    share_min  `expect_read` fails if a smaller share of the calls, or of the volume, was read
+    share_min  `expect_read` raises if a smaller share of the calls, or of the volume, was read
     """
 
     def __init__(
@@ -341,7 +344,7 @@ class CoverageTailer:
         """Read the coverage once; if this fails, the old one remains."""
         try:
             await self.look()
-        except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have created it yet
+        except (ServiceUnavailable, UnusableStore) as reason:  # the store may not exist yet
             LOG.warning("coverage cannot be read", reason=str(reason))
 
     async def run(self) -> None:

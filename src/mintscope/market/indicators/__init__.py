@@ -1,7 +1,7 @@
 """Indicators with parameters, candle by candle: `sma(20)`, `adx(14)`, `supertrend(10,3)`.
 
-An indicator is one function in `functions`, decorated with its name, its parameters and its
-description.  The API, its documents and the MCP tools read the indicators from INDICATORS.
+An indicator is one function in `functions`, decorated with its name and its parameters; its
+docstring describes it to clients.  The API and its documents read the indicators from INDICATORS.
 """
 
 from mintscope.market.indicators import functions

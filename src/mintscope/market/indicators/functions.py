@@ -1,7 +1,7 @@
 """Every indicator with parameters: means, bands, oscillators, volume, and trends of the price.
 
-The tokens traded in a candle are its volume in USD divided by its typical price, as in `vwap`,
-because swaps of all pools are valued in USD.
+The number of tokens traded in a candle is its volume in USD divided by its typical price, as in
+`vwap` of `series`, because swaps of all pools are valued in USD.
 """
 
 from itertools import accumulate
@@ -162,7 +162,7 @@ ANCHOR: Final = Parameter("anchor", 0, 0, 10_000_000_000)  # Unix seconds; 0: th
 
 
 def _since(bars: Bars, anchor: int) -> Ints | None:
-    """Return the indices of *bars* from *anchor* on; None if some are missing, or too many."""
+    """Return the indices of *bars* from *anchor* on; None if bars are missing or too many."""
     places = np.flatnonzero(bars.times >= anchor)
     is_there = bars.is_whole or (len(bars.times) > 0 and bars.times[0] < anchor)
     return places if is_there and len(places) <= ANCHORED_MAX else None

@@ -2,11 +2,12 @@
 
 Bins        of equal width, from the lowest low to the highest high
 Volume      the volume of a candle is spread evenly from its low to its high; if these are equal, it
-            falls into the bin that begins with this price or contains it, or into the last bin
+            falls into the bin that begins with this price or contains it; the highest high falls
+            into the last bin
 Control     the bin with the most volume; if several have the most, the lowest of them
 Value area  begins as the point of control.  Of the next two bins above and the next two below,
             the pair with more volume is added, the upper one if they are equal, until the area
-            has 70 % of the volume (CBOT, A Six-Part Study Guide to Market Profile, 1996)
+            has 70 % of the volume or more (CBOT, A Six-Part Study Guide to Market Profile, 1996)
 """
 
 from collections.abc import Sequence
@@ -27,8 +28,8 @@ class VolumeProfile(NamedTuple):
     edges         the limits of the bins, in the unit of the candles, ascending; there is one more
                   limit than bins
     volumes       the volume of each bin, USD
-    control       the number of the bin with the most volume
-    first, last   the numbers of the lowest and highest bin of the value area
+    control       the index of the bin with the most volume
+    first, last   the indices of the lowest and highest bin of the value area
     """
 
     edges: Sequence[float]

@@ -73,7 +73,7 @@ class AskedIndicator(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """The number of candles to read before the first one of a page."""
+        """The number of candles to read before the first candle of a page."""
         return self.reach + self.indicator.reads
 
     def of(self, bars: Bars) -> Floats:
@@ -84,7 +84,7 @@ class AskedIndicator(NamedTuple):
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return the rows of `of`; only the newest *count* must be complete, older ones can be NaN.
+        """Return the rows of `of`, but rows that are older than the newest *count* can be NaN.
 
         *bars* can have more candles than these rows need, because another indicator needs them.
         """
@@ -118,12 +118,12 @@ def indicator(
 
 
 def period(usual: int, name: str = "period", *, most: int = 200, least: int = 2) -> Parameter:
-    """Return a parameter that is a number of candles: by default *usual*."""
+    """Return a parameter that is a number of candles; *usual* is its default."""
     return Parameter(name, usual, least, most)
 
 
 def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
-    """Return a parameter that need not be an integer: by default *usual*."""
+    """Return a parameter that need not be an integer; *usual* is its default."""
     return Parameter(name, usual, least, most, is_fraction=True)
 
 
@@ -131,7 +131,7 @@ def read(text: str) -> AskedIndicator:
     """Return the indicator that *text* names, such as `sma`, `sma(50)` or `macd(5,35,5)`.
 
     A parameter that is left out has its default.  Raises ValueError if *text* names no indicator,
-    or has a parameter that is not allowed.
+    or if it has too many parameters, or values that are not allowed.
     """
     match = ASKED.fullmatch(text)
     found = INDICATORS.get(match[1]) if match else None

@@ -12,8 +12,9 @@ has passed.
 
 If a trade has a size, the return is also lower by the price impact: size / depth each way.  The
 depth at the end of the candle is estimated from the trades of DEPTH_CANDLES candles: in a pool of D
-dollars on each side, a net purchase of v changes the price by exp(2 v / D), so D is twice the sum
-of the net purchases, divided by the sum of the changes of the price.
+dollars on each side, a net purchase of v multiplies the price by exp(2 v / D), so D is twice the
+sum of the net purchases, divided by the sum of the changes of the logarithm of the price.  Both
+sums are of absolute values, by candle.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -113,7 +114,7 @@ class BacktestQuestion(NamedTuple):
     now            candles that end later are still open
     fee            the fraction of a purchase, and of a sale, that is lost
     trade_usd      size of a trade in US dollars, whose price impact lowers returns; 0: no impact
-    has_open       whether fields of wider timeframes include the candle that is open then
+    has_open       whether fields of wider timeframes include the candle open at the evaluation
     """
 
     condition: Condition
@@ -204,7 +205,7 @@ def rows_before(
     """Return the number of candles of *timeframe* needed before the first evaluation.
 
     base       the timeframe of the candles at whose ends *condition* is evaluated
-    has_open   whether fields of wider timeframes include the candle that is open then
+    has_open   whether fields of wider timeframes include the candle open at the evaluation
     """
     spans = [_span_s(each.name) or 0 for each in values_in(condition)]
     if has_open:  # the narrower candles of the wide one that is open at the first evaluation
@@ -250,7 +251,7 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
 
 
 def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
-    """Return the time from which values of *timeframe* are known; AFTER_ALL if none is.
+    """Return the time from which values of *timeframe* are known; AFTER_ALL if they never are.
 
     It is 0 unless older candles of an `AskedFrame` were dropped.  If they were, averages do not
     depend on them from this time on; earlier, a condition may become true only because a value
@@ -428,7 +429,7 @@ class _Rows:
     def _at_open(
         self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
     ) -> Floats:
-        """Return by row the field *kind* of *timeframe*, including the candle that is open then."""
+        """Return by row the field *kind* of *timeframe*, including the candle open at that time."""
         is_counted = self._is_counted(timeframe)
         if kind == "candles":
             return opened.count() if is_counted else np.full(len(self.ends), np.nan)

@@ -151,7 +151,7 @@ SPANS: Final = (M5, H1, D1)
 
 # NaN means that a value is not known.
 #
-# since        Unix seconds
+# since        the time from which swaps count, Unix seconds
 # supply       in whole tokens
 # before       the newest price from before each span
 # first        the first price; first_at: the start of its minute, Unix seconds
@@ -214,7 +214,7 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of the last TRADERS_S seconds, by slot; some of *unknown* rows are missing."""
+    """The signers of the last TRADERS_S seconds, by slot; *unknown* rows may lack some signers."""
 
     slots: Sequence[SlotSigners]
     unknown: Rows

@@ -16,11 +16,11 @@ Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
     operand     [ "-" ] number | field
     count       "1" | "2" | "3" | "4" | "5"
 
-A crossing happens between the newest candle and the one before it.  With a count of n, it ends at
-any of the n newest candles.
+A crossing happens between the newest candle and the one before it.  With a count of n, it may end
+at any of the n newest candles.
 
-Case does not matter.  The length, the depth and the number of parts are bounded, so the time to
-parse and evaluate a condition is, too.
+Case does not matter, and `==` means `=`.  The length, the depth and the number of parts are
+bounded, so the time to parse and evaluate a condition is, too.
 """
 
 import re
@@ -212,7 +212,7 @@ class Comparison(NamedTuple):
 
 
 class Negation(NamedTuple):
-    """A condition that must not be true."""
+    """A condition that is true if *part* is false."""
 
     part: "Condition"
 

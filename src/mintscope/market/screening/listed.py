@@ -176,8 +176,8 @@ class ListLine(NamedTuple):
     ready           the timeframes in which all indicators have values
     age_s           seconds since tracking of the mint began
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
-    look_alike_of   the most traded mint in D1 whose symbol or name looks the same, if it is traded
-                    more than this one
+    look_alike_of   the most traded mint in D1 whose symbol looks the same, or else whose name does,
+                    if it is traded more than this one
     namesakes       the number of tokens whose symbol looks the same, or whose name does if these
                     are more, including this one
     price           the price in USD and SOL, with its basis
@@ -356,7 +356,7 @@ class ListedTokens:
 
         -1: no such token is traded more than the token of the row.
 
-        Symbols and names are compared with characters that look alike folded into one.
+        Symbols and names are compared in their look-alike form, see `look_alikes.folded`.
         """
         found = np.full(len(self._volume), -1, np.int32)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]

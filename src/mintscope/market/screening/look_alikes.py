@@ -49,7 +49,7 @@ MARKS_MAX: Final = 3  # Hebrew has up to 3 marks on a character; more would cove
 # Blocks of combining marks of Latin, Greek, Cyrillic and symbols, which are stacked on names.
 _MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _STACK: Final = re.compile(f"([{_MARKS}]{{{MARKS_MAX}}})[{_MARKS}]+")
-NAME_END: Final = b"\n"  # no name contains it, so no text spans two names
+NAME_END: Final = b"\n"  # no name contains it, so a text without it never spans two names
 
 
 def cleaned(text: str | None) -> str | None:

@@ -65,7 +65,7 @@ class OpenCandles:
         return count
 
     def averages(self, start: Start | None) -> Floats:
-        """Return the averages that a kernel writes, by row and column; NaN: unknown.
+        """Return the averages that `kernels.with_open` writes, by row and column; NaN: unknown.
 
         start   the place from which averages are known; None: all are unknown
         """

@@ -232,12 +232,12 @@ def known(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-KEPT: Final = ("confidence", "traders_m5")  # stored columns; computing the others again is cheaper
+KEPT: Final = ("confidence", "traders_m5")  # cached columns; computing the others again is cheaper
 IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidity": "depth"}
 
 
 class ScreenColumns:
-    """A column for each of `grammar.FIELDS` as of one state of a list, computed on first use.
+    """A column for each of `grammar.FIELDS` as of one state of a list, computed when it is read.
 
     NaN in a column means that the value is unknown.
     """

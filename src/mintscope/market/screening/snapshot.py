@@ -1,4 +1,4 @@
-"""Ports of list snapshots.
+"""Ports of the list: its reads of the market, and its snapshots.
 
 A list contains final slots only, so no slot of it is ever retracted.
 """
@@ -45,7 +45,7 @@ class MinuteVolume(NamedTuple):
 class RecentCandles(NamedTuple):
     """Closed candles of one timeframe, up to the newest.
 
-    closed   the number of candles before these that closed since tracking began
+    closed   the number of candles before these; 0 if no waypoint gives it
     acc      the accumulators before these candles: floats of 64 bits, little-endian
     closes   the closes of these candles, oldest first: floats of 64 bits
     """
@@ -174,7 +174,7 @@ class ListReader(Protocol):
         """Return up to *limit* facts of tracked mints that were read after *place*, in order."""
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*.  Raises TokenNotFound if it is not tracked."""
+        """Return the stored facts of *mint*, if any.  Raises TokenNotFound if it is not tracked."""
 
 
 class SnapshotMark(NamedTuple):
@@ -209,7 +209,7 @@ class ListSnapshots(Protocol):
         """
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of a snapshot; None if a newer one is complete."""
+        """Return piece *place*, from 0 on, of a snapshot; None if it is no longer stored."""
 
     async def begin(self, now: UnixMs) -> int | None:
         """Begin a snapshot and return its number, or None while another process stores one."""

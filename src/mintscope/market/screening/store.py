@@ -262,7 +262,7 @@ class SqlListReader:
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*.  Raises TokenNotFound if it is not tracked."""
+        """Return the stored facts of *mint*, if any.  Raises TokenNotFound if it is not tracked."""
         found = await self._reading.in_snapshot(lambda db: db.execute(FACTS_OF, (mint,)).fetchone())
         if found is None:
             raise TokenNotFound(f"This service does not track {mint}.")
@@ -453,7 +453,7 @@ class SqlListSnapshots:
         return bool(await self._reading.run(lambda db: db.execute(DUE, values).get))
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of a snapshot; None if a newer one is complete."""
+        """Return piece *place*, from 0 on, of a snapshot; None if it is no longer stored."""
         found: bytes | None = await self._reading.run(
             lambda db: db.execute(PIECE, (number, place)).get
         )

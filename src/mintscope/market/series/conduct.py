@@ -1,8 +1,8 @@
 """Facts about the trading of a mint, from its stored swaps; each is defined here, none is a score.
 
 Round trip   a swap whose signer bought and sold the token in one transaction
-Sandwich     two swaps of one signer in a slot and pool, one of each side, with a swap of another
-             signer between them on the side of the first
+Sandwich     two swaps of one signer in a slot and pool, a purchase and a sale, with a swap of
+             another signer between them on the side of the first
 Each slot    a trader in at least half of the slots in which the token was traded, if there are at
              least 20 such slots
 Launch       the first three slots with a swap, if all swaps since tracking began are stored
@@ -47,8 +47,8 @@ class Launch(NamedTuple):
     """Purchases in the first slots: the number of buyers, and raw amounts of the token.
 
     bought   the amount bought in these slots
-    held     the sum of what each of these buyers bought minus sold in all stored swaps, at least 0
-             for each buyer
+    held     the sum of the amounts that these buyers still have: for each, the amount bought minus
+             the amount sold in all stored swaps, at least 0
     """
 
     buyers: int
@@ -70,7 +70,10 @@ def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
 
 
 def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
-    """Return the first purchases of up to FIRST_BUYERS_MAX traders; *swaps* are newest first."""
+    """Return the first purchase of each of the first buyers, at most FIRST_BUYERS_MAX, in order.
+
+    swaps   newest first
+    """
     found: dict[str, FirstBuyer] = {}
     for one in reversed(signed(swaps)):
         who = one.signer

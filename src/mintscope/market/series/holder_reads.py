@@ -1,6 +1,7 @@
 """Holders of mints, read from a node on demand, within a budget of calls.
 
-A reading takes up to three calls: the largest accounts, these with the mint, and their owners.
+A reading takes up to three calls: for the list of the largest accounts, for these accounts and the
+mint, and for the owners of the accounts.
 A reading is used again for FRESH_S.  Once the calls of a UTC day are used up, the newest reading is
 returned with its time, however old it is.
 
@@ -55,8 +56,8 @@ class HolderReader(Protocol):
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         """Return the largest holders of *mint*, whose pools in the book are *booked*.
 
-        Raises ServiceUnavailable if no reading is stored, and the holders cannot be read now, or no
-        node offers them.
+        Raises ServiceUnavailable if no reading is stored, and none can be made now, for example
+        because the node does not offer the largest accounts.
         """
 
     def last(self, mint: Mint) -> Holders | None:
@@ -81,7 +82,7 @@ class NoHolders:
 class NodeHolders:
     """Implements HolderReader over a node; up to MINTS_MAX readings are stored.
 
-    calls_per_day   the most calls of this process in a UTC day; 0: nothing is read
+    calls_per_day   the most calls of this process in a UTC day; below CALLS, nothing is read
     answer_s        the longest wait of a caller for other readings, and again for its own reading
     """
 

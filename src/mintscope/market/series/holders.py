@@ -1,6 +1,6 @@
-"""The largest holders of a mint, and its burned and locked supply; pure.
+"""The largest holders of a mint, and the kind of each, without I/O.
 
-A node returns the 20 largest accounts of a mint.  The kind of an account follows from its owner:
+A node returns the 20 largest accounts of a mint.  An account has one of these kinds, or is `other`:
 
 burned   the owner is the incinerator or the system program: no token ever leaves it
 locked   the owner is an account of a program that locks or vests tokens: see LOCKERS

@@ -1,8 +1,8 @@
 """The report of a mint as it was after a past slot, rebuilt from the store.
 
 A mint is loaded as of the start of the slot's minute, or as of the fold if the fold has not passed
-the slot.
-Then the swaps up to the slot are applied by the same kernels, so the report has the same bits.
+the slot.  Then the swaps up to the slot are applied by the same kernels, so the report has the same
+bits.
 
 Wider candles that were open at that start are computed from the minutes before it.  The
 accumulators of the newest waypoint are continued with the candles after it.

@@ -93,9 +93,9 @@ class _Found(NamedTuple):
 def read_past(
     db: Database, mint: Mint, moment: past.Moment, timeframes: Collection[str] = ()
 ) -> past.PastMint | past.OutOfReach | None:
-    """Return *mint* as of *moment*, within a snapshot; None if it is not tracked.
+    """Return *mint* as of *moment*; None if it is not tracked.
 
-    Return OutOfReach if there is no exact report of *moment*.
+    Return OutOfReach if there is no exact report of *moment*.  The caller opens a snapshot of *db*.
 
     timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
@@ -130,7 +130,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
 
 
 def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
-    """Return the newest slot up to *moment*; None if no slot is, or *moment* is still to come."""
+    """Return the newest slot up to *moment*; None if *moment* is before or after the log."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time

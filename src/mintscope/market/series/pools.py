@@ -166,8 +166,8 @@ class KeptCrowds(msgspec.Struct, frozen=True):
     """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
 
     since   the time from which all swaps are in the crowds: that of the first swap, or the end of
-            the newest span with swaps that are not in the book; None: they have none
-    rows    the crowds of a day, oldest first, none before *since*
+            the newest span with swaps that are not in the book; None: the crowds have no swaps
+    rows    the crowds of a day, oldest first, of spans that end after *since*
     """
 
     since: UnixS | None
@@ -179,7 +179,7 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 
     tip        the tip of the log in the snapshot
     final      the newest final slot; None before the first
-    swaps      swaps of living slots, newest first, except those that were logged without details
+    swaps      swaps of living slots, newest first, except migrations and swaps without details
     has_older  whether older swaps are stored
     is_whole   whether the swaps end with the first one since tracking began
     crowds     the crowds of a day; None if they were not requested
@@ -200,7 +200,7 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     time           the time of the newest folded slot; None before the first
     standing       the `Standing` after that slot, packed; None before the first price
     booked         the pools in the book
-    rows           the stored candles of these pools, oldest first
+    rows           the candles of these pools, oldest first, including the open ones
     missed_until   the end of the newest span with swaps that are not in the book; None: there is
                    no such span
     has_crowd      whether the newest span with a trader is at most a day old
@@ -275,7 +275,7 @@ TRADES_USD: Final = (100, 1_000, 10_000)
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
 
 
-MILLIONTHS: Final = 1_000_000  # the progress of a bonding curve that is sold out
+MILLIONTHS: Final = 1_000_000  # the progress of a bonding curve that is complete
 BASIS_POINTS: Final = 10_000
 # Programs whose pools all take the same fee, which no pool can change.
 FEES: Final = {"raydium_v4": 0.0025}
@@ -327,11 +327,11 @@ class PoolNow(NamedTuple):
     moves          the price moves of trades of TRADES_USD; empty if the depth is not known
     fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap that states a fee,
                    otherwise that of the venue, if all its pools take the same
-    progress       the sold part of the tokens of a curve, 0 to 1; None if it is no curve, or
-                   unknown
+    progress       the progress of a curve towards its pool, 0 to 1; None if this is not a curve, or
+                   the progress is unknown
     came_from      the curve that this pool replaced
     went_to        the pool that replaced this one
-    moved_at       the slot of this replacement; *came_from*, *went_to*: None if there is none
+    moved_at       the slot of the replacement; these three are None if there was none
     """
 
     pool: str
@@ -537,7 +537,7 @@ class Crowd(NamedTuple):
     def of(cls, counts: tuple[int, int, int, int], flow: int, largest: Sequence[int]) -> "Crowd":
         """Return the crowd whose first four fields are *counts*.
 
-        largest   the largest flows of a trader, in any order, at most TOP
+        largest   the largest flows of single traders, in any order, at most TOP
         """
         top = max(largest, default=0) / flow if flow else None
         top10 = sum(largest) / flow if flow else None

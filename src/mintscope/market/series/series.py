@@ -66,9 +66,9 @@ class Series(NamedTuple):
     """Consecutive candles with a price, oldest first.
 
     has_older   whether older candles are stored
-    closed      the number of candles before the first one, stored or not: imported, or since
-                tracking began.  For s15 and pools: 1 if there may be any, otherwise 0.  In a wider
-                series: their number in the width of the stored candles
+    closed      the number of candles before the first one, stored or not: those since tracking
+                began, and imported ones.  For s15 and pools: 1 if there may be any, otherwise 0.
+                In a wider series: the number of candles in the width of the stored ones
     unpriced    the spans with volume but no price among the candles, and those before the first
                 candle if it is the oldest one
     """
@@ -82,7 +82,7 @@ class Series(NamedTuple):
 class PageOfCandles(NamedTuple):
     """Candles of a page, oldest first.
 
-    until   the latest start of a candle of the next page; None: it is the last page
+    until   the latest start of a candle of the next page; None: this page is the last one
     """
 
     candles: Sequence[SeriesCandle]
@@ -93,7 +93,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     """The candles that a page may contain.
 
     since, until   the first and the last time at which a candle may begin
-    limit          the most candles of a page; it has the newest ones of the range
+    limit          the most candles of a page, which are the newest ones of the range
     is_filled      whether a bucket without a price has a flat candle at the close before it
     is_closed      whether the candle that is still open is left out
     """
@@ -322,7 +322,7 @@ AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
 # By indicator, the number of the first candle with a value, if older candles were dropped and no
 # state is stored.
 FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
-FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # others of the newest candles, like `fibonacci`
+FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # fields after `fibonacci`: at present, none
 NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
@@ -354,7 +354,7 @@ def values_of(
 ) -> dict[str, Floats]:
     """Return the values of the indicators *asked*, by text: a row for each candle from *start* on.
 
-    A row is a number, or one for each output of the indicator; NaN for null.  Only the newest
+    A row is a number, or a number for each output of the indicator; NaN for null.  Only the newest
     *count* rows are complete: older ones can be NaN.
     """
     if not asked:
@@ -434,7 +434,7 @@ def _windows(values: Floats, size: int, short: float) -> Floats:
 
 
 def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
-    """Return the levels of the newest 100 candles, or of all if there are fewer.
+    """Return, for each candle, the levels of the 100 candles, or fewer, that end with it.
 
     is_whole   whether these are all candles of the mint; otherwise, the levels of fewer than 100
                candles are NaN
@@ -474,9 +474,9 @@ def _bollinger(closes: Floats) -> Floats:
 
 
 def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
-    """Return the VWAP of the day so far; NaN before the first trade of the day.
+    """Return, for each candle, the VWAP of its day so far; NaN before the day's first trade.
 
-    All of a day is NaN if its start is not in *series*.
+    The values of a day are all NaN if its start is not in *series*.
     """
     buckets = np.array([candle.bucket for candle in series.candles], np.int64)
     dollars = np.array(
@@ -526,8 +526,8 @@ def short_series(kept: KeptSwaps) -> Series:
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
     """Return the candles of *pool* in *kept*, without the first if its start may be missing.
 
-    If the pool is not in the book, there are none.  The count of a candle includes swaps without a
-    price.
+    If the pool is not in the book, there are no candles.  The count of a candle includes swaps
+    without a price.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)
     if book is None or kept.time is None:

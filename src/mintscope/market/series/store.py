@@ -44,7 +44,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps* as a blob, in their order; None if a swap has none."""
+    """Return the details of *swaps*, except migrations, as a blob; None if a swap has none."""
     exchanged = _exchanged(swaps)
     rows = [
         (
@@ -181,7 +181,7 @@ SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE 
  WHERE mint = ? AND timeframe = 'm5' AND bucket > ? AND provider IS NULL
 """
 KEPT_SLOTS_MAX: Final = 20_000
-KEPT_SWAPS_MAX: Final = 100_000  # the most swaps that are read for a page of s15: it may be shorter
+KEPT_SWAPS_MAX: Final = 100_000  # after this number of swaps, a page of s15 ends, even if not full
 FIRST_KEPT: Final = """
 SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
 """
@@ -289,8 +289,8 @@ def _stands(
 ) -> bool:
     """Return whether the rows of *known* are still valid; *folded*: the current (state, in_sol).
 
-    Every fold of the mint changes that state.  Rows change otherwise only if the mint is untracked
-    or tracked, which is an event.
+    Every fold of the mint changes that state.  Other changes of rows come with an event `untrack`
+    or `track`: imports and backfills write these events, too.
     """
     if folded != (known.state, known.in_sol):
         return False

@@ -1,7 +1,8 @@
 """Candles as tables for other tools: CSV, Parquet, and the file format of Arrow.
 
-A table has one column for each value, in the order of COLUMNS; a value that is not known is null,
-and empty in CSV.  Parquet and Arrow are written by polars, which the extra `tables` installs.
+A table has one column for each value, in the order of COLUMNS; tables of several mints begin with a
+column `token`.  A value that is not known is null, and empty in CSV.  Parquet and Arrow are written
+by polars, which the extra `tables` installs.
 """
 
 from collections.abc import Sequence
@@ -73,7 +74,7 @@ def _own(candle: SeriesCandle, value: float) -> float | None:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Return the rows of *tables*, at least one, which have the same columns."""
+    """Return the rows of *tables*, at least one table, as one; all have the same columns."""
     return {name: [value for one in tables for value in one[name]] for name in tables[0]}
 
 

@@ -25,7 +25,7 @@ class Supply(NamedTuple):
 
 
 def supply_of(facts: MintFacts | None) -> Supply | None:
-    """Return the newest known supply; None if it is not known, or if the chain records none."""
+    """Return the supply in *facts*; None if there are no facts, or if the supply is 0."""
     if facts is None or not facts.supply:
         return None
     digits = str(facts.supply).zfill(facts.decimals + 1)
@@ -38,8 +38,8 @@ def supply_of(facts: MintFacts | None) -> Supply | None:
 def priced_in(series: Series, unit: PriceUnit, supply: Supply | None) -> Series:
     """Return *series* in *unit*.
 
-    A candle without prices in SOL becomes the volume of an unpriced span, so that a filled series
-    has a candle for it.
+    In SOL, a candle without prices in SOL becomes the volume of an unpriced span, so that a filled
+    series has a candle for it.
 
     supply   required for market capitalisations
     """

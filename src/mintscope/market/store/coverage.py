@@ -28,8 +28,8 @@ from mintscope.market.coverage import (
 )
 from mintscope.market.timeframe import Timeframe
 
-# The largest numbers of programs and mints that an hour keeps once a later hour has begun; until
-# then, there may be twice as many.
+# The largest numbers of programs and mints that an hour keeps by name once a later hour has begun;
+# until then, there may be twice as many.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
 # Sums stay integers: SQLite would convert a larger sum to a float.
@@ -94,7 +94,8 @@ MISSED_MINTS: Final = """
 SELECT mint, sum(calls), sum(valued), sum(CAST(volume AS double precision))
   FROM coverage_mint WHERE hour >= ? GROUP BY mint ORDER BY mint
 """
-# Of each tracked mint with missed calls: the calls in the window that set a price and are folded.
+# Of each tracked mint with missed calls: the folded swaps in the window that set a price, and the
+# folded volume.
 READ_OF_MINTS: Final = """
 SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precision))
   FROM candle JOIN mint ON mint.id = candle.mint
@@ -183,7 +184,7 @@ def _bounded(tally: Tally) -> Tally:
 
 
 def _keep_programs(db: Database, hour: int) -> None:
-    """Replace all programs of *hour* but the largest by their sum, under the name OTHER."""
+    """Replace all programs of *hour* but the largest by their sums, under the name OTHER."""
     rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
     for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
         for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):

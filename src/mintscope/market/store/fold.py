@@ -310,7 +310,7 @@ class SqlFolding:
 
 
 def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return (mint id, details) of event *seq*; each statement has equally many parameters."""
+    """Return (mint id, details) of event *seq*; each statement has the same number of values."""
     found: list[tuple[int, bytes]] = []
     for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
         some = mint_ids[first : first + DETAILS_AT_ONCE]
@@ -321,7 +321,7 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the cut before which candles are too old; *newest* is the newest bucket."""
+    """Return the cut before which candles are too old; *newest* is the newest candle's bucket."""
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 
@@ -378,7 +378,8 @@ SELECT address, deciding, time / {DAY_S} FROM (
  WHERE place = 1
 ON CONFLICT (address) DO UPDATE SET deciding = excluded.deciding, day = excluded.day
 """  # noqa: S608 - a constant
-# In days: older price pools have no effect, because a quote must be younger than an hour.
+# In days: older price pools have no effect, because the price of a quote must be younger than an
+# hour.
 OTHERS_DAYS: Final = 2
 OTHERS_A_STEP: Final = 500
 FORGET_OTHERS: Final = """

@@ -146,7 +146,7 @@ def last_seq(db: Database) -> int:
 
 
 def newest_candles(db: Database, mint_id: int, limit: int) -> dict[Timeframe, Sequence[CandleRow]]:
-    """Return, by timeframe, a mint's newest *limit* candles with a price, oldest first."""
+    """Return, by timeframe, up to *limit* of a mint's newest candles with a price, oldest first."""
     found: dict[Timeframe, list[CandleRow]] = {timeframe: [] for timeframe in Timeframe}
     for timeframe, *row in db.execute(NEWEST_CANDLES, {"mint": mint_id, "limit": limit}):
         found[Timeframe(timeframe)].append(CandleRow(*row))
@@ -226,9 +226,9 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
 
 
 def add(db: Database, seen: NotRead) -> None:
-    """Add *seen* to the counts of its hour, and delete counts of hours that are a week older.
+    """Add *seen* to the counts of its hour, and delete the counts of hours at least a week older.
 
-    If the hour has too many kinds, the program of a new kind is counted as `other`.
+    If the hour has too many kinds, a new kind is counted by its reason, under the program `other`.
     """
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
@@ -418,7 +418,7 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: _load(db, mint, timeframes))
 
     async def overview(self) -> MarketOverview:
-        """Return the position of the market.  Raises ServiceUnavailable."""
+        """Return the overview of the market.  Raises ServiceUnavailable."""
         return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
@@ -431,7 +431,7 @@ class SqlLogReader:
         )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of calls of the newest block's day, by falling volume."""
+        """Return up to *limit* kinds of calls of the newest 24 hours, by falling volume."""
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:

@@ -205,8 +205,8 @@ class SqlMarketStore:
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
         """Return (slot, mint, price pools after the slot), oldest first.
 
-        For each mint: the newest slot that changed them and is no longer stored, as -1; the newest
-        stored final slot that did; and all later living slots that did.
+        For each mint whose pools are in the log: the newest slot that changed them and is no longer
+        stored, as -1; the newest stored final slot that did; and all later living slots that did.
         """
         return await self._access.run(price_pools)
 
@@ -321,7 +321,11 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add the slot *new*: one row for each mint that is logged, or whose pools changed."""
+        """Add the slot *new*.
+
+        A mint with swaps gets a row if it is logged.  A mint without swaps in *new*, whose swaps
+        another shard logs, gets a row for its changed pools.
+        """
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}
@@ -421,7 +425,7 @@ class SqlTracking:
     async def remove(self, mint: Mint) -> bool:
         """Untrack *mint* and drop its stored data; return False if it was not tracked.
 
-        No rule tracks it again, until an operator adds it.
+        No rule tracks it again until an operator adds it.
         """
         return await self._run(lambda db: _remove(db, mint))
 

@@ -29,7 +29,7 @@ class MarketTables(Protocol):
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that are tracked; if *creates*, of all of them.
+        """Return the numbers of the *mints* that are tracked; if *creates*, of all *mints*.
 
         creates   whether mints without a number get one
         """
@@ -126,7 +126,7 @@ class MintIds:
             self._ids.pop(mint, None)
 
     def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
-        """Return the number of each mint, at least of *mints*; None if its swaps are not logged."""
+        """Return the numbers of mints, at least of *mints*; None for a mint that is not logged."""
         unknown = [mint for mint in mints if mint not in self._ids]
         if unknown:
             found = self._tables.numbers(db, unknown, creates=self._creates)
@@ -164,7 +164,7 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Do `untrack`, and let no rule track *mint* again; return False if it was not tracked."""
+    """Call `untrack`, and stop rules from tracking *mint*; return False if it was not tracked."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 

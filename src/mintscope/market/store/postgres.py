@@ -67,13 +67,13 @@ class PostgresMarketTables:
     """Implements MarketTables."""
 
     def version(self, db: Database) -> int:
-        """Return the seq of the newest event that tracked or untracked a mint; 0 for none."""
+        """Return the seq of the newest stored event that tracked or untracked a mint, or 0."""
         return int(db.execute(VERSION).get)
 
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that are tracked; if *creates*, of all of them."""
+        """Return the numbers of the *mints* that are tracked; if *creates*, of all *mints*."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))

@@ -80,7 +80,7 @@ class SqliteMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that are tracked; if *creates*, of all of them."""
+        """Return the numbers of the *mints* that are tracked; if *creates*, of all *mints*."""
         if creates:
             return {mint: number(db, mint) for mint in mints}
         found = {mint: db.execute(TRACKED, (mint,)).get for mint in mints}

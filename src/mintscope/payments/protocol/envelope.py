@@ -28,7 +28,7 @@ class RefusalReason(StrEnum):
     # reasons that the header shows
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"
     DEMO = "demo_sells_nothing"
-    # reasons that the transaction alone shows
+    # reasons that the transaction shows, compared with the demand and with earlier quotes
     VERSION = "transaction_version_not_supported"
     UNDECODABLE = "transaction_undecodable"
     TOO_LONG = "transaction_too_long"
@@ -56,7 +56,7 @@ class RefusalReason(StrEnum):
     QUOTE_EXPIRED = "quote_expired"
     QUOTE_USED = "quote_used"
     SIGNATURE = "invalid_signature"
-    # reasons that the chain or the payer's other payments show
+    # reasons that the chain, the price of SOL or other payments show
     INSUFFICIENT_FUNDS = "insufficient_funds"
     SIMULATION = "simulation_failed"
     BLOCKHASH = "blockhash_not_found"
@@ -116,8 +116,8 @@ _OFFICIAL: Final = {
 class Refused(msgspec.Struct, frozen=True):
     """The payment is refused, and the payer was not charged.
 
-    signature    the signature of the transaction on chain, if it was broadcast
-    version      the version of the transaction, if that is the reason
+    signature    the signature of the transaction; "": it was not broadcast
+    version      the version of the transaction, if that is the reason; None: another reason
     """
 
     reason: RefusalReason
@@ -139,7 +139,7 @@ TRANSACTION_VERSIONS: Final = (0,)  # accepted versions, besides transactions wi
 class ResourceKind(msgspec.Struct, frozen=True):
     """Resources whose paths begin with the same two parts, such as "/v1/token".
 
-    A quote shows its kind even if its resource is no longer known.
+    A quote shows the kind of its resource, even if the resource is no longer known.
     """
 
     path: str
@@ -324,7 +324,7 @@ def find_version(transaction: bytes) -> int | None:
 
 
 def open_envelope(transaction: bytes) -> Envelope | Refused:
-    """Parse *transaction*, which may be any bytes."""
+    """Return the envelope of *transaction*, which may be any bytes, or the refusal."""
     version = find_version(transaction)
     if version is not None and version not in TRANSACTION_VERSIONS:
         return Refused(RefusalReason.VERSION, version=version)

@@ -93,7 +93,7 @@ class Presented:
     amount         the atoms that were demanded, as the sender says
     identifier     the redelivery key in the payment-identifier extension; None if there is none
     quote          `extra.memo` of the paid requirement; None if it does not have the form of our
-                   quotes, or was sent by MPP
+                   quotes, or if the payment was sent by MPP
     """
 
     transaction: bytes

@@ -11,14 +11,15 @@ It is the base64url of:
               network, the asset and the payee
     5 bytes   of the HMAC-SHA-256 over the same, but with the resource in place of its kind
 
-The MAC with the kind proves what a payment on chain bought even if its resource can no longer be
-found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
+The MAC with the kind proves which kind of resource a payment on chain bought, even if the resource
+can no longer be found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
 
 A quote needs no storage: every replica with the key accepts it, even if the price has changed or
 the price feed is down.  It holds no secret, because the chain is public.
 
-A transfer must deliver its stated amount.  So mints are refused if their extensions take a fee, run
-foreign code, let another party take tokens back, or hide amounts.
+A transfer must deliver its stated amount, and the tokens must stay usable.  So mints are refused if
+their extensions take a fee, run foreign code, let another party take tokens back, hide amounts, or
+can stop transfers.
 """
 
 import hmac

@@ -107,7 +107,7 @@ class _Wrong(Exception):
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
-    """Return the verified payment, or why it is refused; check the signature last."""
+    """Return the verified payment, or its refusal; check the signature last."""
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)

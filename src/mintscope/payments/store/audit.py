@@ -242,7 +242,10 @@ class Walk:
         )
 
     def step(self, now: UnixMs, *, begins: bool) -> Proven:
-        """Check the next part; if *begins* and the last check has finished, start one."""
+        """Check the next part of the walk.
+
+        First start a walk if there was none yet, or if *begins* and the last one has finished.
+        """
         last = closing.last_close(self._db)
         at = self._at()
         if at is None or (begins and at.stage == Stage.FINISHED):
@@ -294,14 +297,14 @@ class Walk:
         self._db.execute(BEGIN, {**values, "now": now})
 
     def _open_month(self, last: closing.Close) -> Month | None:
-        """Return the first month with entries that is not closed; None if all months are closed."""
+        """Return the first month with entries after the last close; None if there are none."""
         first = self._db.execute(FIRST_AT, (last.last_entry,)).get
         if first is None:
             return None
         return Month(max(month_of(UnixMs(first)), last.month + 1))
 
     def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Start to close *month*, whose entries have all been added up."""
+        """Start to close *month*, whose end was reached; restart the walk if sums are missing."""
         with self._db.transaction(beside=True):
             if at.summed != at.entry:  # an older version read some parts, and stored fewer sums
                 self._begin(last, now)
@@ -310,9 +313,9 @@ class Walk:
         return []
 
     def _close(self, at: At, stage: Stage, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Store the next rows of a month that is being closed; after the last row, close it.
+        """Store the next rows of a month that is being closed; after the last row, close the month.
 
-        If an account in it does not add up, the month is not closed.
+        If an account of the month does not add up, go to MOVES instead, and do not close the month.
         """
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at, last)
@@ -339,7 +342,7 @@ class Walk:
         return found
 
     def _look_at_the_newest(self, bounds: dict[str, int]) -> list[Violation]:
-        """Check the newest entries, and the sums of all entries."""
+        """Check the newest entries, and that rotations and freezes cancel out; then go to MOVES."""
         with self._db.snapshot():
             bounds["until"] = int(self._db.execute(NEWEST).get)
             found = self._find(OF_JOURNAL, bounds) + self._find(OF_ALL, bounds)

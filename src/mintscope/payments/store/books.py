@@ -187,7 +187,7 @@ FUND: Final = "SELECT lamports FROM fee_fund"
 
 
 class SqlPaymentBooks:
-    """Implements every port of the payment books, one job at a time."""
+    """Implements every port of the payment books; runs one job at a time, in a thread."""
 
     def __init__(
         self, database: Database, *, is_auditor: Callable[[], bool] = lambda: True
@@ -211,7 +211,7 @@ class SqlPaymentBooks:
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of closed months over *kept_months* old; return whether more may remain."""
+        """Delete some spends over *kept_months* months old; return whether more may remain."""
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
@@ -268,7 +268,7 @@ class SqlPaymentBooks:
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
-        """Return the current mark, for `fill_fund`, before the fee payer's balance is read."""
+        """Return the mark for `fill_fund`; call this before reading the fee payer's balance."""
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
@@ -294,13 +294,13 @@ class SqlPaymentBooks:
         return await self._change(lambda: self._note_orphans(orphans))
 
     async def orphans(self) -> Sequence[Orphan]:
-        """Return the orphans that are neither settled nor issued."""
+        """Return the orphans that are not settled and still have no payment row."""
         return await self._run(lambda: [Orphan(*row) for row in self._db.execute(OPEN)])
 
     async def acknowledge(
         self, signature: Signature, *, note: str, by: Actor, now: UnixMs
     ) -> Acknowledgement:
-        """Settle an orphan permanently."""
+        """Settle an orphan permanently if it is not settled and has no payment row."""
         return await self._change(lambda: self._acknowledge(signature, note, by, now))
 
     async def search(self, wanted: Wanted) -> Kept:
@@ -356,7 +356,7 @@ class SqlPaymentBooks:
         )
 
     async def close(self) -> None:
-        """Close the database after every job has ended; a cancelled job continues in its thread."""
+        """Close the database; first wait up to AUDIT_S for a job that still runs in its thread."""
         await self._end_running()
         self._db.close()
 

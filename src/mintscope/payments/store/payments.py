@@ -169,7 +169,7 @@ class Resolved(NamedTuple):
 class PaymentTable:
     """The payment tables over one connection, for one thread.
 
-    Every method that writes must be called inside `transaction(db)`.
+    Every method that writes must be called in a transaction of *db*.
     """
 
     def __init__(self, db: Database) -> None:
@@ -190,7 +190,7 @@ class PaymentTable:
         return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
     def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
-        """Store the payment as pending unless there is an objection."""
+        """Store the payment as pending unless it exists or there is an objection."""
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return ports.KnownPayment(known)
@@ -206,7 +206,7 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | ports.AlreadyUsed:
-        """Store and issue a payment that has landed and is final, or return why this is refused."""
+        """Store and issue a payment that has landed and is final, or return AlreadyUsed."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
         if self.find(payment.message_hash).payment is None:
@@ -280,7 +280,7 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
-        """Store the payment as pending unless there is an objection."""
+        """Store the payment as pending unless it exists or there is an objection."""
         return await self._write(lambda: self._table.begin(pending))
 
     async def resolve(
@@ -305,7 +305,7 @@ class SqlPaymentStore:
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Lease payments whose lease has ended."""
+        """Lease up to *count_max* payments that are not final and whose lease has ended."""
         values = (now, until, count_max)
         # In the transaction, so that a row that cannot be read undoes the lease of all.
         return await self._write(
@@ -329,7 +329,7 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the payer and the current holder of the credits that the transaction paid for."""
+        """Return the issued credit purchase of the transaction *signature*; None: there is none."""
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
@@ -398,7 +398,7 @@ class SqlPaymentStore:
 
 
 def _count(resolved: Resolved) -> None:
-    """Count a payment when it is first issued, whichever process issues it."""
+    """Count the payment if it has just been issued for the first time."""
     if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
         PAYMENTS_ISSUED.inc()
         if not isinstance(resolved.after.purchase, PaidReport):
@@ -406,7 +406,7 @@ def _count(resolved: Resolved) -> None:
 
 
 def _tell(resolved: Resolved) -> None:
-    """Log an error for a frozen payment, and a warning if it is issued again."""
+    """Count and log a change to or from frozen: a freeze as an error, a thaw as a warning."""
     before = resolved.before.state
     after = resolved.after.state
     if before is after or State.FROZEN not in {before, after}:

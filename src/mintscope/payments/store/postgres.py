@@ -14,8 +14,9 @@ LASTS_MS: Final = int(SNAPSHOT_S * 1000)
 LASTS_S_MIN: Final = 1.0
 KEPT: Final = f"SELECT usd, observed_at, {NOW} - read_at FROM token_price"  # noqa: S608 - a constant
 # If several processes read their sources at the same moment, the first to store sets the price.
-# The statement reads the clock after it has locked the row: the time in `excluded` is older if it
-# had to wait, and a price stored meanwhile would be replaced as one of later than now.
+# The statement reads the clock after it has locked the row.  The time in `excluded` is older if the
+# statement had to wait: compared with that time, a price that was stored meanwhile would seem to be
+# of the future, and would be replaced.
 KEEP: Final = f"""
 INSERT INTO token_price AS kept (id, usd, observed_at, read_at) VALUES (1, ?, ?, {NOW})
     ON CONFLICT (id) DO UPDATE

@@ -129,7 +129,7 @@ class PurchasedCredits:
                 self._db.execute(FREEZE, (row_id, left))
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the payer and the current holder of the credits that the transaction paid for."""
+        """Return the issued credit purchase of the transaction *signature*; None: there is none."""
         row = self._db.execute(PURCHASE, (signature,)).fetchone()
         if row is None:
             return None
@@ -143,7 +143,10 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the largest account with only credits bought by *wallet*; None: there is none."""
+        """Return the largest account with only credits bought by *wallet*; None: there is none.
+
+        Only the accounts in BOUGHT_BY, 20 at most, are considered.
+        """
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
                 return CreditAccount(account)
@@ -152,10 +155,11 @@ class PurchasedCredits:
     def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder*, and their purchases, to a new account; return their number.
+        """Move all credits of *holder*, and their purchases, to a new account.
 
-        If credits were moved to the token of *token_hash* before, move nothing, and return the
-        number of those credits.  If the credits cannot be moved, return the reason.
+        Return the number of credits.  If credits were moved to the token of *token_hash* before,
+        move nothing, and return the number of those credits.  If the credits cannot be moved,
+        return the reason.
 
         token_hash, hint    of the credit token of the new account
         """
@@ -173,9 +177,9 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the unspent credits that the payer of *purchase* bought to a new account, only once.
+        """Move the unspent credits that the payer of *purchase* bought to a new account.
 
-        They are moved from the account that holds *purchase*.  Return as `rotate` does.
+        They are moved from the account that holds *purchase*.  Return the same as `rotate`.
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -284,7 +288,8 @@ SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note 
    AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
  ORDER BY found_at DESC, signature LIMIT ?
 """
-# Two of these tables never lose a row, so their highest number is their number of rows.
+# Two of these tables never lose a row, so their highest id is their number of rows.  On PostgreSQL
+# it may be slightly higher, because an insert that is rolled back leaves a gap.
 COUNTS: Final = """
 SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
        (SELECT coalesce(max(id), 0) FROM credit_account)
@@ -292,7 +297,7 @@ SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan)
 
 
 def search(db: Database, wanted: Wanted) -> Kept:
-    """Return the results of the search *wanted*, as of one moment."""
+    """Return the results of the search *wanted*; the caller must have begun a snapshot."""
     places = {
         "accounts": marks(wanted.accounts),
         "signatures": marks(wanted.signatures),
@@ -354,7 +359,7 @@ SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 
 QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
-# The sum of the payer's payments that the simulation cannot have seen.  A payment without a
+# The sum of the payer's payments that the simulation may not have seen.  A payment without a
 # stored token counts for every token.
 RESERVED: Final = """
 SELECT (SELECT coalesce(sum(amount), 0) FROM payment

@@ -96,7 +96,7 @@ class OperationPages:
         return Page("admin/drop_token.html", {"mint": await self._tracked(request)})
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Stop tracking a token."""
+        """Stop tracking a token, and delete its stored data."""
         mint = await self._tracked(request)
         await self._tracking.remove(mint)
         await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)

@@ -151,7 +151,7 @@ def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
 
 
 def _unlisted(rows: Sequence[ProgramHour], since: int) -> list[dict[str, Any]]:
-    """Return the exchange programs missing from the program table, with daily calls and USD."""
+    """Return up to UNLISTED_SHOWN unlisted exchange programs, with their daily calls and USD."""
     found = []
     for program, total in unlisted_programs(rows)[:UNLISTED_SHOWN]:
         days: list[list[Tally]] = [[] for _ in range(DAYS)]
@@ -246,7 +246,7 @@ class UserPages:
         return _removal(await self._user(request), request)
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Remove the account whose user name was entered."""
+        """Remove the account if its user name was entered as confirmation."""
         user = await self._user(request)
         typed = request.form.line("username")
         if typed != user.username:

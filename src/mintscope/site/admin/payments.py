@@ -93,7 +93,10 @@ class MoneyPages:
         yield get(CUSTOMER, self.customer, Access.SIGNED_IN)
 
     async def payments(self, request: PageRequest) -> PageResponse:
-        """Show the sums received, and the payments found by a search, or the newest in a state."""
+        """Show the payments that a search finds, or a page of the newest payments.
+
+        The first page of the newest payments in any state also shows the daily revenue.
+        """
         history = self.history
         assert history is not None  # the route exists only with a history
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]

@@ -34,7 +34,7 @@ from mintscope.site.sales import messages
 from mintscope.site.sales.messages import PurchaseMessage, tokens_text
 from mintscope.site.sales.selling import CreditSales, PricedToken, usd_text
 
-DECIMALS_USUAL: Final = 6  # the default of the command line
+DECIMALS_USUAL: Final = 6  # the default of `mintscope buy`
 # The chain names that wallets use, which differ from CAIP-2.
 CHAINS: Final = {
     MAINNET: "solana:mainnet",
@@ -47,7 +47,7 @@ class Into(StrEnum):
     """The holder of the bought credits."""
 
     ACCOUNT = "account"  # account of the signed-in user
-    TOKEN = "token"  # noqa: S105  a credit token of their own, not a password
+    TOKEN = "token"  # noqa: S105  a new credit token, not a password
     TOP_UP = "top-up"  # credit token in the Authorization header
 
 
@@ -143,7 +143,7 @@ def _atoms(bundle: Bundle, priced: PricedToken) -> int | None:
 
 
 def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
-    """Return the price of *bundle* in whole tokens, or None if that token has no price."""
+    """Return the price of *bundle* in whole tokens of *priced*, or None if there is no price."""
     atoms = _atoms(bundle, priced)
     return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
 
@@ -225,7 +225,7 @@ class BuyPages:
         return await self._hand_out(request, choice, settled)
 
     async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
-        """Return the purchase to deliver.  Raises MissingToken for a top-up without a token."""
+        """Return the purchase to deliver.  Raises MissingToken for a top-up of an unknown token."""
         count = choice.bundle.credits
         if choice.into is Into.TOKEN:
             return Credits(count)
@@ -240,7 +240,10 @@ class BuyPages:
     async def _hand_out(
         self, request: PageRequest, choice: BundleChoice, settled: Settled
     ) -> PageResponse:
-        """Show the new credit token, or the balance of the account that received the credits."""
+        """Show the new credit token, or the balance of the account that received the credits.
+
+        If this account belongs to another user or credit token, show only a message.
+        """
         facts = await self._facts(choice)
         facts |= {"secret": settled.token, "signature": settled.payment.signature, "balance": 0}
         purchase = settled.payment.purchase

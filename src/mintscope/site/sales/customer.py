@@ -294,7 +294,7 @@ class WalletPages:
 
 
 def _signed(text: str) -> bytes:
-    """Return the bytes of *text*, a signature in base58; NO_SIGNATURE if it is none."""
+    """Return the bytes of *text*, a signature in base58; NO_SIGNATURE if *text* is invalid."""
     try:
         with parsed_by_others():
             return bytes(Ed25519.from_string(text))

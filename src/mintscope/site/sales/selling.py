@@ -50,7 +50,7 @@ KINDS: Final = {
 
 
 class StatementPages:
-    """The pages under `/credits`."""
+    """The page at `/credits`, its forms, and the statement as a file."""
 
     def __init__(self, credits_: AccountCredits, ledger: CreditLedger, *, origin: str) -> None:
         self._credits = credits_

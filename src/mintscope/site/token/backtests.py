@@ -177,7 +177,10 @@ class BacktestPages:
         return await self._form(request, mint, values, shown=shown)
 
     async def buy(self, request: PageRequest) -> PageResponse:
-        """Run a backtest and show it; spend a credit if it read at least one candle."""
+        """Show a backtest; unless the user has bought it, run it and spend a credit.
+
+        Nothing is spent if the backtest read no candle.
+        """
         mint = request.mint
         values = filled(request.form)
         user_id = request.user_id
@@ -201,7 +204,7 @@ class BacktestPages:
         return Redirect(asked.address, "backtest-bought" if is_bought else "no-credits")
 
     async def _run(self, asked: _Asked, now: UnixMs) -> TestedPast:
-        """Run the test.  Raises TokenNotFound, InsufficientData, DataStale."""
+        """Run the test.  Raises TokenNotFound, InsufficientData, DataStale, ServiceUnavailable."""
         tip = await self._market.series.tip()
         age_ms = 0 if tip.follows_files else max(0, now - (tip.time or 0) * SECOND_MS)
         if self._market.is_stale(age_ms):

@@ -16,7 +16,8 @@ DECIMALS_SHOWN: Final = 2
 class MintFact(NamedTuple):
     """A fact as text.
 
-    kind      good: it protects holders; risk: it gives someone power over holders' tokens
+    kind      good: it protects holders; risk: it gives someone power over holders' tokens; plain:
+              any other fact
     address   base58 address that the fact is about; "" if there is none
     """
 

@@ -26,7 +26,7 @@ class PoolShown(NamedTuple):
 
 
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
-    """Return the heaviest pools of *mint*; empty if it is not tracked or has no final price."""
+    """Return up to POOLS_SHOWN pools of *mint*, the heaviest first; empty without a final price."""
     kept = await series.pools(mint, DAY_SPANS_S)
     if kept is None or kept.standing is None or kept.time is None:
         return []

@@ -1,7 +1,7 @@
 """Rows, queries and searches of the list of tokens.
 
-Each page of rows is created once per state of the list, in a thread, because that takes some
-milliseconds with many tokens.
+A page of rows is created in a thread, because that takes some milliseconds with many tokens.  Up to
+PAGES_KEPT pages are cached for each state of the list.
 
 Tokens are never selected by name alone, because anyone can use any name.
 """
@@ -94,7 +94,7 @@ class TokenLines:
         return await self._made(asked, lambda listed: _drawn(listed, listed.page(asked)))
 
     async def movers(self) -> LinePage:
-        """Return MOVERS of the most traded tokens: those with the largest price change in a day.
+        """Return up to MOVERS of the most traded tokens: those whose price changed most in a day.
 
         Raises ServiceUnavailable while the list is loading.
         """

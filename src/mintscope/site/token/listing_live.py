@@ -67,6 +67,7 @@ class LiveLists:
     async def open(self, request: PageRequest) -> PageResponse:
         """Return the stream of a list; `seen` identifies the state that the page already shows.
 
+        Return no content if too many pages are open, or if a visitor requests a watchlist.
         Raises BadRequest, NotFound, RateLimited and ServiceUnavailable.
         """
         asked = listing.expect_condition(listing.question_of(request.query_params))

@@ -1,8 +1,8 @@
-"""Open pages of tokens: broadcast reports, candles and swaps, and changes of the list.
+"""Open pages of tokens: broadcast reports, candles and swaps, and changes of the list entry.
 
 A report has no volumes, and no open price of its candles.  After each report, the newest candles
-and swaps of its token are therefore read, once for all of the token's pages.  Changes of the list
-of tokens are sent after each update of the list, because its numbers also change with time.
+and swaps of its token are therefore read, once for all of the token's pages.  The token's entry in
+the list is sent after each update of the list, because its numbers also change with time.
 """
 
 import asyncio
@@ -58,7 +58,8 @@ class LivePages:
 
         Return no content also if access is denied.
 
-        may_see   returns whether the visitor may see the page; called now and once a minute
+        may_see   returns whether the visitor may see the page; called now and, unless the token is
+                  free for all visitors, once a minute
         Raises RateLimited and ServiceUnavailable.
         """
         if self._pages.are_full or not await may_see():
@@ -104,7 +105,7 @@ class LivePages:
         return channel
 
     async def _missed(self, mint: Mint, width: Width, since: str) -> Sequence[ChartPoint]:
-        """Return all candles if the page has missed any since *since*, else ()."""
+        """Return the candles of the chart if the page has missed any since *since*, else ()."""
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
         newest = await self._reading.newest(mint, width)

@@ -56,7 +56,7 @@ TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
 
 
 class Admission(Enum):
-    """The reason why a page is shown; NONE means that it is not shown."""
+    """The reason why a page shows its numbers; NONE means that it does not show them."""
 
     FREE = auto()  # free for all visitors
     ALLOWED = auto()  # admitted by a free view
@@ -160,7 +160,12 @@ class UntrackedTokens:
         return Page(TEMPLATE, shown, status=404)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
-        """Track *mint* if the user may track another mint today, else store a request."""
+        """Track *mint* if it is on the chain and the user may track another mint today.
+
+        Else store a request to administrators, unless the user has sent too many requests.  Do
+        nothing if *mint* is tracked already or is not a mint, if this process cannot change which
+        tokens are tracked, or if the user's e-mail address is not verified.
+        """
         operations = self._operations
         user = request.signed_in.user
         path = f"/token/{mint}"

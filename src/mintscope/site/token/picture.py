@@ -1,7 +1,8 @@
 """The picture of a token for link previews: its price, change and candles, as SVG.
 
-The SVG has no styles and one font, so that a rasteriser without a browser can draw it, in PIXELS
-and light colours.  Averages, RSI and MACD are omitted, because everyone may see the picture.
+The SVG has no styles and one font, so that a rasteriser without a browser can draw it.  It has the
+size PIXELS and light colours.  Averages, RSI and MACD are omitted, because everyone may see the
+picture.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ NOTHING_YET: Final = "No candles yet"
 
 
 class PictureFacts(NamedTuple):
-    """The facts of a picture, all as of *slot*, except *change*, which comes from the token list.
+    """The facts of a picture: the price is as of *slot*, and *change* comes from the token list.
 
     symbol, name   cleaned; None if the chain has none
     usd            price in USD

@@ -1,8 +1,8 @@
 """Pictures of tokens as PNG: `/token/{mint}/chart.png`, for link previews and for sharing.
 
 The rasteriser holds the interpreter lock for the 30 to 150 ms of drawing, so it runs in a separate
-process, one at a time, without environment variables.  A picture is drawn at most once a minute for
-each token and timeframe, and then served from the cache.
+process, one at a time, without environment variables.  While a picture of a token and timeframe is
+in the cache, a new one is drawn at most once a minute.
 """
 
 import asyncio

@@ -85,9 +85,9 @@ class TokenReading:
     ) -> DrawnPoints:
         """Return the newest *limit* candles before *before*, and their indicators.
 
-        Averages of 4 h and of 1 d are computed from the oldest stored hour on, or from so far back
-        that the start no longer matters; EMA 200 would still depend on the start, so EMA 200 is
-        then omitted.
+        Averages of 30 min, 4 h and 1 d are computed from the oldest stored candle on, or from so
+        far back that the start no longer matters; EMA 200 would still depend on the start, so it is
+        omitted unless the series begins with the first candle of *mint*.
         Averages of 15 s cover the 15 minutes up to a candle, as in a report.
         Raises TokenNotFound and ServiceUnavailable.
         """

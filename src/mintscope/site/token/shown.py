@@ -37,7 +37,7 @@ from mintscope.solana import blocks
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
-    """Return the time of the last trade with volume in *points* and *swaps*, or None."""
+    """Return the time of the newest swap or candle with volume, or None; of a candle, its start."""
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)
@@ -93,8 +93,8 @@ class IndicatorCell(NamedTuple):
     """A number in the table.
 
     field   timeframe and name in the API, such as m5.rsi
-    tone    up, down or level, compared with the price or with 0; extreme: an overbought or oversold
-            RSI
+    tone    up, down or level: the price compared with an EMA, or a MACD value with 0; extreme: an
+            overbought or oversold RSI
     """
 
     field: str
@@ -132,7 +132,7 @@ class FibonacciLine(NamedTuple):
 
 
 def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
-    """Yield a table row for each indicator of *report*, with all timeframes."""
+    """Yield the table rows of the EMAs, RSI and MACD of *report*, each with all timeframes."""
     usd = report.price.usd
     for name, field, read in (
         ("EMA 9", "ema9", lambda frame: frame.ema9),
@@ -349,7 +349,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
 
 
 def _paid(detail: SwapDetail) -> str:
-    """Return the paid or received amount of the quote token, with the token's name."""
+    """Return the paid or received amount of the quote token, if known, with the token's name."""
     mint = detail.quote
     name = quote_name(mint)
     if detail.quote_decimals is None:

@@ -22,10 +22,9 @@ class NearNames:
         self._by_length: dict[int, list[tuple[int, bytes, str]]] = {}
 
     def nearest(self, listed: ListedTokens, name: str) -> str | None:
-        """Return the name of the most traded token that is at most one typo away from *name*.
+        """Return the name or symbol at most one typo away from *name*, or None if there is none.
 
-        Return None if there is none.
-        The method may run in any thread.
+        Of several, return that of the most traded token.  The method may run in any thread.
         """
         wanted = searched(name)
         by_length = self._names(listed)
