@@ -45,7 +45,7 @@ class EventFilter:
 
     who: str = ""  # the actor or the subject of an event, for example `user:7`
     action: str = ""  # the text with which the action of an event begins
-    owner: UserId | None = None  # adds the events on API keys of this user; None: none
+    owner: UserId | None = None  # with *who*: also the events on API keys of this user
 
 
 EVERYTHING: Final = EventFilter()
@@ -55,9 +55,9 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """Hourly values besides requests: sums, except LAG_MS, a maximum, and FUND, the last value."""
+    """Hourly values besides requests: sums, except LAG_MS (a maximum) and FUND (the last value)."""
 
-    PAID = "paid"  # payments, counted in the hour in which they settled
+    PAID = "paid"  # payments, counted in the hour in which their purchase was issued
     CREDITS_SOLD = "credits_sold"
     CREDITS_USED = "credits_used"
     LAG_MS = "lag_ms"  # age of the newest block, in milliseconds

@@ -66,7 +66,7 @@ class _Trouble:
 class CheckWatch:
     """Runs checks, and logs each one that starts to fail, gives another reason or passes again."""
 
-    check: Look  # returns "ok", or the reason of the failure, by name of the check
+    check: Look  # returns "ok" or the reason for the failure, by name of the check
     clock: Clock
     vital: Collection[str] = ()  # needed for readiness; empty: readiness is not exported
     keep: Keep | None = None  # stores changes of the logged failures for other processes

@@ -28,7 +28,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S
 
 # Placeholders for secrets in README, docs and deploy, in the form that `_plain` returns; a test
-# compares the list with these files.
+# verifies that the list contains all placeholders in these files.
 EXAMPLES: Final = frozenset(
     {
         "0" * 64,
@@ -42,7 +42,8 @@ EXAMPLES: Final = frozenset(
 )
 
 # Of 32 random bytes, at least 16 are different, and at least 16 differences between neighbours are
-# different; the probability of fewer is 10^-14.  Bytes made by hand repeat, count, or spell words.
+# different; the probability of fewer is below 10^-15.  Bytes made by hand repeat, count, or spell
+# words.
 DIFFERENT_BYTES_MIN: Final = 16
 PASSWORD_LENGTH_MIN: Final = 12
 PASSWORD_CHARACTERS_MIN: Final = 6
@@ -221,7 +222,7 @@ def is_well_formed(kind: CredentialKind, text: str) -> bool:
 
 
 def hint(credential: Credential) -> str:
-    """Return the checksum of *credential*, which may be shown because it reveals no secret."""
+    """Return the checksum of *credential*, which may be shown: the rest cannot be guessed."""
     return credential[-CHECKSUM_LENGTH:]
 
 

@@ -223,7 +223,7 @@ class KeyAlreadyExists(ServiceError, code=ErrorCode.KEY_ALREADY_EXISTS):
 
 
 class AccountNotFound(ServiceError, code=ErrorCode.ACCOUNT_NOT_FOUND):
-    """The account that the application led to was removed."""
+    """The account of this application was removed."""
 
     def __init__(self) -> None:
         super().__init__("The account of this application was removed.")
@@ -296,7 +296,7 @@ class UnusableStore(Exception):
 
 
 class StoreUnavailable(UnusableStore):
-    """A store does not respond now, for example because it is full; a retry may help."""
+    """A store cannot be used now, for example because it does not respond; a retry may help."""
 
 
 class NeedsUpgrade(UnusableStore):
@@ -308,7 +308,7 @@ class NewerStore(UnusableStore):
 
 
 class UnusablePepper(UnusableStore):
-    """There is no usable pepper, the key of every stored hash."""
+    """The pepper, the key of stored hashes, is missing or unusable, or the roots are unusable."""
 
 
 class FolderInUse(UnusableStore):

@@ -1,4 +1,4 @@
-"""A queue that continues one task in each iteration of the event loop.
+"""A queue that continues at most one task in each iteration of the event loop.
 
 Without the queue, sixty payments that are confirmed together would delay all other requests by the
 total time of the sixty.
@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 
 class FairQueue:
-    """Continues one waiting task in each iteration of the event loop, in order of arrival."""
+    """Continues waiting tasks in order of arrival, one in each iteration of the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], bool]] = deque()
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for an iteration for this caller alone; do not wait if the current one is free."""
+        """Wait for an iteration that no other caller has, unless the current one is free."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
@@ -40,7 +40,10 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a later iteration; it returns False if it does not need the iteration."""
+        """Call *go_on* in a later iteration; it returns False if it does not need the iteration.
+
+        Use this only after `take` has returned False: otherwise *go_on* may never be called.
+        """
         self._waiting.append(go_on)
 
     def _pass_on(self) -> None:

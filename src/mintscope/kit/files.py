@@ -1,4 +1,4 @@
-"""Checks the access to files, and sets the owner of new files."""
+"""Checks access to files, sets the owner of new files, and creates private folders."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ from pathlib import Path
 def access_trouble(path: Path) -> str | None:
     """Return the reason why this process cannot read and write *path*; None if it can.
 
-    If *path* does not exist, the nearest folder above it is checked.
+    If *path* does not exist, the nearest existing folder above it is checked instead.
     """
     place = path
     while True:
@@ -40,7 +40,7 @@ def _user_name(number: int) -> str:
 
 
 def give_to_owner(path: Path) -> None:
-    """Give the new *path* to the owner of its folder, if root created it."""
+    """If this process runs as root, give the new *path* to the owner of its folder."""
     # Otherwise the service could not open files that a command has created as root.  Symbolic links
     # are not followed, because the owner of the folder could use one to obtain a file of root.  If
     # a network share refuses the change, root stays the owner.

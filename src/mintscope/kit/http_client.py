@@ -1,4 +1,4 @@
-"""HTTP clients for nodes and price feeds, with a limit of the response size."""
+"""HTTP clients for nodes, price feeds and Telegram, with a limit of the response size."""
 
 import ssl
 import zlib
@@ -37,7 +37,7 @@ def open_client(
 
 
 async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
-    """Return the decompressed body of *response*, which may have at most *bytes_max*.
+    """Return the decompressed body of *response*, of at most *bytes_max* bytes.
 
     Raises    Undecodable if the body is longer, has another encoding than gzip, or does not match
               its Content-Encoding; httpx.HTTPError if it does not arrive

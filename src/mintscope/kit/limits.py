@@ -15,12 +15,13 @@ import msgspec
 
 from mintscope.kit.clock import Clock
 
-KEYS_MAX: Final = 20_000  # keys stored of a window; no process serves so many accounts in a minute
+KEYS_MAX: Final = 20_000  # the most keys of a window; no process serves so many accounts a minute
 IPV6_PREFIX: Final = 64  # one customer's network, with any number of addresses
 IPV6_SITE_PREFIX: Final = 48  # some customers have a /48, which contains 65,536 networks of /64
 SITE_SHARES: Final = 4  # the limit of a site is this many times that of a client
 
-LimitKey = int | str  # a verified account, or an address; never an unverified name
+# An address, a verified account or API key, or a constant; never an unverified name.
+LimitKey = int | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ class MemoryLimits:
     def change(self, limit: Limit) -> None:
         """Apply *limit* from now on, without resetting counts.
 
-        Changes the windows whose limit has the name of *limit*, or of its limit for sites.
+        Changes the windows whose limit has the same name as *limit*, or as its limit for sites.
         """
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():

@@ -109,7 +109,7 @@ def memory_free_share() -> float | None:
 
 
 def _free_of_group() -> float | None:
-    """Return the free share of the memory limit of this process's cgroup (v2); None without one."""
+    """Return the free share of the memory limit of this process's cgroup (v2); None: no limit."""
     named = next(
         line for line in GROUP_OF_PROCESS.read_text().splitlines() if line.startswith("0::")
     )

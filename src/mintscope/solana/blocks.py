@@ -72,7 +72,7 @@ class Tip(msgspec.Struct, frozen=True):
 class SourceError(Exception):
     """A source cannot deliver the requested data; the message is for the operator."""
 
-    is_refusal: ClassVar[bool] = False  # a retry needs another configuration first
+    is_refusal: ClassVar[bool] = False  # True: a retry needs another configuration first
 
 
 class Source(Protocol):
@@ -82,7 +82,7 @@ class Source(Protocol):
         """Return the genesis hash of the chain; None if the source does not know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield the updates that follow *after*, oldest first; all updates if *after* is None.
+        """Yield the updates that follow *after*, oldest first; None: from the source's start.
 
         The updates of files end after the last file; those of a live source never end.
         If the chain forked below *after*, the source yields the replacing block, whose parent

@@ -81,8 +81,9 @@ class FileSource:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield the updates that follow *after* in the files, then end.
 
-        Raises FileError before the first update if the files are in the wrong order.  If a file
-        cannot be read, raises FileError after the updates of the lines before the fault.
+        Raises FileError before the first update if a file does not exist, or if the files are in
+        the wrong order.  If a file cannot be read, raises FileError after the updates of the lines
+        before the fault.
         """
         reader = _Reader(self._paths)
         await asyncio.to_thread(_expect_ascending, self._paths)
@@ -175,7 +176,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
 
 
 def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]:
-    """Yield the finality of *previous*, and the gap between *previous* and *block*."""
+    """Yield the finality of *previous*, and any gap before *block*; nothing at a fork."""
     if previous is None or block.parent_slot < previous.slot:
         return
     yield Finalized(previous.slot)
@@ -321,7 +322,7 @@ class Arrivals:
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request sent at *asked_at_s* found *slot*; the next may be earlier."""
+        """Record that a request sent at *asked_at_s* found *slot*: the next one may be earlier."""
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:

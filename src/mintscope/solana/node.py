@@ -70,7 +70,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.head(commitment))
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot whose block the first node that answers still has."""
+        """Return the oldest slot whose block is still on the first node that answers."""
         return await self._first(lambda node: node.first_available())
 
     async def genesis_hash(self) -> str:
@@ -284,7 +284,7 @@ CANCELS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSource:
-    """A source that restarts *source* after the last block if *source* stalls.
+    """A source that restarts *source* if it stalls, and continues after the last block.
 
     It stalls if it yields no update for *stall_after_s* while *node* reports a newer slot, or if it
     cancels itself.  The time limit doubles with each stall in a row, up to WAIT_FACTOR_MAX times
@@ -357,7 +357,7 @@ class _Reading:
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Return whether the next update, or the end of the source, arrives within *timeout_s*."""
+        """Return whether the next update, the end or an error arrives within *timeout_s*."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         await asyncio.wait([self._next], timeout=timeout_s)

@@ -42,8 +42,8 @@ class PaceMeter:
     """Measures the pace from the slots and block times of the last WINDOW_S.
 
     Leaders set block times, in whole seconds, and some are wrong.  A mark is a slot and its block
-    time.  The pace is the median of many slopes, each between two marks half a window apart.  It
-    is right even if a quarter of the marks are wrong.
+    time.  The pace is the median of many slopes, each between a mark and the mark that comes half
+    of all marks later.  It is right even if almost a quarter of the marks are wrong.
     """
 
     def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
@@ -60,7 +60,7 @@ class PaceMeter:
         while marks and marks[-1][0] >= slot:
             marks.pop()
             self._is_measured = False
-        # Only the first slot of each block time is a mark: its second began at most a slot earlier.
+        # Only the first slot of a block time is a mark: that second began at most a slot earlier.
         if marks and time == marks[-1][1]:
             return
         marks.append((slot, time))

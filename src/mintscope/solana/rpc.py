@@ -1,4 +1,4 @@
-"""JSON-RPC client with retries and a limited rate of requests.
+"""JSON-RPC client that repeats failed requests, and obeys Retry-After.
 
 * RpcFailure
   x Unreachable     no usable answer after all retries; a later request may succeed
@@ -52,7 +52,7 @@ class Trouble(Exception):
 
 
 class Throttle:
-    """Delays all requests to a node after a failure."""
+    """Delays repeated requests, and all requests while a node requires a pause (Retry-After)."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock

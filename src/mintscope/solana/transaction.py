@@ -26,7 +26,7 @@ class Instruction(NodeRecord):
     accounts: Sequence[int]  # indices into the transaction's keys; bytes in protobuf
     data: str | bytes  # bytes, or base58 text
     program_id_index: Index
-    stack_height: Height | None = None  # 1 at the top, 2 below it; None in data before 2023
+    stack_height: Height | None = None  # 1 at the top, 1 more per inner level; None before 2023
 
 
 class InnerInstructions(NodeRecord):
@@ -98,11 +98,12 @@ class UnreadableTransaction(msgspec.Struct, frozen=True):
 class Transactions(Protocol):
     """The transactions of one block, in order.
 
-    Failed transactions are omitted, and a source may omit those that called no program, mostly
-    votes: none of these has a swap.  Each iteration may parse the transactions again.
+    Failed transactions are omitted.  A source may also omit transactions without inner
+    instructions, mostly votes, if they have no swap.  Each iteration may parse the transactions
+    again.
     """
 
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]: ...
 
     def __len__(self) -> int:
-        """Return the number of transactions that the source delivered, including omitted ones."""
+        """Return the number of received transactions, including those that iterations omit."""

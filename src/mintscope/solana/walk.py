@@ -35,7 +35,8 @@ WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
 AWAITED_S: Final = 5.0  # a block that is missing for longer is logged
-AHEAD_SLOTS_MAX: Final = 8  # the most slots requested ahead of the head; fewer pass in a request
+# The most slots that are requested ahead of the head; fewer slots begin during one request.
+AHEAD_SLOTS_MAX: Final = 8
 SOON_SLOTS: Final = 3
 QUIET_SLOTS: Final = 2  # after so many slots without a block, the head is requested
 AHEAD_ATTEMPTS: Final = 4  # the most requests for a slot beyond the head
@@ -268,7 +269,7 @@ class Walk:
         first = Slot(slot + 1)
         last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
-            # To request so few slots costs less than to list the blocks first.
+            # Requesting so few slots costs less than listing the blocks first.
             return [Slot(each) for each in range(first, last + 1)]
         listed: list[Slot] = []
         for _ in range(EMPTY_RANGES_MAX):  # the node may report a head that is far too high
@@ -406,7 +407,7 @@ class Walk:
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
-        """Return whether a received block has its parent at *slot*, and the node still has it.
+        """Return whether a received block, which the node still has, has its parent at *slot*.
 
         If the node no longer has the received block, drop it, and request its slot again.
         """

@@ -1,8 +1,8 @@
 """Answers of a JSON-RPC node.
 
 The parser skips all fields that decoding does not need, for example logs, which are a third of the
-bytes. Transactions are parsed one at a time during an iteration over the block: to keep the objects
-of 1,500 transactions would cost more than to parse them.
+bytes.  Transactions are parsed one at a time during an iteration over the block: keeping the
+objects of 1,500 transactions would cost more than parsing them.
 """
 
 import re
@@ -233,7 +233,7 @@ VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
 
 
 class AcceptedVersion:
-    """The newest accepted version, which starts at *newest* and rises when the node requires it."""
+    """The newest accepted transaction version: *newest*, or a higher one that a node required."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest

@@ -2,10 +2,10 @@
 
 Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
 
-A response in constant time is sent at a random time within a millisecond, chosen before any
-look-up.  A thread waits for that time, because timers of the event loop count whole milliseconds:
-with them, two kinds of work that differ by 15 us could be distinguished (test of Kolmogorov and
-Smirnov, 1,500 responses each: p = 1e-36; with a thread, p = 0.69).
+A constant-time response is sent after a fixed time plus a random part of a millisecond, both chosen
+before any look-up.  A thread waits for the end of this time, because timers of the event loop count
+whole milliseconds: with them, two kinds of work that differ by 15 us could be distinguished
+(Kolmogorov-Smirnov test, 1,500 responses each: p = 1e-36; with a thread, p = 0.69).
 """
 
 import asyncio
@@ -95,7 +95,7 @@ def etag_of(body: bytes) -> bytes:
 
 
 def conditional(request: Request, response: Response) -> Response:
-    """Add the entity tag to *response*; return it, or 304 if If-None-Match of *request* matches."""
+    """Return *response* with its entity tag, or 304 if If-None-Match of *request* matches."""
     response.headers += ((b"etag", response.etag),)
     if not is_known(request, response.etag):
         return response
@@ -155,7 +155,7 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, repr=False)
 class HttpApplication:
-    """Assigns each request an id, finds its route, and always sends a response."""
+    """Assigns each request an id, finds its route, and sends the route's response or an error."""
 
     router: Router[Route]
     _: KW_ONLY
@@ -330,7 +330,7 @@ class Draining:
 
     lasts_s: float = 0.0  # seconds in which readiness fails; 0: the process stops at once
     _: KW_ONLY
-    at_begin: Callable[[], None] = lambda: None  # never called if *lasts_s* is 0
+    at_begin: Callable[[], None] = lambda: None  # called when draining begins, if *lasts_s* > 0
     at_end: Callable[[], None] = lambda: None  # called when listening ends
     has_begun: bool = field(default=False, init=False)
 
@@ -431,9 +431,10 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
     The server ends on SIGINT, SIGTERM or `stop()`, after it has sent open responses, for which it
-    waits at most GRACE_S.  `Connections` has the same arguments.
+    waits at most GRACE_S.  The arguments except *app* and *draining* are those of `Connections`.
 
-    draining   what happens between the signal and the stop; None: the server stops at once
+    draining   the time and the actions between the signal and the stop; None: the server stops at
+               once
     """
     connections = Connections(
         clock=clock,

@@ -3,17 +3,22 @@
     request line and headers   16 KiB in all, 2.5 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
                                400
-    a whole request            14 s from its first byte, else 408; a silent connection is closed
-                               without a response
-    an unread response         the connection is closed after 14 s, even if the response is short
-    waiting requests           16; one more gets 400 after their responses, and the connection is
-                               closed
+    a whole request            14 s from its first byte (the first request: from the opening of the
+                               connection), else 408; a silent connection is closed without a
+                               response
+    an unread response         the connection is closed if written data stays unread for 14 s, even
+                               if it is short
+    waiting requests           16; if one more arrives, the connection is closed after their
+                               responses
     connections                a maximum in all, per client and per site: at the maximum, the oldest
                                without a whole request is closed, or else the one that has been idle
-                               for longest, if it was for 1 s; if there is none, the new one gets
-                               503 and is closed
+                               for longest, if that is 1 s or more; if there is none, the new one
+                               gets 503 and is closed
     ambiguity                  no Host in HTTP/1.1, several Hosts, two lengths, bytes that are not
                                HTTP: 400
+
+A refused request gets no response if responses to earlier requests are open: the connection is then
+closed after these responses.
 
 The application starts when the last byte of the body has arrived, so no endpoint sees a slow or
 oversized body.
@@ -58,7 +63,7 @@ class HttpProtocol(UpgradingProtocol):
         self._in_head = False
         self._head = NO_HEAD
         self._chunk_bytes = 0  # length of the data that is being parsed
-        self._later_bytes = 0  # received after the first data of this request
+        self._later_bytes = 0  # bytes received after the first data of this request
         self._received = bytearray()
         self._pieces = 0  # pieces of the body received so far
 
@@ -112,7 +117,7 @@ class HttpProtocol(UpgradingProtocol):
             self._arm()
 
     def on_message_begin(self) -> None:
-        """Start another request."""
+        """Begin to receive another request."""
         if len(self.pipeline) >= self._bounds.waiting_max:
             many = self._bounds.waiting_max
             self._stop(BadRequest(f"expected at most {many} requests that wait"))
@@ -172,7 +177,7 @@ class HttpProtocol(UpgradingProtocol):
 
     @override
     def give_way(self) -> None:
-        """Close to make room for another connection, after the current response if there is one."""
+        """Close the connection, after the open responses if there are any."""
         is_silent = self._whole and not self._keeps
         refusal = ServiceUnavailable("Others needed the connection before the request.")
         if not self._is_idle():
@@ -206,13 +211,16 @@ class HttpProtocol(UpgradingProtocol):
             self._unread = None
 
     def _stop(self, fault: ServiceError) -> NoReturn:
-        """Stop the parser; then `_refuse_unreadable` sends *fault*."""
+        """Stop the parser; then `_refuse_unreadable` refuses the request with *fault*."""
         self._fault = fault
         raise _Stop
 
     @override
     def _refuse(self, error: ServiceError) -> None:
-        """Send the refusal *error* after the open responses, and close the connection."""
+        """Send the refusal *error*, and close the connection.
+
+        If responses are open, the connection is closed after them, and *error* is not sent.
+        """
         self._refused = True
         self._received = bytearray()
         self._keep(0)
@@ -234,8 +242,7 @@ class HttpProtocol(UpgradingProtocol):
     def _end(self) -> None:
         """Close when the client has closed its side, or at the latest after LINGER_S."""
         if self.transport.can_write_eof():
-            # To close while the client still sends would reset the connection, and lose the
-            # response.
+            # Closing while the client still sends would reset the connection and lose the response.
             self.transport.write_eof()
             self.open_connections.begin_idling(self, stays_s=0)
             self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
@@ -267,7 +274,7 @@ class HttpProtocol(UpgradingProtocol):
 
 
 class _Stop(Exception):
-    """Ends parsing from inside one of its callbacks."""
+    """Stops the parser when a callback of the parser raises it."""
 
 
 def protocol_of(connections: Connections) -> "type[HttpProtocol]":

@@ -108,7 +108,7 @@ class Connection(Protocol):
     """An open connection."""
 
     def give_way(self) -> None:
-        """Close to make room for another connection, after the current response if there is one."""
+        """Close the connection, after the open responses if there are any."""
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +117,7 @@ class Group:
 
     incomplete  connections that have sent no request yet, or a part of one, the oldest first
     idle        other connections without an open response, each with the monotonic time in seconds
-                until which it may not be closed
+                until which it may not be closed to make room
     """
 
     name: str
@@ -197,7 +197,7 @@ class Connections:
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Record that *connection* holds *size* bytes of an incomplete request."""
+        """Record that *connection* holds *size* bytes of an incomplete or unread request."""
         # While all connections together hold too many bytes, the one that has held bytes for
         # longest is closed.
         self._kept_bytes += size - self._kept.get(connection, 0)
@@ -227,7 +227,7 @@ class Connections:
             group.idle[connection] = until_s
 
     def end_idling(self, connection: Connection) -> None:
-        """Record that *connection* has sent something."""
+        """Record that *connection* is no longer idle."""
         self._resting.pop(connection, None)
         for group in self._members.get(connection, ()):
             group.idle.pop(connection, None)

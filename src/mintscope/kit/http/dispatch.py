@@ -21,12 +21,12 @@ from mintscope.kit.http.whole_response import Flow, WholeResponse
 
 
 class PacedProtocol(asyncio.Protocol):
-    """A connection that is read no faster than the rate limits of its client allow.
+    """A connection that pauses after its client has exceeded a rate limit.
 
     One connection is read in each iteration of the event loop.  A connection on which the client
     has paid is read at once, so that clients that pay need not wait for others.
 
-    A `uvicorn.Server` creates and closes the connection.
+    A `uvicorn.Server` creates the connection, and closes it when the server stops.
     """
 
     open_connections: Connections
@@ -50,7 +50,7 @@ class PacedProtocol(asyncio.Protocol):
         self.headers: list[Header] = []
         self.client: tuple[str, int] | None = None
         self.server: tuple[str, int] | None = None
-        self.pipeline: deque[WholeResponse] = deque()  # wait for an earlier response
+        self.pipeline: deque[WholeResponse] = deque()  # requests behind an open response
         self.cycle: WholeResponse | FastPathCycle | None = None  # the newest; None at first
         self._bounds = self.open_connections.bounds
         self._is_slowed = False
@@ -104,7 +104,7 @@ class PacedProtocol(asyncio.Protocol):
         self.flow.resume_writing()
 
     def shutdown(self) -> None:
-        """Close after the current response, because the server stops."""
+        """Close after the open responses, because the server stops."""
         if self.cycle is None or self._is_idle():
             self.transport.close()
         else:
@@ -154,7 +154,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def give_way(self) -> None:
-        """Close to make room for another connection, after the current response if there is one."""
+        """Close the connection, after the open responses if there are any."""
 
     def _go_on_after_pause(self) -> None:
         self.open_connections.end_idling(self)
@@ -187,7 +187,7 @@ class PacedProtocol(asyncio.Protocol):
         return self.server_state.connections
 
     def _keep(self, size: int) -> None:
-        """Record that the connection holds *size* bytes of an incomplete request."""
+        """Record that the connection holds *size* bytes of an incomplete or unread request."""
         if size != self._keeps:
             self._keeps = size
             self.open_connections.keep(self, size)
@@ -222,7 +222,7 @@ Cycle = TypeVar("Cycle", bound=WholeResponse)
 class DispatchingProtocol(PacedProtocol):
     """A connection that answers requests in their order of arrival."""
 
-    _fast_path_cycle: FastPathCycle | None = None  # the request that it is answering
+    _fast_path_cycle: FastPathCycle | None = None  # the request that the fast path is answering
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:

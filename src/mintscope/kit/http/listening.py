@@ -34,7 +34,7 @@ def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[No
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 selects a free port.
 
-    Raises OSError if the address is in use, or is not an address of this machine.
+    Raises OSError if it cannot listen there, for example because the address is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -1,7 +1,7 @@
 """Rate limits by client address or account, budgets of account changes, and limits of free views.
 
-A refused request has changed nothing.  Requests that are paid for with credits are not counted,
-because they must not be refused.  Moves of credits have separate limits.
+A refused request has changed nothing.  Budgets of account changes do not count spends of credits:
+the ledger accepts any number of spends.  Moves of credits have separate limits.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # prefixes of header nam
 
 
 class RateLimit:
-    """Counts requests against one limit, and adds its state to every response.
+    """Counts requests against one limit, and adds the state of the limit to each response.
 
     Source  draft-ietf-httpapi-ratelimit-headers-10; older clients read the X- headers, in which
             X-RateLimit-Reset counts seconds from now

@@ -247,7 +247,7 @@ def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
 
 
 def described(problem: str, value: object, shape: object) -> str:
-    """Return msgspec's error about *value* in plain English, as `credits: expected an integer`.
+    """Return msgspec's error about *value* in plain English, like `credits: expected an integer`.
 
     problem   the message of msgspec about *shape*; a message of an unknown form is returned
               unchanged
@@ -438,10 +438,11 @@ class ClientAddresses:
         self._proxies = [ip_network(proxy) for proxy in proxies]
 
     def key(self, scope: Scope) -> str:
-        """Return the limit key of the client of *scope*: an IPv4 address or an IPv6 /64."""
+        """Return the limit key of the client of *scope*: an IPv4 address, IPv6 /64, or NOWHERE."""
         # If the peer is a configured proxy, the client is the right-most address in X-Forwarded-For
         # that is no configured proxy.  The client may have written all addresses to the left.  If
-        # there is no such address, or one to its right is unreadable, the client is the last proxy.
+        # there is no such address, or one to its right is unreadable, the client is the proxy whose
+        # address was read last.
         named = scope.get("client")
         peer = named[0] if named else NOWHERE
         if not self._proxies:

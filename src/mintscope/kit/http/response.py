@@ -14,15 +14,17 @@ class Bounds:
     """Bounds on requests and connections."""
 
     head_bytes_max: int = 16 * 1024  # bytes of the request line and the headers in total
-    url_bytes_max: int = 2_560  # of the request line: enough for a stream of 50 mints
+    url_bytes_max: int = 2_560  # bytes of the address: enough for a stream of 50 mints
     headers_max: int = 100  # each takes six times its bytes in memory, and a callback
     body_bytes_max: int = 64 * 1024
     body_pieces_max: int = 1_024  # number of pieces (chunks or packets) of a body
-    request_s_max: float = 14.0  # time for a whole request, from its first byte
+    # Time for a whole request, from its first byte; for the first request, from the opening of the
+    # connection.
+    request_s_max: float = 14.0
     unread_s_max: float = 14.0  # time for which a client may leave written data unread
     keep_alive_s_max: float = 10.0  # time after which an idle connection is closed
     waiting_max: int = 16  # requests of a connection that wait for the current one
-    unread_bytes_max: int = 64 * 1024 * 1024  # of incomplete requests of all connections
+    unread_bytes_max: int = 64 * 1024 * 1024  # bytes of incomplete and unread requests in all
     pause_s: float = 0.5  # pause before the next request of a client that exceeded a rate limit
     idle_s_min: float = 1.0  # time before an idle connection may be closed to make room
     connections_max: int = 2_000
@@ -30,7 +32,7 @@ class Bounds:
     lingering_max: int = 256  # refused connections that stay open until the client reads the error
     message_bytes_max: int = 4 * 1024  # bytes of a WebSocket message, in all its frames
     frames_max: int = 120  # between two pings of the server, which are 15 s apart
-    first_message_s_max: float = 10.0  # of a WebSocket without a credential
+    first_message_s_max: float = 10.0  # for the first message of a WebSocket without credential
 
     @property
     def request_bytes_max(self) -> int:
@@ -108,9 +110,9 @@ class StreamingResponse(msgspec.Struct, gc=False):
     """A response whose body is sent in *chunks*."""
 
     status: int
-    chunks: AsyncGenerator[bytes, None]  # closed at the end, even if late or if the client leaves
+    chunks: AsyncGenerator[bytes, None]  # closed at the end, even if the client leaves
     headers: tuple[Header, ...]
-    chunk_s_max: float = CHUNK_S_MAX  # for each chunk to arrive and be sent; else the body ends
+    chunk_s_max: float = CHUNK_S_MAX  # time to get and send each chunk; else the body breaks off
 
 
 class PushedResponse(msgspec.Struct, gc=False):

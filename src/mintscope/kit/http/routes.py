@@ -25,8 +25,8 @@ class Route:
 
     limits_itself    whether the endpoint itself counts its requests, by credential if there is one;
                      if False, they are counted by address before the endpoint runs
-    takes_websocket  whether a client may open a WebSocket; the pushed body is sent to it as
-                     messages
+    takes_websocket  whether a client may open a WebSocket, over which the pushed body is sent
+                     as messages
     """
 
     method: str

@@ -28,7 +28,7 @@ def message_of(event: bytes) -> bytes:
     type      the name of the event
     id        its id as text, because JavaScript rounds integers of 64 bits; absent if there is none
     retryMs   the pause before the client reconnects, in milliseconds; absent if there is none
-    data      the data of the event
+    data      the data of the event, which must be JSON
     """
     lines = (line.partition(b": ") for line in event.split(b"\n"))
     fields = {name: value for name, _, value in lines}

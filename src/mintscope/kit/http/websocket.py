@@ -1,8 +1,8 @@
 """WebSockets at the paths of `Connections.websocket_paths`: handshake and pushed messages.
 
-The application answers a handshake with a credential.  A handshake without a credential is answered
-at once; then the first message completes the request with a credential.  Browsers need this,
-because they send no headers with a WebSocket, and a URL with a credential would be logged:
+The application answers a handshake that has a credential.  A handshake without a credential is
+answered at once; then the first message completes the request with a credential.  Browsers need
+this, because a page cannot set headers of a handshake, and a URL with a credential would be logged:
 
     {"type": "auth", "token": "svc_credit_...", "lastEventId": "17", "mints": ["..."]}
 
@@ -183,7 +183,7 @@ class WebSocket:
         if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write_eof()  # to close now could lose the close frame
+            self._transport.write_eof()  # closing now could lose the close frame
             asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._transport.close)
 
     def _write(self, piece: bytes) -> None:
@@ -335,14 +335,17 @@ class UpgradingProtocol(DispatchingProtocol):
 
     @override
     def shutdown(self) -> None:
-        """Close after the current response, or at once if no response is in progress."""
+        """Close after the open responses, or at once if there are none."""
         if self._websocket is not None and self._is_idle():
             self._websocket.close(CloseCode.GOING_AWAY)
         super().shutdown()
 
     @abstractmethod
     def _refuse(self, error: ServiceError) -> None:
-        """Send the refusal *error* after the open responses, and close the connection."""
+        """Send the refusal *error*, and close the connection.
+
+        If responses are open, the connection is closed after them, and *error* is not sent.
+        """
 
     @override
     def _dispatch(self, head: Head, body: bytearray) -> None:

@@ -97,18 +97,18 @@ class WholeResponse:
         self.body = body  # the body of the request
         self.keep_alive = keep_alive  # whether the connection stays open after the response
         self.on_response = on_response
-        self.message_event = asyncio.Event()  # set when it is complete, or the connection lost
+        self.message_event = asyncio.Event()  # set when the response or the connection ends
         self.disconnected = False  # whether the client has left before the end of the response
         self.response_started = False
         self.response_complete = False
-        self.is_followed_by_end = False  # whether a refusal and the end follow the response
+        self.is_followed_by_end = False  # whether `HttpProtocol` closes after the response
         self._head: Message | None = None
         self._is_received = False
         self._is_chunked = False
         self._left_bytes = 0  # bytes of the body yet to be sent, unless it is in chunks
 
     async def run(self, app: ASGIApp) -> None:
-        """Run *app*; if it sends no whole response to a client that is there, send 500 or close."""
+        """Run *app*; if it sends no whole response and the client is there, send 500 or close."""
         try:
             with suppress(ClientDisconnected):
                 await app(self.scope, self.receive, self.send)

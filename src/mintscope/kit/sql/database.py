@@ -87,7 +87,11 @@ class Remote(Protocol):
     """A database on a machine with its own clock, shared by all processes."""
 
     def ahead_ms(self) -> int:
-        """Return the milliseconds by which this clock is surely ahead, 0 if they may agree."""
+        """Return the milliseconds by which this process's clock is surely ahead of the database's.
+
+        The result is 0 if the clocks may agree, and negative if this process's clock is surely
+        behind.
+        """
 
 
 class Database(Protocol):
@@ -100,7 +104,7 @@ class Database(Protocol):
         """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
 
     def changes(self) -> int:
-        """Return the number of rows that the last statement changed."""
+        """Return the number of rows that the last statement, which was no query, changed."""
 
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
         """Run the block in a transaction with the write lock; commit unless the block raises.
@@ -219,7 +223,8 @@ def unavailable_on_database_error(message: str) -> Iterator[None]:
 def ahead_ms(database: Database) -> int:
     """Return the milliseconds by which this process's clock is surely ahead of the database's.
 
-    The result is 0 if the database is a file on this machine.
+    The result is 0 if the clocks may agree, or if the database is a file on this machine, and
+    negative if this process's clock is surely behind.
     """
     return database.ahead_ms() if isinstance(database, Remote) else 0
 
@@ -263,7 +268,7 @@ class ClockDifference(NamedTuple):
 
     @property
     def surely_ahead_ms(self) -> int:
-        """The milliseconds by which this process's clock is ahead; 0 if the clocks may agree."""
+        """This process's time minus the server's, in milliseconds; 0 if the clocks may agree."""
         return self.ahead_ms if abs(self.ahead_ms) > self.doubt_ms else 0
 
     def expect_near(self) -> None:

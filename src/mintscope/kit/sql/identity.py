@@ -108,7 +108,7 @@ def expect_joined(first: int, ran: Collection[int], place: str) -> None:
 def upgrade_advice(
     kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
 ) -> str:
-    """Return a text: which build or backup to use if a newer build has migrated the store *kind*.
+    """Return the build or backup to use, as text, if a newer build has migrated the store *kind*.
 
     ask                runs a statement; returns the first row, or its value if it has only one
     has_table          returns whether the store has a table with this name

@@ -20,7 +20,7 @@ from mintscope.kit.metrics import LIMITS_DECIDED_ALONE, LIMITS_SHARED
 BATCH_MAX: Final = 512
 WAITING_MAX: Final = 8_192
 PATIENCE_S: Final = 1.0
-LOOKS: Final = 4  # parts of the time limit: a blocked event loop loses only one part
+LOOKS: Final = 4  # parts of the time limit, so that a blocked event loop loses only one
 PAUSE_S: Final = 0.25
 PAUSE_S_MAX: Final = 2.0
 US: Final = 1_000_000
@@ -56,7 +56,7 @@ class WindowStore(Protocol):
     """Stores the windows of all processes, and measures time by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back and take as *asked*; return the counts in between, in the same order.
+        """Give back, then take, as *asked*; return the state of each window in between, in order.
 
         All keys must be different.  Raises LimitStoreAway; the next call then connects again.
         """
@@ -100,7 +100,7 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
-        """Take from the window of *key*, or give back; return None if the store cannot answer."""
+        """Take from the window of *key*, or give back; None if the store is away or overloaded."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
         reported: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
@@ -146,7 +146,7 @@ class LimitBatches:
         """Send *asked*, and again after a failure; return None if the store is unreachable."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
-            # The first outcome is unknown: to take twice is safe, to give back twice is not.
+            # The first outcome is unknown: taking twice is safe, giving back twice is not.
             found = await self._call([each._replace(returned=0) for each in asked])
         if isinstance(found, BaseException):
             log.warning("limits_away", why=str(found) or type(found).__name__)

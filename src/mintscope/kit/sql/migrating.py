@@ -83,7 +83,7 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 
 def migrate_tables(dsn: str, kind: str) -> None:
-    """Do the same as `migrate` in the database *dsn*, with longer time limits."""
+    """Run `migrate` on the database *dsn*, with longer time limits."""
     lock = WriteLock.MARKET if kind == "market" else WriteLock.MONEY
     patient = PostgresDatabase(dsn, lock, statement_ms=MIGRATION_MS, lock_ms=STATEMENT_MS)
     try:
@@ -141,7 +141,7 @@ def _run(database: PostgresDatabase, kind: str, each: Migration) -> None:
 
 
 def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
-    """Return the names of all pending migrations; run them if *is_done*."""
+    """Return kind and name of each pending migration; if *is_done*, run them."""
     database = PostgresDatabase(dsn)
     try:
         has_none = is_new(database)
@@ -157,7 +157,7 @@ def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
 
 
 def waits_for(dsn: str) -> list[str]:
-    """Return the names of the database's pending migrations; none for a new database."""
+    """Return kind and name of each pending migration of the kinds that were migrated before."""
     with closing(PostgresDatabase(dsn)) as database:
         if is_new(database):
             return []
@@ -169,7 +169,7 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
     """Run the pending migrations and roll them back; return kind, name and seconds of each.
 
     No other process may use the database meanwhile, because tables are locked.  Raises
-    DatabaseError
+    DatabaseError, UnusableStore.
     """
     ran: list[tuple[str, str, float]] = []
     patient = PostgresDatabase(dsn, statement_ms=MIGRATION_MS, lock_ms=REHEARSAL_LOCK_MS)

@@ -1,6 +1,6 @@
 """PostgreSQL connections: dialect, arrays of rows, and time limits.
 
-NumPy packs rows into arrays, because packing in Python would block the other threads for longer.
+NumPy packs numbers into arrays, because packing in Python would block other threads for longer.
 
 A connection itself limits the wait for a frozen server: timeouts of the server need a running
 server, and TCP keepalives only show that the kernel of its machine answers.
@@ -187,7 +187,7 @@ def _blobs(values: Sequence[bytes | None]) -> bytes:
 T = TypeVar("T")
 
 LOOK_S: Final = 0.1
-MARGIN_S: Final = 5.0  # added to the time limit of a statement, so that the server can report it
+MARGIN_S: Final = 5.0  # added to the time limit of a statement, so the server can report a timeout
 
 
 class SilentServer(psycopg.OperationalError):
@@ -195,7 +195,7 @@ class SilentServer(psycopg.OperationalError):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that closes and raises SilentServer after *silent_s_max* of silence."""
+    """A connection that closes and raises SilentServer after *silent_s_max* seconds of silence."""
 
     silent_s_max: float = MARGIN_S
 

@@ -115,7 +115,7 @@ class PostgresWindows:
         return connection
 
     async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
-        """After every SWEPT_AFTER keys, delete windows whose admissions no longer count."""
+        """After every SWEPT_AFTER keys, delete up to 20,000 windows without a counted admission."""
         self._asked_count += asked_count
         if self._asked_count >= SWEPT_AFTER:
             self._asked_count = 0

@@ -59,7 +59,7 @@ class IngestLock:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Wait for the lock, and hold it.  Raises StoreUnavailable if there is no answer."""
+        """Wait for the lock, and hold it during the block.  Raises StoreUnavailable."""
         try:
             await self._acquire()
             yield
@@ -144,7 +144,7 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of the api processes; return how *settings* and those of others differ."""
+    """Take the lock of the api processes; return the common settings that differ, as text."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
@@ -217,7 +217,9 @@ class MarketNotices:
     async def wait(self, poll_interval_s: float) -> None:
         """Wait until the market is written, for a second at most.
 
-        If there is no connection, wait for *poll_interval_s*, but at least POLL_S_MIN.
+        If there is no connection, first try to connect, at most once in CONNECT_AGAIN_S, which may
+        take up to NOTICES_ANSWER_S.  Without a connection, wait for *poll_interval_s*, but at least
+        POLL_S_MIN.
         """
         try:
             if await self._has_connection():

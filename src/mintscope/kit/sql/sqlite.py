@@ -70,7 +70,7 @@ class Sizes:
     cache_bytes: int = 2 * 1024 * 1024
     waits_for_disk: bool = True  # whether a commit waits for the disk
     shrinks: bool = False  # whether unused pages can be returned to the disk
-    log_pages: int = 1_000  # length of the write-ahead log at which a commit copies its pages
+    log_pages: int = 1_000  # pages of the write-ahead log at which a commit copies them to the file
 
 
 USUAL_SIZES: Final = Sizes()
@@ -141,7 +141,7 @@ def _once_unlocked(work: Callable[[], T]) -> T:
     """Return the result of *work*; repeat it while the file is locked.
 
     While another process creates the file, SQLite refuses some statements at once, without the busy
-    timeout.  Raises apsw.BusyError
+    timeout.  Raises apsw.BusyError if it stays locked.
     """
     end_s = time.monotonic() + BUSY_TIMEOUT_MS / SECOND_MS
     while True:
@@ -268,7 +268,7 @@ def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
     """Return the names of the pending migrations of the file; if *is_done*, run them.
 
-    Raises UnusableStore, StoreUnavailable.
+    Raises UnusableStore, StoreUnavailable, and apsw.Error if SQLite cannot run them.
     """
     if not path.exists():
         lacking = migrations(kind)
@@ -299,7 +299,7 @@ def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
 
 
 def waits_for(path: Path, kind: str) -> list[str]:
-    """Return the names of the file's pending migrations; none if the file does not exist.
+    """Return the names of the pending migrations of the file; none if it does not exist or is new.
 
     Raises UnusableStore, StoreUnavailable.
     """
@@ -311,7 +311,7 @@ def waits_for(path: Path, kind: str) -> list[str]:
 
 @contextmanager
 def _answering(path: Path, kind: str) -> Iterator[None]:
-    """Raise UnusableStore if the file is no SQLite database, StoreUnavailable if it fails."""
+    """Raise UnusableStore if the file is no SQLite database; StoreUnavailable for other errors."""
     try:
         yield
     except apsw.NotADBError as cause:

@@ -304,7 +304,7 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Record that *slot* has begun, and buffer complete slots; return whether one was."""
+        """Record that *slot* has begun; return the result of `_close`."""
         self._begun = max(self._begun, slot)
         return self._close()
 

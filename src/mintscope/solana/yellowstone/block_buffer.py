@@ -34,8 +34,8 @@ class BlockBuffer:
     def add(self, block: Block, size: int) -> bool:
         """Add *block* of *size* bytes, and drop the blocks that it proves to be dead.
 
-        Return whether the block was added: it is not if it is already stored, or if a stored block
-        proves that it is dead.
+        Return whether *block* was added; False if it is already stored, or if a stored block proves
+        that it is dead.
         """
         # A block that is not an ancestor of a stored block above it has died: it is dropped, or not
         # added.
@@ -72,7 +72,7 @@ class BlockBuffer:
         self._session_after = self.newest
 
     def final_block(self, slot: Slot) -> Block | None:
-        """Return the block at *slot* if this session delivered it and reported it as final."""
+        """Return the block at *slot* if this session delivered it and it is final, else None."""
         return self.block(slot) if self._session_after < slot <= self.final else None
 
     def finalize(self, slot: Slot) -> None:

@@ -387,7 +387,7 @@ class GeyserSource:
     """A source that polls a stream, which has new blocks sooner than a node."""
 
     endpoints: Sequence[GeyserEndpoint]  # servers in order of preference
-    programs: Sequence[str]  # transactions that name one of these addresses are sent
+    programs: Sequence[str]  # transactions must name one of these, unless a server refuses the list
     repairer: Node
     polling: Polling
     _: KW_ONLY
