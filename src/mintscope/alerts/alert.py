@@ -44,7 +44,7 @@ CROSSING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """The settings of an alert that its user requests.
+    """The settings that a user requests for an alert.
 
     name         the name that the user gave the alert; printable
     field        the name of the evaluated value in the report of *mint*
@@ -52,8 +52,9 @@ class AlertRule:
     level, margin, percent, window_s   as in Rule; 0 if *kind* does not use them
     webhook_url  the URL that webhooks are sent to; None: firings are not sent by webhook
     is_closed    True: the alert is evaluated at the end of each minute, without the open candles;
-                 False: at each report
-    least_confidence   reports whose price has a lower confidence are skipped
+                 False: after each slot in which the token is traded
+    least_confidence   reports whose price has a lower confidence are skipped, unless *field* is in
+                       OF_CONFIDENCE
     compared     for crosses_field, the name of the value that *field* is compared with; None for
                  other kinds
     direction    for crosses_field, the direction of the crossing; None: both directions
@@ -93,7 +94,7 @@ class AlertRule:
 
 
 def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
-    """Return whether *asked* is refused because the alert would have expired at *at*.
+    """Return whether *asked* is refused because its expiry is not after *at*.
 
     It is not refused if the expiry did not change and *asked* does not activate the alert.
 
@@ -113,14 +114,16 @@ class Alert:
     nonce        random bytes from which the secret of the webhooks is derived
     old_nonce    the nonce before the last renewal of the secret; its secret also signs until
                  *old_nonce_until*; None: the secret was never renewed
-    revision     a number that rises each time the evaluation starts over; *state* has this revision
-    state        the state of the rule, as JSON; None: the alert was not evaluated yet
+    revision     a number that rises each time the evaluation starts over; *state* belongs to it
+    state        the state of the rule, as JSON; None: this revision was not evaluated yet
     fired_at     the time of the last firing; None: the alert never fired
     webhook_failed_at   the time when the webhook was disabled; None: it is not disabled
-    webhook_at   the time when the URL of the webhook last changed; None: it never changed
-    hour_since   the start of the hour in which the alert fired *hour_count* times; None: never
+    webhook_at   the time when `Alerts.change` last changed the URL of the webhook; None: never
+    hour_since, hour_count   as *since* and *firings* in FiredHour; None and 0: no firing yet
     ended_at     the time when the alert ended by firing once or by expiring; None: it has not ended
-    emailed_at   the time when the last e-mail, except tests, was written; None: none was written
+                 since its owner created or last resumed it
+    emailed_at   the time when the last e-mail about firings was written, without tests; None: there
+                 was none
     email_due_at      the time when the e-mail about waiting firings is due; None: no firings wait
     telegram_at  the time when the last Telegram message was sent; None: none was sent
     telegram_due_at   the time when the message about waiting firings is due; None: none wait
@@ -175,7 +178,7 @@ class AlertChanges(TypedDict, total=False):
 class FiredHour(NamedTuple):
     """The last firing of an alert, and the number of its firings in an hour.
 
-    since      the start of the hour
+    since      the start of the last hour with counted firings; *fired_at* if no firing was counted
     firings    the number of firings in this hour, up to *fired_at*; firings of an alert that fires
                only once are not counted
     """
@@ -198,8 +201,8 @@ class NewFiring:
 
     seq        the position in the swap log of the report that caused the firing; 0 for a test
     slot       the slot of that report; 0 for a test
-    time       the block time of *slot*; for a test, the time of the request; in Unix seconds
-    value, direction, reference   as in Crossing
+    time       the effective time of *slot*; for a test, the time of the request; in Unix seconds
+    value, direction, reference   as in Crossing; for a test, *value* and *reference* are the level
     """
 
     signal_id: SignalId
@@ -237,8 +240,8 @@ class FiringEmail:
     """The delivery of a firing by e-mail.
 
     note         the reason why no e-mail was written; None: one was written, or the firing waits
-    sent_at      the time when the mail server accepted the e-mail; None: not yet
-    reason       the reason why the last attempt to send it failed; None: it did not fail
+    sent_at      the time when the mail server accepted the e-mail; None: it did not
+    reason       the reason why the last attempt failed or the e-mail was given up; None: neither
     """
 
     state: EmailState
@@ -273,6 +276,8 @@ class FiringTelegram:
 class Firing:
     """A firing and its deliveries.
 
+    The queue has the outcomes of the webhooks that it sends; `Alerts.firings` adds them.
+
     due_at        the time when the webhook is or was due; None: no webhook is sent
     attempts      the number of attempts to send the webhook
     delivered_at  the time when the webhook was accepted; None: it was not
@@ -301,8 +306,8 @@ class Gathered(NamedTuple):
     """The firings of an alert in one message.
 
     total    the number of firings in the message
-    first    the oldest of these firings
-    newest   the newest of these firings, in order of time; at least one
+    first    the number of the oldest of these firings
+    newest   the newest of these firings, at least one, in order of time
     """
 
     total: int
@@ -353,7 +358,7 @@ class AlertStanding:
     """The progress of the evaluation of all alerts.
 
     seq        the position in the swap log up to which all alerts are evaluated
-    version    a number that rises each time an alert is created, changed or deleted
+    version    a number that rises each time the evaluator must read the alerts again
     holder     the name of the process that has the lease of the evaluation, or had it last; b"":
                none has had it
     held_until the time when the lease ends, by this process's clock

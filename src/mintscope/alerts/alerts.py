@@ -58,7 +58,7 @@ class AlertBounds:
     of_all_max        the most evaluated alerts of all users together
     mints_max         the most different mints of these evaluated alerts
     firings_hour_max  the most firings of an alert that are sent in an hour
-    allows_loopback   whether webhooks can use plain http to addresses of this machine
+    allows_loopback   whether webhooks can go to addresses of this machine, also by plain http
     telegram_bot      the user name of the operator's Telegram bot; "": there is no bot
     """
 
@@ -120,7 +120,7 @@ class Alerts:
         """Create an alert from *asked*, which must be valid; return it, or the reason to refuse it.
 
         key   the Idempotency-Key; a repetition with the same key and settings returns the same
-              alert; None: there is no key
+              alert, or NOT_FOUND if this was deleted; None: there is no key
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -151,10 +151,10 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, which must return valid settings.
 
-        If *edit* activates the alert or changes a setting in `_evaluated`, the evaluation starts
-        over: the first evaluation cannot fire.  If *edit* activates the alert or changes the URL, a
-        disabled webhook is enabled again.  If the URL changes, waiting webhooks are sent at once.
-        Return the alert, or the reason why it was not changed.
+        If *edit* activates the alert or changes a setting that `_evaluated` returns, the evaluation
+        starts over: the first evaluation cannot fire.  If *edit* activates the alert or changes the
+        URL, a disabled webhook is enabled again.  If the URL changes, waiting webhooks are sent at
+        once.  Return the alert, or the reason why it was not changed.
         """
         now = self.clock.now()
 
@@ -201,7 +201,7 @@ class Alerts:
         return await self.store.transact(delete)
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Renew the webhook secret of an alert; return None if there is no such alert.
+        """Renew the webhook secret of an alert; return the alert, None if there is no such alert.
 
         For a day, both the old and the new secret sign webhooks.
         """
@@ -219,7 +219,7 @@ class Alerts:
         return await self.store.transact(renew)
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
-        """Send a test of an alert to its owner; return the firing, None if there is no alert."""
+        """Send a test of an alert to its owner; return the firing, None without such an alert."""
         signal = await self.find(user_id, signal_id)
         if signal is None:
             return None
@@ -288,7 +288,10 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
 
     async def refused(self, user_id: UserId) -> int:
-        """Return the number of a user's firings in the last 24 hours that a limit kept back."""
+        """Return the number of a user's firings that a limit kept from being sent.
+
+        Only firings of the last 24 hours count.
+        """
         since = UnixMs(self.clock.now() - DAY_MS)
         return await self.store.read(lambda rows: rows.firings.refused(user_id, since))
 
@@ -392,8 +395,8 @@ EXPIRED_AT_ONCE: Final = 500
 class AlertWriter:
     """Stores the results of the one process that evaluates alerts.
 
-    A result must begin at the stored position, so that no report is evaluated twice.  The lease
-    only keeps other processes from doing the same work.
+    A result must begin at the stored position, so that the results of a report are stored only
+    once.  The lease keeps other processes from doing the same work.
 
     holder     the name of this process
     lease_ms   the duration of the lease in milliseconds, unless it is renewed
@@ -440,13 +443,13 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of the next evaluated alerts after *after*; empty if none follow."""
+        """Return the revisions of up to COMPARED_AT_ONCE evaluated alerts that follow *after*."""
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
         """Return the first alerts of *wanted*, and the numbers that must still be read.
 
-        Alerts that are no longer evaluated are left out.  *wanted* is sorted, and not empty.
+        Alerts that are no longer evaluated are left out.  *wanted* must be sorted and not empty.
         """
         found = await self.store.read(lambda rows: rows.signals.since(wanted[0], READ_AT_ONCE))
         place = bisect_right(wanted, found[-1].signal_id) if found else len(wanted)
@@ -469,7 +472,10 @@ class AlertWriter:
         return await self.store.transact(lambda rows: self._write(rows, packed, now, symbols))
 
     async def tidy(self) -> None:
-        """Write the e-mails whose pause has ended, and end the alerts that have expired."""
+        """Write e-mails whose pause has ended, and end alerts that have expired.
+
+        One call handles at most DUE_AT_ONCE e-mails and EXPIRED_AT_ONCE alerts.
+        """
         now = self.clock.now()
         due, expired = await self.store.read(
             lambda rows: (

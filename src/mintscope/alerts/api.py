@@ -235,11 +235,11 @@ class AlertRoutes:
         """Make an alert.
 
         Makes an alert over one number of a token's report, checked after each slot with a
-        trade of it. It fires when the number crosses a level or another number, or moves so many
-        percent within a window: once, hourly or each time, as `fires` says; the first check fires
-        nothing. With candles=closed it is checked as each minute ends. Webhooks are signed with
-        webhookSecret, shown only here (Standard Webhooks), and retried for 24 hours. An account may
-        hold 20. Costs nothing.
+        trade of the token. It fires when the number crosses a level or another number, or moves by
+        a percentage within a window: once, hourly or each time, as `fires` says; the first check
+        never fires. With candles=closed it is checked as each minute ends. Webhooks are signed with
+        webhookSecret (Standard Webhooks), which only this response contains, and retried for 24
+        hours. An account may hold up to 20 alerts. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         key, asked = idempotency_key(request), rule_of(await read_body(request, wire.NEW_SIGNAL))
@@ -269,11 +269,11 @@ class AlertRoutes:
     async def change_signal(self, request: Request) -> Response:
         """Change an alert.
 
-        Changes only the named settings; the mint, the fields and the kind stay. After
-        another level, margin, percent, window, candles, fires or expiresAt, and after being
-        inactive, the alert starts over: its first check fires nothing. A webhook that was disabled
-        is tried again once it has another address, or was inactive and is active again. Costs
-        nothing.
+        Changes only the named settings; the mint, the fields, the kind and the direction stay. If
+        level, margin, percent, window, candles, leastConfidence, fires or expiresAt changes, or an
+        inactive alert becomes active, the alert starts over: its first check never fires. A
+        disabled webhook is enabled again if its address changes, or if an inactive alert becomes
+        active. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
@@ -311,8 +311,8 @@ class AlertRoutes:
     async def list_signal_events(self, request: Request) -> Response:
         """The firings of an alert, newest first.
 
-        Returns the firings of an alert in the last 30 days, newest first, and the outcome of
-        webhook, e-mail and Telegram. Costs nothing.
+        Returns a page of the firings of an alert in the last 30 days, newest first, and the
+        outcome of webhook, e-mail and Telegram. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
@@ -336,8 +336,8 @@ class AlertRoutes:
     async def renew_webhook_secret(self, request: Request) -> Response:
         """Make another webhook secret.
 
-        Makes another webhook secret and returns it, this once. For 24 hours webhooks are signed
-        with both. Costs nothing.
+        Makes another webhook secret, which only this response contains. For 24 hours webhooks are
+        signed with the old and the new secret. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
@@ -352,7 +352,7 @@ class AlertRoutes:
         """Send a test of an alert.
 
         Notifies the owner of an alert now, as if it fired, with a made-up number; the webhook has
-        the type `signal.test`. Ten times an hour. Costs nothing.
+        the type `signal.test`. At most ten times an hour. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)

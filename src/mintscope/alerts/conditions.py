@@ -1,13 +1,14 @@
 """Conditions of alerts over the values of reports, tracked along the swap log.
 
-`Tracks` gives the reports of chosen mints at every event of the swap log.  A report depends only on
-the log up to that event.  After a restart, each mint starts from a stored state (its base), and the
-events since then are applied again.
+`Tracks` computes the reports of chosen mints after any event of the swap log.  A report depends
+only on the log up to that event.  After a restart, each mint starts from its stored state (its
+base), if there is one, and the events after the base are applied again.
 
 `look` evaluates a rule over one value: on which side of a level the value is, or how far it has
-moved.  A rule fires when its state changes, so it does not fire again while the value stays on one
-side.  The first evaluation never fires: it only records the side of the value.  Rules and their
-states contain no cycles, so that the garbage collector can skip the many thousands of them.
+moved.  A rule with a level fires only when the value changes sides, so it does not fire again while
+the value stays on one side.  The first evaluation never fires: it only records the side, or the
+value.  Rules and their states contain no cycles, so that the garbage collector can skip the many
+thousands of them.
 
 FIELDS are the values of a report that a rule may evaluate, by their names in JSON.
 """
@@ -55,8 +56,8 @@ class _Track:
     """A tracked mint.
 
     row       the row of the mint in the engine
-    base      the state from which the mint was loaded
-    since     the swaps and changes of pools after the base, by slot
+    base      a state of the mint from the store: the current state without *since*
+    since     the swaps after the base, by slot, and the pools after each of these slots
     is_kept   whether the base is stored
     frames    the candles of each loaded `AskedFrame`; None: none was loaded
     """
@@ -69,7 +70,7 @@ class _Track:
 
     @property
     def standing(self) -> bytes | None:
-        """The pools of the mint after its newest slot, packed; None if the log has no pools."""
+        """The pools of the mint after its newest slot, packed; None if the log has none of them."""
         newer = (each.standing for each in reversed(self.since) if each.standing is not None)
         kept = self.base.standings
         return next(newer, kept[-1][1] if kept else None)
@@ -79,8 +80,8 @@ class Tracks:
     """At most *capacity* mints, each as of the last event that was applied.
 
     seq    the position of that event in the swap log
-    slot   the newest slot; None before the first one
-    time   the block time of *slot*
+    slot   the newest slot; None: it is not known yet
+    time   the effective time of *slot*; None: it is not known yet
     """
 
     def __init__(self, capacity: int) -> None:
@@ -113,7 +114,7 @@ class Tracks:
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
         """Track a mint from the event of *loaded* on; return the mints that are newly tracked.
 
-        Return None if *loaded* belongs to an event before the current one.  If the mint is already
+        Return None if *loaded* is older than the last event applied.  If the mint is already
         tracked, *loaded* becomes its base.
         """
         if loaded.seq < self.seq:
@@ -167,7 +168,9 @@ class Tracks:
         return True
 
     def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
-        """Return the report of *mint*, which is tracked; None if it has too little data.
+        """Return the report of *mint*, which is tracked.
+
+        Return None if `time` is not known yet, or if there is too little data of *mint*.
 
         is_closed   whether to leave the open candles out of the indicators
         """
@@ -462,7 +465,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield two paths for each number in *shape*: its field names in JSON, its attribute names."""
+    """Yield two paths for each float in *shape*: its field names in JSON, its attribute names."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:
@@ -505,7 +508,7 @@ OF_SCREENS: Final = {
         )
     },
 }
-"""The fields of screens that a report has, by their names there."""
+"""The fields that both screens and reports have: the name in reports by the name in screens."""
 SWAPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -584,7 +587,7 @@ def _of_report(name: str) -> Field:
 
 
 def frames_in(field: Field) -> Collection[str]:
-    """Return the timeframes that reports must request for *field*: one or none."""
+    """Return the timeframes to request for a report with *field*: one or none."""
     inside = field.split(".")[1]  # in indicators.buySellPressure.h4, h4 is no timeframe
     return [inside] if inside in ASKED_FRAMES else []
 

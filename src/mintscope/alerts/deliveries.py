@@ -115,7 +115,7 @@ def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
     If the host is a literal address, it is checked here.  The address of a host name is checked at
     each attempt to send.
 
-    allows_loopback   whether plain http to an address of this machine is accepted, too
+    allows_loopback   whether addresses of this machine are accepted, too, also with plain http
     """
     expected = f"expected an https address of at most {URL_LENGTH_MAX} characters"
     try:
@@ -154,7 +154,7 @@ def is_loopback(host: str) -> bool:
 
 LEASE_MS: Final = MINUTE_MS
 AT_ONCE: Final = 128  # the most webhooks that one process sends at a time
-FAILING_AT_ONCE: Final = 32  # the most of these from alerts whose last webhook failed
+FAILING_AT_ONCE: Final = 32  # the most of these from alerts whose last batch failed
 OF_EACH_AT_ONCE: Final = 4  # the most webhooks of one alert in a batch
 TAKEN_IN_AT_ONCE: Final = 250  # firings read on the event loop, in a few milliseconds
 PARTS_MAX: Final = 20  # the most parts of TAKEN_IN_AT_ONCE firings in one call of `take_in`
@@ -190,9 +190,10 @@ class DeliveryBatch(NamedTuple):
 class Attempt(NamedTuple):
     """The outcome of an attempt to send a webhook.
 
-    reason         the reason why the webhook was not accepted; None: it was accepted or not sent
+    reason         the reason why the webhook was not accepted or could not be sent; None: it was
+                   accepted, or a limit prevented the attempt
     is_gone        whether the receiver answered that it wants no further webhooks (410)
-    retry_after_s  the seconds to wait, if a limit prevented sending; None: the webhook was sent
+    retry_after_s  the seconds to wait, if a limit prevented the attempt; None: no limit did
     """
 
     firing: Firing
@@ -202,7 +203,7 @@ class Attempt(NamedTuple):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the webhook was sent and not accepted."""
+        """Whether the attempt was made, and the webhook was not accepted or could not be sent."""
         return self.reason is not None
 
 
@@ -235,10 +236,11 @@ class Deliveries:
     kept_max: int = KEPT_MAX
 
     async def take_in(self) -> int:
-        """Queue new firings, at most PARTS_MAX parts; return the number of dropped webhooks.
+        """Queue the webhooks of new firings; return the number of dropped webhooks.
 
-        If more than *waiting_max* webhooks of an alert wait, older ones are dropped.  Firings older
-        than *retry_ms_max* are not sent.
+        One call reads at most PARTS_MAX times TAKEN_IN_AT_ONCE firings.  If more than *waiting_max*
+        webhooks of an alert wait, older ones, except the oldest, are dropped.  Firings older than
+        *retry_ms_max* are not sent.
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:
@@ -258,7 +260,7 @@ class Deliveries:
         """Lease some webhooks of due alerts that have no batch in *sending*.
 
         Together with the webhooks in *sending*, these are at most AT_ONCE, and at most
-        FAILING_AT_ONCE of them are of alerts whose last webhook failed.
+        FAILING_AT_ONCE of them are of alerts whose last batch failed.
         """
         now = self.clock.now()
         room = AT_ONCE - _count(sending)

@@ -1,8 +1,8 @@
 """E-mails of alerts: pauses, limits, wording, and the checks of an alert's settings.
 
 After an e-mail of an alert there is a pause; firings in the pause are sent in one e-mail when it
-ends.  Firings beyond the limits in 24 hours are not sent: the alert's page shows this, and one
-e-mail a day reports it.
+ends.  Firings beyond a limit of e-mails in 24 hours are not sent by e-mail: the alert's page shows
+this, and one e-mail a day reports that the limit was reached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -173,11 +173,11 @@ Symbols = Mapping[Mint, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailBounds:
-    """The limits of e-mails about alerts.
+    """The limits of e-mails about firings; tests count only towards *day_max*.
 
-    day_max        the most e-mails about alerts to one account in 24 hours
-    of_alert_max   the most e-mails about one alert in 24 hours
-    pause_ms       the least milliseconds between two e-mails about one alert
+    day_max        the most e-mails about firings to one account in 24 hours
+    of_alert_max   the most e-mails about firings of one alert in 24 hours
+    pause_ms       the least milliseconds between two e-mails about firings of one alert
     """
 
     day_max: int = 50
@@ -189,11 +189,11 @@ USUAL_BOUNDS: Final = EmailBounds()
 
 
 class Reached(NamedTuple):
-    """The limit of e-mails of an alert, or of its account, in 24 hours, which was reached."""
+    """A limit that was reached: of e-mails in 24 hours, or of firings in an hour."""
 
     limit: int
-    until: UnixMs  # the time from which another e-mail is allowed
-    is_of_alert: bool = True
+    until: UnixMs  # the time from which the limit allows more
+    is_of_alert: bool = True  # False: the limit is of the account
 
 
 def hour_note(most: int) -> str:
@@ -317,8 +317,8 @@ def tell_hour_limit(
 ) -> None:
     """Write an e-mail that *signal* has reached its hourly limit, at most once in 24 hours.
 
-    None is written if the firings of *signal* are only listed, if the address is not verified, or
-    if `bounds.day_max` such e-mails were written in 24 hours.
+    No e-mail is written if the firings of *signal* are only listed, if the address is not verified,
+    or if `bounds.day_max` such e-mails were written in 24 hours.
     """
     kept = rows.users.get(signal.user_id)
     asked = signal.rule

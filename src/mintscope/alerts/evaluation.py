@@ -1,7 +1,8 @@
 """Evaluation of alerts in the order of the swap log.
 
 A method that takes long is a generator: it yields after each LOOKS_AT_ONCE rules and while it loads
-mints, so that its caller can let other tasks run.  Call no other method before it has ended.
+mints, so that its caller can let other tasks run.  Call no other method before the generator has
+ended.
 """
 
 from collections import Counter
@@ -85,7 +86,7 @@ class _Watched(msgspec.Struct, gc=False):
 class _OfMint:
     """The alerts of one mint.
 
-    open     the alerts that are evaluated at each report
+    open     the alerts that are evaluated after each slot in which the mint is traded
     closed   the alerts that are evaluated at the end of each minute, without the open candles
     frames   the number of fields of these alerts that need each `AskedFrame`
     """
@@ -117,7 +118,7 @@ class Outcome:
     hours            for each alert that fired, its last firing and its number of firings in an hour
     ended            the alerts that fire only once, and have fired
     mints            the mints of the alerts that fired
-    bases            the bases of mints that are not stored yet
+    bases            the bases that are not stored yet
     idle             the mints whose bases are also valid as of *seq*; empty if not requested
     dropped          the mints whose stored bases are no longer needed
     """
@@ -165,7 +166,7 @@ class Evaluation:
     """All active alerts, as of the last applied event.
 
     firings_hour_max  the most firings of an alert that are sent in an hour; further firings are
-                      only listed, and firings beyond LISTED_FACTOR times this limit are not
+                      only listed, and firings beyond LISTED_FACTOR times this limit not even that
     held_back         the number of firings beyond *firings_hour_max*; the caller resets it to 0
     looked_until      the position in the swap log up to which reports were already evaluated
     """
@@ -278,6 +279,8 @@ class Evaluation:
         Reports up to `looked_until` were evaluated before, and are not evaluated again.
         The first slot of a minute ends the minute before it: rules of closed candles are then
         evaluated, before the trades of this slot are applied.
+
+        Raises LogTrimmed if *event* is not the next event.
         """
         if event.seq > self.looked_until and self.tracks.ends_minute(event):
             for mint, of_mint in self._of_mint.items():
@@ -298,7 +301,7 @@ class Evaluation:
         self.looked_until = event.seq
 
     def take(self, loaded: LoadedMint) -> bool:
-        """Track a mint from *loaded*; return False if this is older than the last event applied.
+        """Track a mint from *loaded*; return False if *loaded* is older than the last event.
 
         Run `look_at_begun` next.
         """
@@ -337,7 +340,10 @@ class Evaluation:
         self.looked_until = tip.seq
 
     def look_at_begun(self, now: UnixMs) -> Iterator[None]:
-        """Evaluate the mints that are newly tracked since the last call."""
+        """Evaluate the alerts of the mints that `take` has begun to track since the last call.
+
+        Alerts that leave out open candles are not evaluated.
+        """
         begun = self._begun
         self._begun = []
         for mint in begun:

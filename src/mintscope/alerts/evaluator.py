@@ -1,7 +1,8 @@
-"""The evaluator of alerts: one process of the installation evaluates every report once.
+"""The evaluator of alerts, which works in one process of the installation at a time.
 
 The evaluator works in rounds: each round evaluates the events committed to the log since the round
-before.  After a restart, or in another process, it continues from the stored position.
+before.  After a restart, or in another process, it continues from the stored position or, if that
+is impossible, begins at the tip of the log.
 """
 
 import asyncio
@@ -171,7 +172,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     async def _bases(self) -> list[LoadedMint]:
-        """Return those stored bases of mints that this version can read."""
+        """Return the stored bases of mints, except those that this version cannot read."""
         return await asyncio.to_thread(_unpacked, await self.writer.bases())
 
     async def _follow(self) -> None:
@@ -200,7 +201,8 @@ class AlertEvaluator:
     async def _advance(self, seq: int) -> None:
         """Apply events at least up to *seq*.
 
-        Raises LogTrimmed, and ServiceUnavailable if another process has taken the lease.
+        Raises LogTrimmed if the log lacks an event, and ServiceUnavailable if another process has
+        taken the lease.
         """
         tracks = self.evaluation.tracks
         now = self.clock.now()
@@ -253,7 +255,8 @@ class AlertEvaluator:
         """Reload mints that have traded, so that a restart has few events to apply.
 
         Stop after RENEWING_S; later rounds reload the rest.
-        Loading a mint with each `AskedFrame` takes 20 ms, so all mints at once would delay alerts.
+        Loading a mint with every `AskedFrame` takes 20 ms, so loading all mints at once would delay
+        alerts.
         """
         began_s = self.clock.monotonic_s()
         while self._aged and self.clock.monotonic_s() - began_s < RENEWING_S:

@@ -199,7 +199,7 @@ class Present(NamedTuple):
     """The current numbers of a token.
 
     values         the values of the report, without the values that need a longer history
-    price_age_ms   the age of the newest trade, in milliseconds; None: it is unknown
+    price_age_ms   the age of the swap that set the price, in milliseconds; None: it is unknown
     is_tracked     whether the token is tracked; if not, it has no values
     """
 
@@ -220,7 +220,7 @@ async def read_present(
 ) -> Present | None:
     """Return the current numbers of *mint*; None if they cannot be read.
 
-    looked_at   the fields to request; names that are not in FIELDS are ignored
+    looked_at   the fields whose timeframes are requested; names that are not in FIELDS are ignored
     is_closed   whether the open candles are left out
     """
     if reports is None or mint is None:
@@ -266,7 +266,7 @@ def impossible(asked: AlertRule) -> str | None:
 
 
 def is_level_possible(asked: AlertRule) -> bool:
-    """Return whether the value of *asked* can cross the level; True if *asked* has none."""
+    """Return whether the value of *asked* can cross the level; True if *asked* has no level."""
     low, high = bounds_of(asked.field)
     level = asked.level
     can = {

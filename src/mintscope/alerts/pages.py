@@ -222,7 +222,7 @@ class AlertPages:
     reports: Reports | None = None
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Yield the routes of these pages."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield get(f"{PATH}/new", self.ask, signed_in)
@@ -260,8 +260,8 @@ class AlertPages:
     async def make(self, request: PageRequest) -> PageResponse:
         """Create an alert, and show the secret of its webhook, if any.
 
-        A form that is sent several times creates only one alert.  The buttons `find` and `choose`
-        create no alert: they fill in the token in the form.
+        A form that is sent several times creates only one alert.  The button `find` only searches
+        for tokens, and the button `choose` only fills one of them into the form.
         """
         values = filled(request.form)
         if chosen := request.form.line("choose"):
@@ -271,7 +271,7 @@ class AlertPages:
         return await self._make(request, values)
 
     async def make_of_rule(self, request: PageRequest) -> PageResponse:
-        """Create an e-mail alert from a tested condition, or show why that is not possible.
+        """Create an e-mail alert from the condition of a backtest, or show why it is not possible.
 
         A form that is sent several times creates only one alert.
         """
@@ -329,14 +329,17 @@ class AlertPages:
         return Page("alerts/show.html", facts)
 
     async def ask_pause(self, request: PageRequest) -> PageResponse:
-        """Show the button that pauses the alert of a link in a message.  Raises NotFound."""
+        """Show the button that stops the messages of an alert; messages have a link to this page.
+
+        Raises NotFound if the link is invalid or the alert was deleted.
+        """
         alert = await self.signals.of_link(request.path_params["link"])
         if alert is None:
             raise NotFound
         return Page("alerts/pause.html", {"alert": alert, "is_done": False})
 
     async def pause(self, request: PageRequest) -> PageResponse:
-        """Pause the alert, on a click on the button or in a mail program (RFC 8058).
+        """Stop the alert's messages after a click on the button or in a mail program (RFC 8058).
 
         Raises NotFound if the link is invalid or the alert was deleted.
         """
@@ -433,7 +436,7 @@ class AlertPages:
 
         errors    the error messages by field; "": of the whole form
         alert     the alert to change; None: a new alert
-        found     the tokens to choose from; None: no token was searched
+        found     the tokens to choose from; None: the person has not searched for a token
         remarks   the remarks that the person must confirm before the alert is created or changed
         """
         mint = mint_of(values["mint"])
@@ -547,7 +550,7 @@ class TelegramPages:
         self._chats = chats
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Yield the routes of these pages."""
         yield get(TELEGRAM, self.show, Access.SIGNED_IN)
         yield post(f"{TELEGRAM}/unlink", self.unlink, Access.SIGNED_IN)
 

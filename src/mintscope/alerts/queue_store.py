@@ -49,8 +49,9 @@ UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
 REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
 LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
 SIGNALS: Final = "SELECT signal FROM webhook_signal"
-# The most webhooks that one purge deletes: beyond the newest of each alert, and old ones of all
-# alerts.  Purges run hourly, so it can take several hours until a lowered limit is applied.
+# One purge deletes at most TRIMMED_MAX of the webhooks beyond the newest of an alert, and at most
+# PURGED_MAX old webhooks of all alerts.  Purges run hourly, so it can take several hours until a
+# lowered limit is applied.
 TRIMMED_MAX: Final = 2_000
 PURGED_MAX: Final = 50_000
 TRIM: Final = f"""
@@ -96,8 +97,8 @@ class Waiting(NamedTuple):
 class DueAlert(NamedTuple):
     """An alert with due webhooks.
 
-    failures   the number of batches of the alert that failed in a row, without batches that were
-               not sent; its owner resets it to 0 by a test or another URL
+    failures   the number of the alert's batches in a row with a failed webhook; batches of which
+               nothing was sent do not count; a test or another URL resets the number to 0
     """
 
     signal_id: SignalId
@@ -111,7 +112,7 @@ class DueWanted(NamedTuple):
     webhooks     the maximum number of webhooks in total
     of_each      the maximum number of webhooks of one alert
     without      the alerts whose webhooks are already being sent
-    is_failing   True: only alerts whose last webhook failed; False: only other alerts
+    is_failing   True: only alerts whose last batch failed; False: only other alerts
     """
 
     webhooks: int
@@ -134,7 +135,10 @@ class WebhookOutcome(NamedTuple):
 
 
 class SqlWebhookQueue:
-    """The store of the queue; *tidy*, if any, is called at the end of each writing transaction."""
+    """The store of the queue; *tidy*, if any, is called at the end of each writing transaction.
+
+    `transact` and `read` raise ServiceUnavailable if the database fails.
+    """
 
     def __init__(
         self, connections: AccountConnections, tidy: Callable[[Database], None] | None = None
@@ -197,7 +201,7 @@ class SqlQueueRows:
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the alerts that are in the queue."""
+        """Return the alerts of the queue that have, or had, a waiting webhook."""
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
@@ -277,8 +281,8 @@ class SqlQueueRows:
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
         """Delete webhooks whose firing is older than *before*, and webhooks of *deleted* alerts.
 
-        Of each other alert, also delete ended webhooks that are not among its newest *kept_max*.
-        TRIMMED_MAX and PURGED_MAX limit one call.
+        Of each other alert, also delete ended webhooks that are not among its newest *kept_max*, at
+        most TRIMMED_MAX per call.  Of the old webhooks, one call deletes at most PURGED_MAX.
         """
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:

@@ -91,8 +91,8 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 """
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-# The most firings of an alert that one call of `trim` deletes.  Calls are hourly, so it can take
-# several hours until a lowered limit is applied.
+# The most firings of an alert that one call of `trim` deletes.  `trim` is called hourly for each
+# alert, so it can take several hours until a lowered limit is applied.
 TRIMMED_MAX: Final = 2_000
 TRIM: Final = f"""
 DELETE FROM signal_firing WHERE id IN (
@@ -216,7 +216,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         self._db.executemany(MARK_TELEGRAM, values)
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's firings after *since* that a limit kept back."""
+        """Return the number of a user's firings after *since* that a limit kept from being sent.
+
+        Firings that were sent in another way count, too.
+        """
         return int(self._db.execute(REFUSED, (user_id, since)).get)
 
     def for_telegram(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
@@ -242,7 +245,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
-        """Return the first firing whose webhook waits; if there is none, the next firing number."""
+        """Return the first firing whose webhook has no outcome in this table.
+
+        If there is none, return the number after the newest firing.
+        """
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
@@ -255,7 +261,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return found
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of an alert."""
+        """Give up the webhooks of an alert, except those that have an outcome in this table."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
 
     def _due(self, due_at: UnixMs | None) -> UnixMs | None:
@@ -328,7 +334,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return super().delete(signal_id)
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return the size of the evaluation; `has_mint` is about *mint*."""
+        """Return the number of evaluated alerts and mints, and whether *mint* is one of them."""
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 

@@ -5,7 +5,8 @@ account.  A code is valid for 15 minutes; it becomes invalid earlier if its sess
 chat is linked to the account or unlinked.
 
 Between two messages of an alert there is a pause; firings in the pause are sent in one message.  A
-crash can cause a message to be sent twice, but never to be lost.
+test is sent without a pause, unless firings wait.  A crash can cause a message to be sent twice,
+but never to be lost.
 """
 
 from collections import defaultdict
@@ -87,7 +88,7 @@ def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramChats:
-    """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
+    """Links Telegram chats to accounts.  Every operation may raise ServiceUnavailable.
 
     bot   the user name of the operator's Telegram bot; "": there is no bot
     """
@@ -112,7 +113,8 @@ class TelegramChats:
         """Link a chat to the account of the *code* that the chat sent; return the account's user.
 
         Return None if the session of the code has ended, or if the code is wrong, expired or used.
-        For a chat that is already linked to the account, only the session is checked.
+        For a chat that is already linked to the account and accepts messages, only the session is
+        checked.
         """
         number, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
@@ -254,7 +256,10 @@ def _note(rows: AccountRows, sent: Sent, now: UnixMs) -> None:
 def _sendable(
     rows: AccountRows, signal: Alert, chat: TelegramChat | None, now: UnixMs
 ) -> Sequence[Firing]:
-    """Return the waiting firings of *signal* that can be sent; mark the others as not sent."""
+    """Return the waiting firings of *signal* that can be sent; mark the others as not sent.
+
+    At most GATHERED_MAX firings are read, the oldest.
+    """
     firings = rows.firings.for_telegram(signal.signal_id, GATHERED_MAX)
     by_reason: defaultdict[str | None, list[Firing]] = defaultdict(list)
     for each in firings:

@@ -1,4 +1,4 @@
-"""Sending of webhooks: queue, addresses, one request, load of receivers.
+"""Sending of webhooks: checks of addresses, requests, and limits of attempts.
 
 Webhooks are sent in batches of one alert each, so that a slow receiver delays only its own alert.
 Outcomes of batches are stored together.  If a process is killed after it has sent a webhook and
@@ -8,10 +8,10 @@ A user chooses the host name, and the owner of the name chooses its address.  Th
 is checked after the lookup, and the connection goes to the checked address: a second lookup could
 return another address.
 
-Limits of webhooks to one receiver, from all accounts together:
+Limits of attempts:
 
-host      the most attempts in a minute to one host name; the same limit applies to one address, so
-          that several names of one machine do not raise the limit
+host      the most attempts in a minute to one host name, from all accounts together; the same limit
+          applies to one address, so that several names of one machine do not raise the limit
 account   half as many attempts of one account to all hosts, so that one account cannot use up the
           limit of a host
 silence   a host that did not answer three times in a row gets no attempts for up to a minute
@@ -97,7 +97,7 @@ def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Addre
 
 
 def is_public(address: Address) -> bool:
-    """Return whether *address* is public: it is routed to the same machine from everywhere."""
+    """Return whether *address*, or the IPv4 address that it embeds, is a public unicast address."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False
@@ -133,7 +133,7 @@ class NotAccepted(Exception):
     """The webhook was not accepted, or could not be sent; the message has the reason.
 
     is_gone     whether the receiver wants no further webhooks
-    is_silent   whether no answer was received
+    is_silent   whether the lookup of the host or the request failed without an answer
     """
 
     def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
@@ -289,7 +289,7 @@ class Receivers:
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
     def note(self, host: str, *, is_silent: bool) -> None:
-        """Record whether *host* answered an attempt."""
+        """Record an attempt to reach *host*; *is_silent* is described at NotAccepted."""
         before = self._silent.pop(host, None)
         if not is_silent:
             return

@@ -1,4 +1,4 @@
-"""Counts the share of exchanges that was read, by program, and checks for silent venues."""
+"""Counts the exchanges that were read or not read, by program, and checks for silent venues."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

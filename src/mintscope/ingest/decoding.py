@@ -1,7 +1,8 @@
 """Decodes blocks in a second process, the worker.
 
 Ingest writes a block to one of a few places in shared memory, and the worker replaces it with the
-result.  A socket carries only places and lengths, so that neither process waits for the other.
+result.  The messages on a socket contain neither blocks nor results, so that neither process waits
+for the other.
 
 While several blocks wait, both processes decode: each takes the oldest block that still waits.
 Ingest does so while it waits for the worker.  It uses no thread for this, because a thread would
@@ -35,7 +36,8 @@ END_S_MAX: Final = 2.0
 LENGTH: Final = Struct("<q")
 NOTHING: Final = -1  # the length that means no result
 
-# Converts transactions to the name of their form and the bytes of each transaction, and back.
+# `Pack` returns the name of the form of transactions, and the bytes of each transaction; `Unpack`
+# is its inverse.
 Pack = Callable[[Transactions], tuple[str, Sequence[memoryview]]]
 Unpack = Callable[[str, Sequence[memoryview]], Transactions]
 
@@ -85,7 +87,7 @@ class DecodeWorker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process, which takes about a second.  Raises OSError."""
+        """Start the process, which is ready about a second later.  Raises OSError."""
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("blocks")
         os.ftruncate(memory, PLACES * PLACE_BYTES)
@@ -153,7 +155,7 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
     """Answer the requests of the parent process in order, until the socket closes or fails.
 
     The first answer only means that this process is ready.  An answer has no result if the block
-    cannot be decoded, or if the result does not fit into the place of the block.
+    cannot be decoded, or if the block or the result does not fit into the place of the block.
 
     unpack                         the inverse of the parent's *pack*
     socket_number, memory_number   file descriptors of the socket and of the shared memory
@@ -214,7 +216,7 @@ class _WorkerLink:
         return bool(select([self._socket], [], [], wait_s)[0])
 
     def receive(self) -> bytes:
-        """Wait for the next message.  Raises EOFError if the other side has closed, or OSError."""
+        """Return the next message.  Raises EOFError if the other side has closed, or OSError."""
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
         return self._exactly(length)
 
@@ -279,7 +281,7 @@ class DecodeAhead:
         self._state = WorkerState.RESTS
         self._waiting: dict[int, Block] = {}  # by `id`, oldest first
         self._asked: deque[Block | None] = deque()  # open requests; None: no longer needed
-        self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: the worker failed
+        self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: no result
         self._waited_count = 0
         self._unwaited_count = 0  # blocks in a row that did not wait
 

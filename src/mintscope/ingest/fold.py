@@ -19,7 +19,7 @@ from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
-SLOTS_MIN: Final = 25  # slots of a batch, so that a mint with several swaps is written only once
+SLOTS_MIN: Final = 25  # slots to wait for, so that a mint with several swaps is written only once
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
 FAST_WAIT: Final = 0.5  # the pause as a share of the delay of finality, if the delay is short
@@ -43,7 +43,7 @@ def not_measured() -> None:
 
 @dataclass(eq=False, repr=False)
 class FinalFold:
-    """Folds batches of final slots, for a few milliseconds after each append to the log."""
+    """Folds batches of final slots, for a limited time after each append to the log."""
 
     store: SqlMarketStore
     floor: ports.Floor | None  # every mint that reaches it is tracked; None: only listed mints
@@ -67,7 +67,7 @@ class FinalFold:
         return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
-        """Fold for 20 ms, or longer if many slots wait: see `_step_s`."""
+        """Fold for about 20 ms, or longer if many slots wait: see `_step_s`."""
         now_s = self.clock.monotonic_s()
         end_s = now_s + self._step_s()
         while now_s < end_s:
@@ -170,7 +170,7 @@ class _Touched:
 
 @dataclass(eq=False, repr=False)
 class _Batch:
-    """The changes of some slots of one day; other tasks may write between two steps."""
+    """The changes of some slots of one day; the store may change between two steps."""
 
     folding: SqlFolding
     slots: Sequence[ports.FinalizedSlot]
@@ -211,7 +211,11 @@ class _Batch:
         return self._applied == len(self.slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:
-        """Fold a slot, encode some mints, or write everything; return False after the write."""
+        """Fold a slot, encode some mints, or write everything; return False after the write.
+
+        Nothing is written if a mint was tracked or untracked since the batch was read; the slots of
+        the batch are then folded again.
+        """
         if self._applied < len(self.slots):
             await self._apply(self.slots[self._applied])
             self._applied += 1

@@ -29,10 +29,11 @@ from mintscope.solana.blocks import WSOL, Block, Source, SourceError, Update
 Offer: TypeAlias = Callable[[Block], None]
 
 UPDATES_MAX: Final = 32
-# Maximum size of the buffered blocks; a block of mainnet is about 7 MB.  At least one block is
-# read, however large it is.
+# Reading pauses while the buffered blocks have this size; a block of mainnet is about 7 MB.  At
+# least one block is read, however large it is.
 BYTES_MAX: Final = 128 * 1024 * 1024
-# Maximum number of updates that are written together; meanwhile, more are read and decoded.
+# Maximum number of updates that are written together if blocks are offered; meanwhile, more are
+# read and decoded.
 TAKEN_MAX: Final = 16
 CANCEL_AGAIN_S: Final = 1.0
 
@@ -83,7 +84,7 @@ class ReadAhead:
         return bool(self._held) or self._has_ended
 
     async def take(self) -> list[Update]:
-        """Wait for updates, and return the next ones, in order; none after the end of the source.
+        """Wait for updates, and return the next ones, in order; [] after the end of the source.
 
         Returns all buffered updates, or, if blocks are offered, at most TAKEN_MAX.  Raises the
         error of the source after all updates before it were returned.
@@ -156,7 +157,7 @@ class Ingest:
     follows_files: bool = False  # whether the market takes its time from replayed files
     quote_mints: QuoteMints = QuoteMints()  # noqa: RUF009 - immutable
     history: SqlBackfillMerge | None = None  # joins finished backfills; None: there are none
-    ahead: DecodeAhead | None = None  # decodes waiting blocks in a second process; None: none
+    ahead: DecodeAhead | None = None  # decodes waiting blocks in a second process, if any
     finality: MeasuredFinality = not_measured  # the delay of finality, None while unknown
     venues: VenueWatch | None = None  # counts the swaps of each block, by program
     shard: Shard = WHOLE  # the part of all mints that this ingest writes
@@ -164,8 +165,8 @@ class Ingest:
     async def run(self) -> None:
         """Ingest until the source ends or the task is cancelled.
 
-        Raises ForkBelowFinalized or WrongChain if an operator must decide, another SourceError if
-        the source fails, or an error of the store.
+        Raises ForkBelowFinalized or WrongChain if an operator must decide, a SourceError if the
+        source fails, or an error of the store.
         """
         mints = [mint for mint in self.mints if self.shard.owns(mint)]
         tail = await self.store.start(mints=mints, follows_files=self.follows_files)

@@ -122,12 +122,12 @@ class Slots:
 
     @property
     def tip(self) -> Tip | None:
-        """The newest block."""
+        """The newest block; None if the log has no block."""
         return self._tail.tip
 
     @property
     def time(self) -> UnixS | None:
-        """The effective time of the newest block."""
+        """The effective time of the newest block; None if the log has no block."""
         return self._tail.time
 
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
