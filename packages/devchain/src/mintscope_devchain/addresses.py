@@ -1,4 +1,4 @@
-"""Addresses that every cluster has, and generated addresses, the same in every run."""
+"""Addresses of mainnet, generated addresses that are the same in every run, and base58."""
 
 from functools import lru_cache
 from hashlib import sha256
@@ -45,7 +45,7 @@ READ_ONLY: Final = frozenset(
         *(WHIRLPOOL, METEORA_DLMM, METEORA_DLMM_EVENTS, JUPITER, JUPITER_EVENTS),
     }
 )
-"""Accounts that no transaction of this market writes; its mints are read-only too."""
+"""Accounts that no transaction of the market writes.  The mints of a `World` are read-only too."""
 
 
 SHORT_MAX: Final = 64
@@ -59,7 +59,7 @@ def address(*parts: object) -> str:
 
 
 def text(data: bytes) -> str:
-    """Return *data* as base58; up to the length of a signature, use the native encoder."""
+    """Return *data* as base58; up to SHORT_MAX bytes, use the native encoder."""
     return b58encode(data).decode() if len(data) <= SHORT_MAX else _in_steps(data)
 
 

@@ -10,7 +10,7 @@ from mintscope_devchain.transaction import MarketTransaction
 
 SLOT_MS: Final = 200  # the duration of a slot of mainnet since October 2026
 FINALITY_MS: Final = 150  # the time from a block to its finality under Alpenglow
-ALPENGLOW_MS_MAX: Final = 1_000  # a chain with votes on chain takes longer to finality
+ALPENGLOW_MS_MAX: Final = 1_000  # a chain whose votes are transactions needs longer
 
 CommitmentLevel = Literal["processed", "confirmed", "finalized"]
 
@@ -22,8 +22,8 @@ class SlotPace(NamedTuple):
     land       from the arrival of a transaction until a block may contain it
     confirm    from a block until it is `confirmed`
     finalize   from a block until it is `finalized`
-    finality   the requested time from a block until it is `finalized`: it decides `is_alpenglow`.
-               `finalize` is the same time, but at least two slots; one slot if it is 0
+    finality   the requested time from a block until it is `finalized`; decides `is_alpenglow`.
+               `slot_pace` derives *finalize* from it
     """
 
     slot: int = SLOT_MS
@@ -49,11 +49,11 @@ class SlotPace(NamedTuple):
 
 
 def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPace:
-    """Return the pace of a chain that is final *finality_ms* after each block.
+    """Return the pace of a chain on which each block is final *finality_ms* after it.
 
-    A block is confirmed by the next block, and final one block later at the earliest.  *slot_ms*
-    400 and *finality_ms* 12,800 are the pace of mainnet before Alpenglow.  With *finality_ms* 0,
-    every confirmed block is final.
+    A block is confirmed after one slot, and final after two slots at the earliest.  *slot_ms* 400
+    and *finality_ms* 12,800 are the pace of mainnet before Alpenglow.  With *finality_ms* 0, every
+    confirmed block is final.
     """
     final_ms = max(2 * slot_ms, finality_ms) if finality_ms else slot_ms
     return SlotPace(
@@ -74,7 +74,11 @@ class ChainBlock(NamedTuple):
 
 
 class Blockstore:
-    """The newest blocks of a chain with *pace*, at least *kept* of them, oldest first."""
+    """The newest blocks of a chain, oldest first.
+
+    kept   the number of newest blocks to store; older blocks may be dropped
+    pace   the durations that decide which blocks are confirmed or final
+    """
 
     def __init__(self, kept: int, pace: SlotPace = SlotPace()) -> None:  # noqa: B008  # immutable
         assert kept > pace.lag("finalized")
@@ -105,7 +109,7 @@ class Blockstore:
         return self._slots
 
     def append(self, block: ChainBlock) -> None:
-        """Add *block* on top, and drop the oldest blocks beyond the limit."""
+        """Add *block* as the newest; if over 1.1 times *kept* are stored, drop the oldest."""
         self._blocks.append(block)
         self._slots.append(block.slot)
         self._tip = max(self._tip, block.slot)
@@ -114,7 +118,7 @@ class Blockstore:
             del self._blocks[: -self._kept], self._slots[: -self._kept]
 
     def drop(self, depth: int) -> list[ChainBlock]:
-        """Remove and return the newest *depth* blocks, newest first."""
+        """Remove and return the newest *depth* blocks, newest first; *depth* is at least 1."""
         dropped = self._blocks[: -depth - 1 : -1]
         del self._blocks[-depth:], self._slots[-depth:]
         return dropped

@@ -1,11 +1,11 @@
 """The devchain: a seeded market that makes blocks.
 
 The history is created at the start and rendered on demand: a block an hour, then every 15, 5 and 1
-minutes up to the present.  With the default of 10 days, m1, m5, m15 and h1 thus have 200 candles.
-After that, blocks are one slot apart.
+minutes up to the present.  With the default of 10 days, m1, m5, m15 and h1 thus have at least 200
+candles.  After the history, blocks are one slot apart, unless leaders skip slots.
 
-Memory   bounded by *kept_blocks*; rendered blocks are not stored
-Order    depends only on the seed, the start and the calls
+Memory   the number of blocks is bounded by *kept_blocks*; rendered blocks are not stored
+Market   depends only on the arguments of Devchain and on the later calls
 """
 
 from collections.abc import Iterator
@@ -36,12 +36,12 @@ from mintscope_devchain.svm.vm import Closed, Vm
 from mintscope_devchain.transaction import Json
 
 HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
-"""(age, step) in seconds: up to this age, blocks are this step apart; older blocks: an hour."""
+"""(age, step) in seconds: up to *age*, blocks are *step* apart; older blocks are an hour apart."""
 HISTORY_DAYS_MAX: Final = 90
 MINTS_MAX: Final = 1_000
 FIRST_SLOT: Final = 380_000_000
 FIRST_HEIGHT: Final = 358_000_000
-SKIPPED: Final = 0.03  # the share of leaders that miss their slots
+SKIPPED: Final = 0.03  # the probability, at each block, that a leader skips slots before it
 LEADER_SLOTS: Final = 4
 KEPT_BLOCKS: Final = 10_000
 
@@ -50,13 +50,14 @@ class Devchain:
     """A chain in memory; call `tick` for its next block.
 
     now                    the time of the newest block of the history, Unix milliseconds
-    mints                  the number of tokens of the market other than SOL, USDC and the story's
-    kept_blocks            the number of blocks that are stored at least, the newest ones
+    mints                  the number of tokens of the market, without SOL, USDC and those of STORY
+    kept_blocks            the number of newest blocks to store; older ones may be dropped
     slot_ms, finality_ms   see `slot_pace`
     has_votes              whether blocks contain votes; None: they do unless the pace is that of
                            Alpenglow
-    has_story              whether tokens launch, leave their curve and imitate others; the number
-                           of trades a minute is then the same as in the history
+    has_story              whether the market also has the tokens of STORY, which launch, leave
+                           their curve or imitate others; about as much is then traded in a minute
+                           after the history as in it
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that can be set
@@ -102,7 +103,7 @@ class Devchain:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the market: SOL, then those of LISTINGS, then those of the story."""
+        """The tokens of the market except USDC: SOL, those of `numbered`, then those of STORY."""
         return (SOL, *(listed.token for listed in self.world.listed))
 
     @property
@@ -111,10 +112,12 @@ class Devchain:
         return answering(Methods(self.vm, self), self.vm.faults)
 
     def tick(self, now: UnixMs | None = None) -> Slot:
-        """Make the next block, with the time *now*; leaders may skip slots before it.
+        """Make the next block and return its slot; leaders may skip slots before it.
 
-        None: the time is one slot after the last block, plus one slot for each skipped slot.  If
-        transactions must vanish now, a fork first replaces the newest blocks.
+        If transactions must vanish now, a fork first replaces the newest blocks.
+
+        now   the time of the block, but at least that of the last block; None: one slot after the
+              last block, plus one slot for each skipped slot
         """
         depth = self.vm.fork_depth()
         if depth:
@@ -211,7 +214,7 @@ def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
 
     Make the blocks that the chain does not have yet.
 
-    after   the number of the oldest blocks to leave out
+    after   the number of the oldest blocks to leave out, all of which the chain must have
     """
     blockstore = chain.blockstore
     made = list(blockstore.slots[:blocks])

@@ -1,6 +1,7 @@
 """Faults to inject into transactions, calls and streams.
 
-`Knobs` has all faults that are set, so setting `Knobs()` ends all faults.
+`Knobs` has all faults that are set, so setting `Knobs()` ends all faults, except those of
+transactions that were sent before.
 """
 
 from collections import Counter
@@ -22,8 +23,8 @@ class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     late      it lands *ms* later than without the fault
     failed    it lands as failed, and only pays its fee
     never     it is accepted and never lands, however often it is sent
-    dropped   a send of it is lost; if it is sent again, it lands
-    vanish    it lands, and disappears *ms* after it was confirmed
+    dropped   a send of it is lost; a later send without this fault makes it land
+    vanish    it lands, and disappears *ms* after it was confirmed, unless it is final by then
     times     the number of transactions (of `dropped`: of sends) that have the fault; None: all
     """
 
@@ -37,7 +38,7 @@ class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     http    the call is refused with HTTP *status*
     rpc     the call is refused with JSON-RPC *code* and *message*
-    hang    the call is never answered
+    hang    the call is not answered while the client waits, for up to ten minutes
     lost    the call is executed, but the connection closes without the answer
     times   the number of calls that have the fault; None: all
     """
@@ -67,15 +68,15 @@ StreamFault = Literal[
 class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of subscriptions over gRPC.
 
-    cut            the connection ends after half of the messages of a slot
-    lagged         the server ends the connection, with the reason that the client is slow
-    out_of_range   `from_slot` is refused
-    internal       every subscription is refused, as after a restart
-    silent         the server sends nothing more
+    cut            the subscription ends after half of the messages of a slot
+    lagged         the server ends the subscription, with the reason that the client is slow
+    out_of_range   a subscription with `from_slot` is refused
+    internal       a subscription is refused, as after a restart
+    silent         the server sends nothing more on the subscription
     duplicates     the server sends the newest blocks again
-    dead           half of the messages of a slot are sent, then it is reported as dead, then they
-                   are all sent
-    head           `from_slot` is ignored: the newest block is the first
+    dead           half of the messages of a slot are sent, then the slot is reported as dead, then
+                   all of its messages are sent
+    head           `from_slot` is ignored: the subscription begins after the newest confirmed block
     banks          the messages of two banks of a slot alternate: the first bank dies, the second is
                    confirmed
     both_dead      two banks of a slot die: of the skipped slot before the block if there is one,
@@ -107,13 +108,13 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Faults:
-    """The current knobs, and the number of times that each fault was applied."""
+    """The current knobs, and the number of times that each fault was due."""
 
     def __init__(self) -> None:
         self.set(Knobs())
 
     def set(self, knobs: Knobs) -> None:
-        """Replace all knobs; a transaction keeps a fault that it already has."""
+        """Replace all knobs, and restart the counts; a transaction keeps the fault that it has."""
         self.knobs = knobs
         self._struck: Counter[str] = Counter()
 

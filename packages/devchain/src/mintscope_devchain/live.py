@@ -1,4 +1,4 @@
-"""Runs the chain in real time: serves it, and adds a block every slot."""
+"""Runs the chain in real time: serves it, and adds its blocks."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ async def serve(
     slot_s: float,
     grpc_address: str | None = None,
 ) -> None:
-    """Serve *chain* on *listener* until the process gets a signal to end; add blocks to it.
+    """Serve *chain* on *listener* and add blocks to it, until the process gets a signal to end.
 
     slot_s         seconds from one slot to the next; skipped slots get no block
     grpc_address   `host:port` of the gRPC stream; None: there is no stream

@@ -21,7 +21,7 @@ class Pulse:
         self._close()
 
     def tick(self) -> None:
-        """Close all blocks that are due."""
+        """Close all blocks that are due; before each, undo the blocks that a fork replaces."""
         behind = (self._vm.clock.now() - self._start_ms) // self._slot_ms
         while self._slot - FIRST_SLOT < behind:
             depth = self._vm.fork_depth()

@@ -103,7 +103,7 @@ def named(transaction: MarketTransaction, world: World) -> Named:
 
 
 class _Keys(NamedTuple):
-    """The account keys of a message, in its order."""
+    """The account keys of a message, in the order of their indexes."""
 
     static: list[str]
     loaded_writable: list[str]

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over HTTP: one route, single calls and batches, and the faults that are set."""
+"""JSON-RPC 2.0 over HTTP: single calls and batches, with the faults that are set."""
 
 import asyncio
 from collections.abc import Sequence
@@ -148,7 +148,7 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
 
 
 def _named(body: bytes) -> list[_Named]:
-    """Return the calls in *body*; empty if it is invalid: `_answer` then reports the error."""
+    """Return the calls in *body*; an empty list if it is invalid: `_answer` reports the error."""
     try:
         named = msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:

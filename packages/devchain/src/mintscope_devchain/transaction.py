@@ -34,10 +34,10 @@ class Move(NamedTuple):
 class Invocation(NamedTuple):
     """One instruction, with the inner instructions of its program.
 
-    says     the log lines before the lines of its inner instructions
+    says     the text of the log line before those of its inner instructions; "": no such line
     moves    the transfers that the instruction itself makes
-    log      the log lines after the lines of its inner instructions
-    fill     the swap that it executes, if it is an instruction of an AMM
+    log      the log lines after those of its inner instructions
+    fill     the swap that the instruction itself executes; None: it executes none
     """
 
     program: str
@@ -54,9 +54,10 @@ class Submission(NamedTuple):
     """The properties of a transaction other than its instructions.
 
     version      the version of the transaction; None: it is a legacy transaction
-    uses_table   whether its pools and mints are in a lookup table
-    failed_at    the index of the instruction that fails, so that only the fee is paid; None: none
-                 fails
+    uses_table   whether its keys are in a lookup table, except the payer, the token accounts of the
+                 payer and the programs of its outer instructions
+    failed_at    the index of the instruction that fails, so that only the fee is paid; None: no
+                 instruction fails
     """
 
     payer: str
@@ -70,7 +71,7 @@ class MarketTransaction(NamedTuple):
     """A transaction of the market, which is rendered on request.
 
     build    a function that returns its instructions, the same at every call
-    before   the balances, before the transaction, of the accounts in its transfers
+    before   the balances, before the transaction, of the payer and of the accounts in its transfers
     """
 
     build: Callable[[], tuple[Invocation, ...]]

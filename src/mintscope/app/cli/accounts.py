@@ -59,7 +59,10 @@ def list_applications(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List applications, by default those that await approval, oldest first."""
+    """List applications, by default those that await approval, oldest first.
+
+    With --state all, the newest are first.
+    """
     wanted = _state(state)
     found = with_reviews(config, lambda reviews: _all(reviews, wanted))
     rows = [
@@ -71,7 +74,7 @@ def list_applications(
 
 @application_commands.command()
 def show(number: Number, *, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """Show everything about an application."""
+    """Show the state, contact data, decision and motivation of an application."""
     application = with_reviews(config, lambda reviews: reviews.application(SignupId(number)))
     if application is None:
         raise typer.BadParameter("there is no application with it", param_hint="NUMBER")
@@ -104,7 +107,11 @@ def approve(
     ] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Approve an application: the applicant can exchange the secret for a key, and is notified."""
+    """Approve an application: the applicant can exchange the secret for a key, and is notified.
+
+    If the key of the application has requested further scopes, this command instead adds SCOPES to
+    the key.
+    """
     with refusing("--scopes", UnknownScope):
         granted = parse_scopes(scopes.replace(",", " ").split())
     checked_note = _checked(note)
@@ -124,7 +131,10 @@ def approve(
 
 @application_commands.command()
 def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
-    """Reject an application; notify the applicant if the e-mail address was confirmed."""
+    """Reject an application; notify the applicant if the e-mail address was confirmed.
+
+    If the key of the application has requested further scopes, this command instead refuses them.
+    """
     checked_note = _checked(note)
     rejected = with_reviews(
         config,
@@ -275,8 +285,8 @@ def create(
 ) -> None:
     """Make the account of EMAIL an administrator; create the account if there is none.
 
-    Asks for a password twice, or reads one line if standard input is no terminal.  An account with
-    a verified e-mail address keeps its password.
+    Asks for a password twice, or reads one line if standard input is not a terminal.  An account
+    with a verified e-mail address keeps its password.
     """
     with refusing("EMAIL", UnusableEmailAddress):
         address = parse_email(email)

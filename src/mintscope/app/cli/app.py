@@ -38,7 +38,7 @@ class Command(NamedTuple):
     """A command of `mintscope`, whose module is imported only if needed."""
 
     module: str  # relative to mintscope.app, or the full name
-    summary: str  # the first paragraph of its help: the list of commands imports no module
+    summary: str  # the first paragraph of its help, so that the list of commands imports no module
 
     def load(self) -> ModuleType:
         """Import the module, and return it.
@@ -68,7 +68,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "history": Command(".cli.history", "Backfill a token, or import its candles."),
     "export": Command(
         ".cli.tokens",
-        "Write the candles of DAY, of every tracked mint, to files of up to a million rows.",
+        "Write the candles of DAY, of every tracked mint, to files of about a million rows.",
     ),
     "gaps": Command(".cli.chain", "Slots that no source could deliver."),
     "programs": Command(
@@ -190,7 +190,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, BrokenPipeError):  # of the latter, the reader has ended: no message
+        except (typer.Exit, BrokenPipeError):  # a regular end, or the output has no reader
             raise
         except Exception as error:
             from mintscope.app.stores.trouble import trouble_in_words  # noqa: PLC0415 - rare

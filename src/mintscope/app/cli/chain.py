@@ -72,7 +72,7 @@ def decode(
 
     Each file holds getTransaction or getBlock results (encoding "json"): one in the file or one per
     line, plain or compressed with gzip, bare or inside a JSON-RPC response. For a folder, all .json
-    and .json.gz files in it and its subfolders are read, in the order of their names.
+    and .json.gz files in it and its subfolders are read, in the order of their paths.
     """
     for path in paths:
         _decode(path)
@@ -194,7 +194,10 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 
 
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
-    """Return the decoded transactions of *document*.  Raises BadFile if it has none."""
+    """Return the decoded transactions of *document*.
+
+    Raises BadFile if *document* is neither a transaction nor a block.
+    """
     if document.transactions is not None:
         return decode_worker.decode_json_transactions(document.transactions)
     if document.transaction != UNSAID:
@@ -206,7 +209,7 @@ def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
 
 
 def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
-    """Return the fields to print for *swap*; amounts and prices are texts, to avoid rounding."""
+    """Return the fields to print for *swap*; amounts and prices are texts, not floats."""
     seen = oriented(swap)
     base = None if seen is None else whole(seen.base_amount, seen.base_decimals)
     quote = None if seen is None else whole(seen.quote_amount, seen.quote_decimals)
@@ -308,7 +311,7 @@ class Filling:
     yes: bool
 
     async def run(self, market: Market) -> bool:
-        """Fill the gaps that can be filled, of the newest GAPS_MAX; return whether none is left."""
+        """Fill the gaps that can be filled, of the newest GAPS_MAX; return whether none is open."""
         gaps = await market.reader.gaps(GAPS_MAX)
         traded = {
             gap: found for gap in gaps if (found := await self._look(market, gap)) is not None

@@ -163,8 +163,8 @@ def shown(value: Any) -> str:
 def _seen(secret: str) -> str:
     """Return scheme, host and port of the URL *secret*, in quotes.
 
-    If the URL has a path, query or user, "/(secret)" follows the port.  If *secret* has no scheme
-    or no host, return only "(secret)", in quotes.
+    If the URL has a path other than "/", a query or a user, append "/(secret)".  If *secret* has no
+    scheme or no host, return only "(secret)", in quotes.
     """
     address = urlsplit(secret)
     if not address.scheme or not address.hostname:

@@ -85,7 +85,10 @@ def list_accounts(
     as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List credit tokens, oldest first; each is shown by its last eight characters."""
+    """List credit tokens, oldest first; each is shown by its last eight characters.
+
+    Credits that users hold in their accounts are listed, too, without characters of a token.
+    """
     found = with_money(
         config, lambda money: money.credits.page(after=CreditAccount(after), limit=limit + 1)
     )

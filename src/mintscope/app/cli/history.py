@@ -176,7 +176,9 @@ class Giving:
         """Survey the backfill, ask for confirmation, read it, and wait until ingest has joined it.
 
         Return its stage.  The wait is at most a minute; if the log then lacks swaps after the
-        backfill, read more and wait again.  If the user does not confirm, end the command.
+        backfill, read more and wait again.  If the user does not confirm, end the command.  An
+        unfinished backfill that starts within a day of *from_time* is resumed without survey and
+        confirmation.
 
         Raises SourceError, BackfillIsRead if another process reads a backfill, and ValueError if
         there is nothing to read, or the mint cannot be backfilled or is no longer tracked.

@@ -96,7 +96,7 @@ def report(
     values = _snapshot(swaps, UnixS(at))
     data = msgspec.to_builtins(report_of(Mint(""), values, UnixS(at)))
     del data["token"]
-    # Only the fields that do not need pools are printed.
+    # Only the fields of the price that do not need pools are printed.
     data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}
     if isnan(data["price"]["sol"]):
         data["price"]["sol"] = None

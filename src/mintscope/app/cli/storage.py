@@ -1,4 +1,4 @@
-"""Commands about the store: back up, restore, copy, compact, upgrade."""
+"""Commands about the store: back up, verify, restore, copy, compact, migrate, upgrade."""
 
 import asyncio
 import re
@@ -239,8 +239,9 @@ def verify(
 ) -> None:
     """Restore a backup into a scratch folder, audit it, and show its contents; exit 1 if unsound.
 
-    Only the settings of the installation are read, and nothing is changed.  Several backups are
-    verified one after the other, until one is unsound; --json prints an object for each.
+    The command reads the settings of the installation, but not its store, and changes neither.
+    Several backups are verified one after the other, until one is unsound; --json prints an object
+    for each.
     """
     loaded = configured(config).config
     for folder in folders:

@@ -93,7 +93,7 @@ def _run(
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """Disable logging during the block, because a command itself prints a line about a failure."""
+    """Disable logging below CRITICAL during the block: the command itself reports a failure."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
     try:

@@ -31,7 +31,8 @@ NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4}
 class BadTable(Exception):
     """A table cannot be read, or its content is wrong.
 
-    The message has the file, the line and column if known, the expected value and the actual value.
+    The message has the file, the line and column if known, the expected value and, except for a
+    line that is too long, the actual value.
     """
 
 

@@ -53,7 +53,7 @@ def add(
 ) -> None:
     """Track MINT..., beginning with the next block.
 
-    An address that is not a mint is refused. Works while the service runs.
+    If a node answers, an address that is not a mint is refused. Works while the service runs.
     """
     days = None if history is None else _days(history)
     parsed = [output.read_mint(mint) for mint in mints]
@@ -110,7 +110,7 @@ def show(
     mint: Annotated[str, typer.Argument(help="A mint address.", metavar="MINT")],
     config: ConfigFile = None,
 ) -> None:
-    """Print the last price, the candles, the last swap and the facts of MINT as JSON."""
+    """Print the last price, candle counts, last swap and facts of MINT as JSON."""
     parsed = output.read_mint(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
@@ -150,7 +150,10 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
 
 
 async def _show(market: Market, mint: Mint) -> dict[str, object] | None:
-    """Return facts about *mint*, with times in Unix seconds; None if it is not tracked."""
+    """Return facts about *mint*; None if it is not tracked.
+
+    Times are in Unix seconds, except `readAtMs`.
+    """
     tracked = await market.tracking.one(mint)
     loaded, tip = await market.reader.load(mint), await market.reader.tip()
     job = await market.history.one(mint)
@@ -159,13 +162,13 @@ async def _show(market: Market, mint: Mint) -> dict[str, object] | None:
     report = _report(loaded, tip.time or UnixS(0))
     return {
         "mint": mint,
-        "trackedSince": tracked.since_time,  # None: all swaps count
+        "trackedSince": tracked.since_time,  # None: before the first slot
         "listed": tracked.is_listed,  # by an operator: it stays tracked, whatever its volume
         "price": None if report is None else report.price,
         "candleCounts": NO_CANDLES if report is None else report.data_span.candle_counts,
         "lastSwap": loaded.tail[-1].time if loaded.tail else tracked.last_swap,
         "imported": await market.imports.counts(mint),  # before the first own candle
-        "historyMissing": 0 if job is None else job.missing,  # the node never returned these
+        "historyMissing": 0 if job is None else job.missing,  # transactions that the node lacks
         "facts": await market.facts.one(mint),
     }
 
@@ -226,7 +229,7 @@ def export_day(
     ] = tables.TableFormat.PARQUET,
     config: ConfigFile = None,
 ) -> None:
-    """Write the candles of DAY, of every tracked mint, to files of up to a million rows.
+    """Write the candles of DAY, of every tracked mint, to files of about a million rows.
 
     A row has the mint, and then the columns of `candles?format=csv`. An existing file is
     overwritten. Works while the service runs. Parquet and Arrow need the extra `tables`.

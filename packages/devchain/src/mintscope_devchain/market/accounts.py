@@ -1,7 +1,7 @@
-"""The accounts of the market in the form of JSON-RPC: vaults, mints with names, and wallets.
+"""The accounts of the market, as a node stores them: vaults, mints with names, and wallets.
 
-Each commitment shows their present state.  Only the market changes these accounts: transactions of
-the virtual machine cannot use them.
+Their present state is shown at each commitment.  Only the market changes these accounts: the
+virtual machine has its own, which hide those of the market at the same addresses.
 """
 
 from collections.abc import Iterator

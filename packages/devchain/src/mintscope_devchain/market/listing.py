@@ -75,8 +75,8 @@ LISTINGS: Final = (
 
 
 # The further tokens of a market with a story: a token that leaves its curve, a token whose symbol
-# looks like BONE (its O is Cyrillic), one with the symbol of MOON, and launches within the first
-# hour.
+# looks like BONE (its O is Cyrillic), one with the symbol of MOON, and tokens that launch within an
+# hour after the history.
 STORY: Final = (
     Listing("GRAD", 6, 0.00006, (_CURVE, _SWAP), 2.4, 0.5, 0.6, 0.2, graduates=-180),
     Listing("TWIN", 5, 0.0000019, (_V4,), 0.2, 0.01, called="B\N{CYRILLIC CAPITAL LETTER O}NE"),
@@ -89,7 +89,7 @@ STORY: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return the listing of token *number*; after the last one, a copy of one with fewer swaps."""
+    """Return listing *number*; beyond LISTINGS, return a variant of one with fewer swaps."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

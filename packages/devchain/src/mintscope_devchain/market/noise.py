@@ -25,7 +25,7 @@ LOCKOUTS: Final = 31
 
 
 class Noise:
-    """Makes the transactions of a block that are not trades."""
+    """Makes the payments, changes of liquidity and votes of a block."""
 
     def __init__(self, world: World, random: Random, *, has_votes: bool) -> None:
         self._world = world
@@ -34,7 +34,7 @@ class Noise:
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        """Yield the transactions of *slot*; votes are for the block with the hash *bank*."""
+        """Yield the transactions of *slot*; *bank* is the hash in its votes."""
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
             yield self._payment()
@@ -90,12 +90,12 @@ class Noise:
         return self._send(partial(pumpswap.change_liquidity, change), Submission(owner))
 
     def _send(self, build: Callable[[], Invocation], envelope: Submission) -> MarketTransaction:
-        """Return the transaction whose only instruction is built by *build*."""
+        """Apply and return the transaction whose only instruction is built by *build*."""
         return self._world.transact(partial(_alone, build), envelope)
 
 
 def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Invocation:
-    """Return a vote for the slots up to *slot*; *bank* is the bank hash in the vote."""
+    """Return a vote for the slots up to *slot*; *bank* is both its bank hash and its block id."""
     tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
     voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
     return Invocation(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)

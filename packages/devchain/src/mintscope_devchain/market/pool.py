@@ -22,7 +22,7 @@ class Venue(StrEnum):
 
 
 FEE_BPS = {
-    Venue.PUMP_FUN: 0,  # its fee is charged in addition to the amount that the curve receives
+    Venue.PUMP_FUN: 0,  # its fees are charged apart: see `pumpfun.swap`
     Venue.PUMP_SWAP: 20,
     Venue.RAYDIUM_V4: 25,
     Venue.RAYDIUM_CLMM: 4,
@@ -37,7 +37,7 @@ VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 class Token(NamedTuple):
     """A mint and its properties in the market.
 
-    called   its symbol on chain; "": the same as *symbol*.  Only *symbol* is unique
+    called   its symbol on chain, which may be that of another token; "": the same as *symbol*
     """
 
     mint: Mint

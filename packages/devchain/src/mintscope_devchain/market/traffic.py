@@ -1,4 +1,4 @@
-"""The market: the trades of each block.
+"""The transactions of the market, block by block.
 
 Traders move pools towards the price of their token, and some trade at random.  Amounts depend on
 the reserves of the pools.
@@ -28,10 +28,10 @@ SHARE_MAX = 0.03
 GAP_MIN: Final = 0.006  # if the pool deviates less from the target price, trades are random
 DUST: Final = 0.002
 DUST_AMOUNTS: Final = (200, 1_000)
-# The least amount paid, in raw units: fees, rounded up, would exceed smaller amounts
+# The least amount that a pool pays, in raw units: fees, rounded up, would exceed smaller amounts
 PAID_MIN: Final = 10
 ROUTED: Final = 0.18
-FAILED: Final = 0.3  # the probability of a failed route in a block
+FAILED: Final = 0.3  # the probability that a block has a failed route, if a route is possible
 WRAPPED: Final = 0.3
 TIPPED: Final = 0.2
 TIPS: Final = (1_000, 2_000_000)
@@ -59,7 +59,7 @@ class Traffic:
     ) -> None:
         """Trade in *world*; at *opens* the history ends and live blocks begin.
 
-        is_even   whether the volume of a minute is the same after *opens* as before
+        is_even   whether about as much is traded in a minute after *opens* as before
         """
         self._is_even = is_even
         self._world = world
@@ -71,7 +71,7 @@ class Traffic:
     def block(
         self, slot: Slot, at: UnixS, parent: str, after_s: float
     ) -> tuple[MarketTransaction, ...]:
-        """Return the transactions of *slot*; its parent block has the hash *parent*.
+        """Apply and return the transactions of *slot*; its parent block has the hash *parent*.
 
         at, after_s   the time of the block, and the seconds since its parent block
         """
@@ -122,7 +122,7 @@ class Traffic:
         yield world.transact(lambda: (build(),), Submission(payer))
 
     def _trade_sol(self, at: UnixS, size: float) -> Iterator[MarketTransaction]:
-        """Yield a swap of SOL for dollars, so that each block has a rate of SOL."""
+        """Yield a swap between SOL and dollars, so that each block has a rate of SOL."""
         fill = None
         while fill is None:
             fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, size, dust=0)
@@ -136,7 +136,7 @@ class Traffic:
         yield self._direct(fill) if legs is None else self._route(legs)
 
     def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
-        """Yield a route that fails because its output is too small, and pays only its fee."""
+        """Yield a route that fails and pays only its fee; yield nothing if no route is possible."""
         listed = self._random.choice(self._world.listed)
         fill = self._fill(self._choose(listed), listed.listing.buys, at, 1.0)
         legs = None if fill is None else self._legs(fill)
@@ -146,7 +146,7 @@ class Traffic:
     def _choose(self, listed: Listed) -> Pool:
         """Return a random pool of *listed*; an earlier pool is more likely, because it is larger.
 
-        A token that leaves its curve trades on the curve before, and in the next pool after that.
+        A token that leaves its curve trades on the curve until then, and later in its next pool.
         """
         if listed.listing.graduates is not None:
             return listed.pools[0 if listed.is_on_curve(self._world.balances) else 1]
@@ -157,7 +157,7 @@ class Traffic:
     ) -> Fill | None:
         """Return a trade that moves *pool* towards its target price, or a random trade.
 
-        Return None if the trader or the pool cannot pay.
+        Return None if `_settle` does.
 
         buys   the share of buys among random trades, 0 to 1
         size   the size of a random trade, as a multiple of the usual size
@@ -210,7 +210,7 @@ class Traffic:
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
         """Return *fill* as a route of two trades: token for SOL and SOL for dollars, or back.
 
-        Return None if no route can use its pool, or if the other trade cannot be paid.
+        Return None if no route can use the pool of *fill*, or if a trade cannot be made.
         """
         pool = fill.pool
         trader = fill.trader

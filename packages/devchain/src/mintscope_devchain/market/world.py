@@ -28,7 +28,7 @@ PROVIDERS: Final = 3  # the number of wallets that deposit liquidity in pools an
 WALLET_SOL: Final = 50_000
 WALLET_DOLLARS: Final = 5_000_000
 PARTS: Final = 9
-DEPTH_USD: Final = 90_000  # the value on each side of the first pool of a token
+DEPTH_USD: Final = 90_000  # on each side of the first pool of a token, unless it is a curve
 # SOL times tokens, the constant product of every bonding curve
 CURVE_PRODUCT: Final = 30 * 1_073_000_000
 
@@ -41,7 +41,7 @@ class Listed(NamedTuple):
     pools: tuple[Pool, ...]
 
     def is_on_curve(self, balances: Mapping[str, int]) -> bool:
-        """Return whether the token has not left its curve for its next pool yet."""
+        """Return whether the token will leave its curve for its next pool, and is still on it."""
         return self.listing.graduates is not None and not balances[self.pools[1].base_vault]
 
 
@@ -119,7 +119,7 @@ class World:
             self._forget_closed(transaction.before)
 
     def _forget_closed(self, accounts: Iterable[str]) -> None:
-        """Drop accounts that were opened and closed within one transaction."""
+        """Drop those of *accounts* that have no balance and are not in `holdings`."""
         for account in accounts:
             if not self.balances[account] and account not in self.holdings:
                 del self.balances[account]
@@ -152,7 +152,7 @@ class World:
         return account
 
     def _pool(self, place: tuple[Venue, Token], base: Token, *, price: float, depth: float) -> Pool:
-        """Return a pool with *depth* US dollars on each side at *price*."""
+        """Add a pool at *price* with *depth* US dollars on each side; a curve ignores *depth*."""
         venue, quote = place
         where = self._address("pool", venue, base.mint, quote.mint)
         parts = tuple(self._address("part", where, number) for number in range(PARTS))
@@ -186,7 +186,7 @@ class World:
         return account
 
     def _furnish(self, pool: Pool) -> None:
-        """Open the fee accounts of *pool*, and the account of each provider for its LP token."""
+        """Open the fee accounts of *pool*, and accounts of providers for its LP token, if any."""
         if pool.venue is Venue.PUMP_FUN:
             self.balances[pool.parts[0]] = OTHER_RENT
         if pool.venue is Venue.PUMP_SWAP:

@@ -1,1 +1,1 @@
-"""The JSON-RPC methods that need accounts and transactions."""
+"""The JSON-RPC methods of the devchain."""

@@ -66,7 +66,7 @@ class AccountMethods:
         addresses: Annotated[list[Pubkey], msgspec.Meta(max_length=ADDRESSES_MAX)],
         options: AccountOptions | None = None,
     ) -> Json:
-        # The default of this method is base64; other methods have another default.
+        # The default encoding is base64 in this method, and base58 in the others.
         options = options or AccountOptions()
         if options.encoding is None:
             options = msgspec.structs.replace(options, encoding="base64")
@@ -134,7 +134,11 @@ class AccountMethods:
 def show(
     account: Account | None, options: AccountOptions, read: Callable[[Pubkey], Account | None]
 ) -> Json | None:
-    """Return *account* in the form of *options*, None if it is None; *read* reads a mint."""
+    """Return *account* in the form of *options*; None if *account* is None.
+
+    read     a function that reads an account, used for mints
+    Raises   RpcError if the data is too long for base58
+    """
     if account is None:
         return None
     return {

@@ -81,7 +81,7 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Return the number of slots in each of the last minutes, newest first."""
+        """Return samples of SAMPLE_S seconds or more, newest first, with a transaction per slot."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
         newest = self._blockstore.last
         samples = list[Json]()
@@ -175,7 +175,7 @@ class BlockMethods:
 
 
 def head(block: ChainBlock) -> Json:
-    """Return the getBlock result of *block* without its transactions."""
+    """Return the getBlock result of *block* without transactions and rewards."""
     return {
         "blockHeight": block.height,
         "blockTime": block.time,

@@ -30,7 +30,7 @@ _Atoms = Annotated[int, msgspec.Meta(ge=0, le=GIFT_ATOMS_MAX)]
 
 
 class DevMethods:
-    """Answers calls that only a devchain has."""
+    """Answers calls that only test chains have."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm

@@ -142,7 +142,7 @@ def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]
 
 
 def _expect_readable(shown: Json, options: TransactionOptions) -> None:
-    """Remove the version for an old client; raise RpcError if *shown* is versioned."""
+    """For an old client, remove the version from *shown*; raise RpcError if it is not legacy."""
     old_client = options.max_supported_transaction_version is None
     if old_client and shown.pop("version") != "legacy":
         raise unsupported_version()

@@ -58,7 +58,7 @@ def _checked(answer: Callable[..., object]) -> Answer:
 def _convert(params: Sequence[object], kind: type[T]) -> T:
     """Return *params* as *kind*.
 
-    Raises RpcError, whose message names the invalid part and the expected value.
+    Raises RpcError if they do not fit; its message names the invalid part and the expected value.
     """
     try:
         return msgspec.convert([_said(each) for each in params], kind, dec_hook=_from_text)
@@ -88,8 +88,8 @@ def final_params(
 ) -> Sequence[object]:
     """Return *params* with `finalized` in place of `confirmed`.
 
-    If *fault* is "refused", `confirmed` raises RpcError instead, with the message that a node sends
-    for a level that it does not know.
+    If *fault* is "refused" and *params* contain `confirmed`, raise RpcError instead, with the
+    message that a node sends for a level that it does not know.
     """
     levels = "commitment", "preflightCommitment"
     changed: list[object] = []

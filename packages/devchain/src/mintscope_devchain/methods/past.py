@@ -42,7 +42,7 @@ class ChainPast:
         self._slots: dict[str, int] = {}
 
     def newest_first(self) -> Iterator[Done]:
-        """Yield all transactions in stored blocks, newest first."""
+        """Yield the transactions in stored blocks, newest first, then older ones of the vm."""
         blockstore = self._chain.blockstore
         vm = self._chain.vm
         slots = list(blockstore.slots)
@@ -57,7 +57,7 @@ class ChainPast:
         if block is None:
             return None
         signatures = self._chain.signatures(block)
-        if signature not in signatures:  # the entry is of a block that a fork replaced
+        if signature not in signatures:  # the vm no longer stores it
             return None
         at = [str(each) for each in signatures].index(signature)
         return block, self._chain.entry(block, at)

@@ -1,4 +1,4 @@
-"""JSON-RPC: blockhashes, fees, and transactions that have not landed yet."""
+"""JSON-RPC: slots, blockhashes, fees, and transactions that have not landed yet."""
 
 import binascii
 from base64 import b64decode
@@ -47,7 +47,7 @@ _Encoding = Literal["base58", "base64"]
 
 
 class SendMethods:
-    """Answers calls about transactions that have not landed yet."""
+    """Answers calls about slots, blockhashes, fees, and transactions that have not landed yet."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
@@ -168,7 +168,10 @@ class SendMethods:
         transaction: VersionedTransaction,
         outcome: Execution | None,
     ) -> list[Json | None]:
-        """Return the *wanted* accounts after *transaction*; all are None if it fails."""
+        """Return the *wanted* accounts after *transaction*; all are None if it fails.
+
+        Raises RpcError if more accounts are wanted than *transaction* has static keys.
+        """
         most = len(transaction.message.account_keys)
         if len(wanted.addresses) > most:
             raise RpcError(INVALID_PARAMS, f"Too many accounts provided; max {most}")
@@ -213,7 +216,10 @@ def _words(error: object) -> str:
 
 
 def _read_transaction(text: str, encoding: _Encoding) -> VersionedTransaction:
-    """Return the transaction in *text*; check its indexes and counts, not its signatures."""
+    """Return the transaction in *text*; check its indexes and counts, not its signatures.
+
+    Raises RpcError if *text* is not a valid transaction.
+    """
     data = _read(text, encoding)
     most = TRANSACTION_BYTES_MAX
     if len(data) > most:

@@ -1,4 +1,4 @@
-"""The chain at a level of commitment, for the answers that have a `context`."""
+"""The chain at a level of commitment, and answers with a `context`."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""The instructions of each program, with the same bytes as on mainnet."""
+"""The instructions of each program, in the formats of mainnet."""

@@ -36,7 +36,7 @@ def fee(price: int) -> int:
 
 
 def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocation, ...]:
-    """Return the instructions of *fill*; if *wrapped*, SOL uses a temporary account."""
+    """Return the instructions of *fill*; if *wrapped*, a temporary account holds the SOL."""
     calls = [*spl.budget(UNITS, price)]
     if wrapped:
         calls += _wrapped(fill)
@@ -87,7 +87,7 @@ def _variant(fill: Fill) -> bytes:
 
 def _wrapped(fill: Fill) -> tuple[Invocation, ...]:
     account = address("wrapped", fill.trader, fill.amount_in, *fill.reserves)
-    # PumpSwap charges its fees in the quote, in addition to the amount that the vaults exchange.
+    # PumpSwap charges two fees in the quote: a buyer pays them on top, a seller receives less.
     fees = 2 * pumpswap.taken(fill) if fill.pool.venue is Venue.PUMP_SWAP else 0
     if fill.received.mint == WSOL:
         opened = fill.amount_in + fees

@@ -1,4 +1,4 @@
-"""System and token program instructions."""
+"""Instructions of the System, Compute Budget and token programs."""
 
 from mintscope.solana.blocks import WSOL
 from mintscope_devchain.addresses import ASSOCIATED, COMPUTE_BUDGET, RENT, SPL, SYSTEM, address, raw
@@ -37,7 +37,7 @@ def transfer_checked(source: str, target: str, amount: int, owner: str, token: T
 
 
 def exchange(fill: Fill) -> tuple[Invocation, Invocation]:
-    """Return the two transfers of *fill*: from the trader to the pool, and back."""
+    """Return the two transfers of *fill*: to the pool, then to the trader."""
     return (
         transfer_checked(fill.source, fill.vault_in, fill.amount_in, fill.trader, fill.received),
         transfer_checked(

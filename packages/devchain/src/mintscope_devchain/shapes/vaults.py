@@ -86,7 +86,7 @@ def raydium_clmm(fill: Fill) -> Invocation:
 
 
 def whirlpool(fill: Fill) -> Invocation:
-    """Return a swap_v2 of an Orca Whirlpool, with its event in the log, in the form since 2025."""
+    """Return a swap_v2 of an Orca Whirlpool; its event in the log has the form used since 2025."""
     pool = fill.pool
     is_from_first = u8(_is_from_first(fill))
     a, b = _ordered(pool, pool.base, pool.quote)

@@ -39,9 +39,9 @@ class StreamedChain(Protocol):
 
 
 class GeyserServer:
-    """A gRPC server of the stream on one address.
+    """A gRPC server that streams *chain* on one address.
 
-    addresses_max   the largest number of addresses in a filter; providers have such a limit
+    addresses_max   the most addresses in a filter of blocks; providers have such a limit
     x_token         the token that clients must send; "": they send none
     names_banks     whether messages have a bank_id, as servers send it since October 2026
     """
@@ -127,7 +127,7 @@ class GeyserServer:
         return self._blockstore.reached("confirmed")
 
     async def _begin(self, request: Request, context: Context) -> Slot:
-        """Return the slot after which the subscription begins, or refuse the subscription."""
+        """Return the slot after which the subscription begins, or end the call with an error."""
         if self._faults.streaming("internal"):
             await _abort(context, grpc.StatusCode.INTERNAL, "the plugin has not started")
         named = max((len(each.account_include) for each in request.blocks.values()), default=0)
@@ -214,7 +214,7 @@ class GeyserServer:
         return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status, bank_id=named))
 
     def _messages(self, block: ChainBlock, request: Request, bank: int = 0) -> Iterator[Update]:
-        """Yield the messages of one bank of *block* that *request* subscribes to."""
+        """Yield the messages for *request* about one bank of *block*, its status first and last."""
         infos = [to_protobuf(entry, at) for at, entry in enumerate(self._chain.entries(block))]
         bank_id = bank_of(block.slot, bank)
         named = bank_id if self._names_banks else 0
@@ -255,12 +255,12 @@ class GeyserServer:
 
 
 def bank_of(slot: int, bank: int) -> int:
-    """Return the id of a bank of *slot*: 0 is the confirmed bank, 1 and 2 are others."""
+    """Return the id of *bank* of *slot*; *bank* is 0 for the confirmed bank, 1 or 2 for others."""
     return BANKS_PER_SLOT * slot + bank + 1
 
 
 def interleaved(one: Iterable[Update], other: Iterable[Update]) -> Iterator[Update]:
-    """Yield the messages of *one* and *other* in alternation."""
+    """Yield the messages of *one* and *other* in turn, then the rest of the longer one."""
     for pair in zip_longest(one, other):
         yield from (message for message in pair if message is not None)
 
@@ -285,7 +285,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """End a subscription within a slot if *fault* requires this."""
+    """End the subscription if *fault* is cut or lagged; never return if it is silent."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

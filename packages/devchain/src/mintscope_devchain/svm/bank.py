@@ -68,8 +68,8 @@ class Execution:
 class Bank:
     """The accounts after the newest block.
 
-    token_accounts   all addresses that have ever been token accounts, because LiteSVM cannot list
-                     them
+    token_accounts   all addresses that have ever been token accounts, even if only in a simulation;
+                     LiteSVM cannot list them
     """
 
     def __init__(self) -> None:
@@ -88,12 +88,12 @@ class Bank:
         return account if account is not None and account.lamports else None
 
     def put(self, address: Pubkey, account: Account | None) -> None:
-        """Write *account* without any checks, for genesis and undoing."""
+        """Write *account* without any checks; None: delete the account at *address*."""
         self._svm.set_account(address, NOTHING if account is None else account)
         self._note({address: account})
 
     def rent_exempt(self, data_bytes: int) -> int:
-        """Return the lamports that an account of *data_bytes* must hold."""
+        """Return the least lamports that an account of *data_bytes* must hold."""
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
 
     def tell_time(self, *, slot: int, time_s: int) -> None:
@@ -110,7 +110,7 @@ class Bank:
         return outcome
 
     def execute(self, transaction: VersionedTransaction) -> Execution:
-        """Run *transaction*, store its effects, and return them."""
+        """Run *transaction*, store its effects if it lands, and return them."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -127,7 +127,7 @@ class Bank:
         return replace(failed, landed=True, after=self._now(case))
 
     def fail(self, transaction: VersionedTransaction) -> Execution:
-        """Execute *transaction* as one that fails for lack of funds: it only pays its fee."""
+        """Take the fee of *transaction*; return the outcome that it failed for lack of funds."""
         case = self._open(transaction)
         if case.error is not None:
             return case

@@ -17,8 +17,8 @@ class BlockhashQueue:
     """The newest blockhashes, each with the messages that were processed with it.
 
     LiteSVM accepts only its newest blockhash.  The chain accepts a blockhash for 150 blocks, and
-    stores a message while its blockhash is valid: after that, the message is refused because of its
-    blockhash.
+    stores a message at least while its blockhash is valid: after that, the message is refused
+    because of its blockhash.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ def entry(
     outcome: Execution,
     account: Callable[[Pubkey], Account | None],
 ) -> Json:
-    """Return *transaction* with its effects; *account* reads accounts that it cannot write."""
+    """Return *transaction* with its effects; *account* reads mints and read-only accounts."""
     return {
         "transaction": {
             "signatures": [str(signature) for signature in transaction.signatures],

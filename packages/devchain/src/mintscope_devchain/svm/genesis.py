@@ -1,6 +1,6 @@
 """Accounts of a devchain before its first block; they depend only on the seed.
 
-None of these keys is a secret, because the seed determines all of them.
+None of their keys is a secret, because the seed determines all keys.
 """
 
 from hashlib import sha256
@@ -30,7 +30,8 @@ class Genesis:
     """The keys of a devchain, and its first accounts.
 
     mint       the mint of the payment token, of the classic token program and without a freeze
-               authority; the market with the same seed trades it with the symbol PAYMENT_SYMBOL
+               authority; a market with the same seed and enough tokens trades it with the symbol
+               PAYMENT_SYMBOL
     usdc       the mint of USDC, at its address on mainnet
     treasury   receives payments, in the token account `treasury_tokens` and in its account of USDC
     fee_payer  pays the fees of payments, and starts with 10 SOL

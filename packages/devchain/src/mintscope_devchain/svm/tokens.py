@@ -18,7 +18,7 @@ ACCOUNT_MARK = b"\x02"
 
 
 def read_holding(account: Account | None) -> TokenAccount | None:
-    """Return *account* as a token account, None if it is not an initialised one."""
+    """Return *account* as a token account, None if it is not an initialized one."""
     data = _data(account, ACCOUNT_BYTES, ACCOUNT_MARK)
     if data is None or data[108] == 0:
         return None
@@ -26,7 +26,7 @@ def read_holding(account: Account | None) -> TokenAccount | None:
 
 
 def read_mint(account: Account | None) -> Mint | None:
-    """Return *account* as a mint, None if it is not an initialised one."""
+    """Return *account* as a mint, None if it is not an initialized one."""
     data = _data(account, MINT_BYTES, MINT_MARK)
     if data is None or data[45] == 0:
         return None
@@ -34,10 +34,10 @@ def read_mint(account: Account | None) -> Mint | None:
 
 
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
-    """Return the first *size* bytes of *account*; None if it is of another kind.
+    """Return the first *size* bytes of *account*; None if it is not of the kind with *mark*.
 
-    An account of exactly *size* bytes is of the kind.  Token-2022 pads every account with
-    extensions to the length of a token account, and then writes its kind, which must be *mark*.
+    An account of exactly *size* bytes is of that kind.  Token-2022 pads an account with extensions
+    to the length of a token account; the next byte is the mark of its kind.
     """
     if account is None or account.owner not in PROGRAMS:
         return None

@@ -1,8 +1,8 @@
 """Pending and landed transactions, and their outcomes.
 
 The source of blocks, the chain of the market or a Pulse, calls `close_block` for each block, and
-`rewind` for the blocks that a fork replaces.  The time is the time of the newest block; the clock
-gives only the time at which a transaction arrives.
+`rewind` for the blocks that a fork replaces.  The newest block gives the time; here, the clock is
+used only for the time at which a transaction arrives.
 """
 
 from collections import deque
@@ -174,7 +174,7 @@ class Vm:
         return self._blockhashes.last_valid_height(blockhash)
 
     def block(self, commitment: CommitmentLevel) -> Closed:
-        """Return the newest block that has *commitment*, or the oldest known block."""
+        """Return the newest block that has *commitment*; if none has, the oldest known block."""
         reached = self._reached(commitment)
         at = (block for block in reversed(self._blocks) if block.slot <= reached)
         return next(at, self._blocks[0])
@@ -186,7 +186,7 @@ class Vm:
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
 
     def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
-        """Return the account at *address* in the newest block of *commitment*, None if missing."""
+        """Return the account at *address* as of *commitment*, else the market's, or None."""
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
             account = landed.outcome.before.get(address, account)
@@ -197,7 +197,7 @@ class Vm:
         return self._landed.get(signature)
 
     def held(self, slot: int) -> Sequence[LandedTransaction]:
-        """Return the transactions in the block of *slot*, in order."""
+        """Return the sent transactions in the block of *slot*, in order."""
         return self._held.get(slot, ())
 
     def history(self) -> Iterator[LandedTransaction]:
@@ -235,7 +235,7 @@ class Vm:
         return takewhile(lambda landed: landed.block.slot > slot, self.history())
 
     def _aged(self, commitment: CommitmentLevel) -> int:
-        """Return the newest slot that is old enough for *commitment*, at least the first one."""
+        """Return the newest slot that is old enough for *commitment*, or the oldest known slot."""
         age_ms = {"processed": 0, "confirmed": self.pace.confirm, "finalized": self.pace.finalize}
         before = self._blocks[-1].at_ms - age_ms[commitment]
         aged = (block.slot for block in reversed(self._blocks) if block.at_ms <= before)
