@@ -5,7 +5,8 @@
     with Client("https://api.example", credential="svc_credit_...") as client:
         report = client.token("So11111111111111111111111111111111111111112")
 
-Needs httpx and msgspec; payments by a wallet (`auth`, `wallet`) need solders and x402 as well.
+Needs httpx, msgspec and typing-extensions; payments by a wallet (`auth`, `wallet`) also need
+solders and x402.
 A public name is imported when it is first used, so a program loads only the parts that it uses.
 `__init__.pyi` declares the names to type checkers.
 """

@@ -1,4 +1,4 @@
-"""Decodes the parts of a seller's responses that a buyer needs; they may contain any bytes."""
+"""Decoding of a seller's responses, which may contain any bytes, as far as a buyer needs them."""
 
 from typing import Any, Final
 

@@ -37,7 +37,7 @@ Data = TypeVar("Data")
 class AsyncClient(Methods, PagedMethods, Async):
     """The asyncio version of `mintscope_client.Client`, with the same arguments.
 
-    Each request takes at most REQUEST_S_MAX, however slowly the service answers.
+    Each attempt of a call takes at most REQUEST_S_MAX seconds, however slowly the service answers.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting
@@ -82,7 +82,7 @@ class AsyncClient(Methods, PagedMethods, Async):
 
     @property
     def with_raw_response(self) -> AsyncRawResponses:
-        """The same calls; each returns an `Answered`: the data, the status and the headers."""
+        """The calls of `RawResponses`; each returns an `Answered`, with status and headers."""
         return AsyncRawResponses(self)
 
     async def balance(self) -> int:
@@ -94,17 +94,18 @@ class AsyncClient(Methods, PagedMethods, Async):
 
         The credits are added to the credential, if there is one.
 
-        key    the key of a PendingError, to continue that payment; None: a new purchase
+        key    the key of a PendingError, to continue that payment; None: a new purchase, unless an
+               earlier process left a payment for the same request, which is then continued
         """
         return (await self.send(purchases.purchase(credit_count), key=key)).data
 
     async def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]
     ) -> AsyncIterator[LiveReport]:
-        """Yield the report of each mint when it changes.
+        """Yield the current report of each mint, and then each report that has changed.
 
         Each started minute costs a credit per mint.  After a lost connection, the client connects
-        again. The stream ends with an error, such as NoCreditsError.
+        again.  The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:

@@ -39,7 +39,10 @@ REFUSALS: Final = frozenset({402, 409})  # HTTP statuses with which a seller rej
 
 
 class CreditAuth(httpx.Auth):
-    """Authentication with a credit token: each answered request costs a credit."""
+    """Authentication with a credit token, which pays for requests that cost credits.
+
+    Raises ValueError if the token is malformed.
+    """
 
     def __init__(self, token: str) -> None:
         if not is_well_formed(CredentialKind.CREDIT_TOKEN, token):
@@ -59,6 +62,9 @@ class PaymentAuth(PayingAuth):
     payment, so it is never paid for twice.  A payment is forgotten when its purchase has arrived,
     or when the chain proves that the payment can no longer land; in the second case, the wallet may
     spend the amount again.  A statement of the seller is no proof.
+
+    If the wallet does not pay, the request raises WillNotPay; if the payment cannot be stored,
+    JournalUnusable.
 
     rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
                of payments; None: a payment counts as spent even if no purchase arrives
@@ -161,7 +167,8 @@ class PaymentAuth(PayingAuth):
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
         """Finish the payment *sent* if *response* delivers its purchase; keep it otherwise.
 
-        If the seller has refused the payment, look it up on chain before it is sent again.
+        If the seller has refused the payment, mark it: it is looked up on chain before it is sent
+        again.
         """
         bearer = request.headers.get("Authorization", "")
         if is_delivered(request.url.path, response, bearer=bearer):
@@ -173,7 +180,8 @@ class PaymentAuth(PayingAuth):
     def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
         """Drop the payments in *sent* that provably cannot land, and count them as unspent.
 
-        Drop none if there is no `rpc_url`, or if the node gives no proof.
+        Drop none if there is no `rpc_url`, or if the node's answers prove nothing.  If the node
+        cannot be reached, the request fails with the httpx.RequestError of its connection.
         """
         if self._rpc_url is None:
             return
@@ -189,8 +197,8 @@ class PaymentAuth(PayingAuth):
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
         """Return the payments of *sent*, each with the last block height at which it can land.
 
-        Set an unknown height now; it stays unknown if the node does not answer.  Payments that were
-        finished or dropped meanwhile may be left out.
+        Set an unknown height now; it stays unknown if the node gives no usable answer.  Payments
+        that were finished or dropped meanwhile may be left out.
         """
         if all(each.last_valid_height for each in sent):
             return list(sent)

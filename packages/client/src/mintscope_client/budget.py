@@ -17,8 +17,8 @@ class CreditBudget:
     credits_per_call   the most credits that one call may cost; None: no such limit
     credits_in_all     the most credits that all calls with this object may cost together; None: no
                        such limit
-    spent              the credits of all calls that have succeeded, that may have succeeded, or
-                       that have no answer yet
+    spent              the credits of all requests that have succeeded, that may have succeeded, or
+                       that have no answer yet; a repeated request counts again
     """
 
     credits_per_call: int | None = None
@@ -50,6 +50,6 @@ class CreditBudget:
             self.spent += credit_count
 
     def give_back(self, credit_count: int) -> None:
-        """Release *credit_count* of the reserved credits as unspent."""
+        """Count *credit_count* credits as unspent; a negative number counts as spent."""
         with self._lock:
             self.spent -= credit_count

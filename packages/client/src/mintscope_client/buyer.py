@@ -1,4 +1,4 @@
-"""Buying from a mintscope service: a paid request is repeated until the purchase arrives."""
+"""Buying from a mintscope service: a paid request is repeated if its purchase does not arrive."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,12 +35,12 @@ class Buyer:
     """Pays for requests and bundles at the service that is the base_url of *http*.
 
     Before anything is paid, each error is raised at once.  After the payment was sent, the request
-    is repeated with the same payment until it is answered or PAYMENT_PATIENCE_S have passed; then
-    PendingError is raised.
+    is repeated with the same payment until the purchase or a final refusal arrives.  PendingError
+    is raised if neither arrives within PAYMENT_PATIENCE_S.
 
-    request_s_max   seconds after which one sending of a request is aborted, including its requests
-                    to the seller and the node.  A payment that was sent before is not lost: the
-                    request is repeated with it.  A seller may take 60 s to answer
+    request_s_max   seconds after which one attempt is aborted: all its requests to the seller and
+                    the node together.  A payment that was sent is not lost: the next attempt sends
+                    it again.  A seller may take 60 s to answer
     Raises          ValueError for an invalid base_url
     """
 
@@ -62,11 +62,12 @@ class Buyer:
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> BoughtCredits:
         """Buy the bundle of *credit_count* credits.
 
-        key       the key of a PendingError, to continue that payment; None: a new purchase
+        key       the key of a PendingError, to continue that payment; None: a new purchase, unless
+                  an earlier process left a payment for the same request, which is then continued
         Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
         bought = await self._pay(purchases.purchase(credit_count), key)
-        # This request has no API key, so `is_delivered` has checked that there is a credit token.
+        # The request has no API key: a paid answer without a credit token is an UnreadableError.
         assert bought.token is not None
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 
@@ -85,7 +86,8 @@ class Buyer:
     async def _pay(self, call: ApiCall[Data], key: str | None) -> Data:
         """Return the data of *call*; pay once.
 
-        If there is a payment under *key*, or one that an earlier process left, continue it.
+        Continue the payment under *key*, or, if *key* is None, the one that an earlier process left
+        for this request, if any.
         """
         answered = await drive(
             converse(self._session, call, key=key),

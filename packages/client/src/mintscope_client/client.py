@@ -36,8 +36,9 @@ class Client(Methods, PagedMethods, Blocking):
     """A client of the service at *url*: a context manager, usable by several threads.
 
     credential   a credit token or an API key: a client with a credential pays for reads with it
-    payer        a `mintscope_client.auth.PaymentAuth`: pays for purchases, and for reads if there
-                 is no credential; or a `mintscope_client.signatures.sign_in.WalletSignIn`
+    payer        pays for purchases, and for reads if there is no credential: a
+                 `mintscope_client.auth.PaymentAuth`, or a
+                 `mintscope_client.signatures.sign_in.WalletSignIn`; None: no payer
     budget       the limits of the credits that calls may spend; None: no limits
     patience_s   the most seconds between the beginning of a call and its last retry; 180 while a
                  payment for the call may still land
@@ -46,12 +47,14 @@ class Client(Methods, PagedMethods, Blocking):
     retries_max  the largest number of retries of a call; None: only patience_s limits them. While a
                  payment for the call may still land, this limit does not apply
     by_websocket  whether streams use WebSocket, which needs the package websockets
-    transport    sends the requests, except WebSockets; for tests and proxies. None: a connection to
-                 *url*
+    transport    sends the requests, except WebSockets; for tests and proxies. None: a direct
+                 connection
 
     Calls raise the errors of `mintscope_client.errors`; calls that a wallet pays for also raise
-    WillNotPay and JournalUnusable.  A call is repeated if it may then succeed, after the time that
-    the service names, or else after a growing pause, with the same Idempotency-Key.
+    WillNotPay and JournalUnusable.  A call is repeated if it may then succeed, with the same
+    Idempotency-Key if it has one, after a pause, or after the time that the service names if that
+    is longer.  The constructor raises ValueError or httpx.InvalidURL for an invalid *url* or
+    *credential*.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting
@@ -96,7 +99,7 @@ class Client(Methods, PagedMethods, Blocking):
 
     @property
     def with_raw_response(self) -> RawResponses:
-        """The same calls; each returns an `Answered`: the data, the status and the headers."""
+        """The calls of `RawResponses`; each returns an `Answered`, with status and headers."""
         return RawResponses(self)
 
     def balance(self) -> int:
@@ -108,17 +111,18 @@ class Client(Methods, PagedMethods, Blocking):
 
         The credits are added to the credential, if there is one.
 
-        key       the key of a PendingError, to continue that payment; None: a new purchase
+        key       the key of a PendingError, to continue that payment; None: a new purchase, unless
+                  an earlier process left a payment for the same request, which is then continued
         """
         return self.send(purchases.purchase(credit_count), key=key).data
 
     def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]
     ) -> Iterator[LiveReport]:
-        """Yield the report of each mint when it changes.
+        """Yield the current report of each mint, and then each report that has changed.
 
         Each started minute costs a credit per mint.  After a lost connection, the client connects
-        again. The stream ends with an error, such as NoCreditsError.
+        again.  The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:

@@ -1,16 +1,16 @@
 """Exceptions for failed client calls, grouped by remedy and then by code.
 
-RefusedError                 the service refused the call, which cost no credits
-  WrongCallError             400 and other 4xx: correct the call
+RefusedError                 the service ended a stream, or refused the call, which cost no credits
+  WrongCallError             400, other 4xx, and 3xx: correct the call
   CredentialRefusedError     401, 403: send another credential
   UnpaidError                402: buy credits, or pay
   NothingThereError          404: the named thing is unknown, or has too little data so far
-  ConflictError              409: the call contradicts an earlier call
+  ConflictError              409: the call conflicts with the result of an earlier call
   TooManyRequestsError       429: wait
   NotNowError                5xx, 408, 425: try again later
 UnreachableError             no complete answer arrived; the request may have been executed
 UnreadableError              the answer does not have the documented form, or lacks the purchase
-OverBudgetError              the call may cost more than the budget allows; it was not sent
+OverBudgetError              the budget does not allow the call, a retry, or a minute of a stream
 PendingError                 a payment was sent and its outcome is not known yet
 """
 
@@ -78,15 +78,15 @@ UNKNOWN: Final = "UNKNOWN"  # the code of a refusal without a readable code
 
 
 class ClientError(Exception):
-    """The base of every exception that a client raises."""
+    """The base of all exceptions of this module."""
 
 
 class RefusedError(ClientError):
-    """The service refused the call.
+    """The service refused the call, or ended a stream.
 
     status          HTTP status
-    code            the code of the error: an `ErrorCode`, or a code of a newer service
-    request_id      the identifier of the request, for the operator
+    code            the code of the error: an `ErrorCode`, UNKNOWN, or a code of a newer service
+    request_id      the identifier of the request, for the operator; None: unknown
     retry_after_s   seconds to wait before a retry; None if the service names none
     key             the key of a sent payment that may still land: repeat the call with this key to
                     send the payment again. None: there is no such payment
@@ -130,11 +130,11 @@ class InvalidBundleError(WrongCallError, code=ErrorCode.INVALID_BUNDLE):
 
 
 class InvalidPaymentError(WrongCallError, code=ErrorCode.INVALID_PAYMENT):
-    """The header with the payment cannot be read."""
+    """The payment cannot be read, or the call can be paid for with credits only."""
 
 
 class CredentialRefusedError(RefusedError):
-    """The credential is missing, unknown, or does not allow the call."""
+    """The credential or proof is missing or invalid, or does not allow the call."""
 
 
 class MissingCredentialError(CredentialRefusedError, code=ErrorCode.MISSING_TOKEN):
@@ -142,7 +142,7 @@ class MissingCredentialError(CredentialRefusedError, code=ErrorCode.MISSING_TOKE
 
 
 class UnknownCredentialError(CredentialRefusedError, code=ErrorCode.INVALID_TOKEN):
-    """The service does not know the credential: it was rotated or revoked, or never existed."""
+    """The credential was never issued, is no longer valid, or is not of the kind required."""
 
 
 class MissingScopeError(CredentialRefusedError, code=ErrorCode.INSUFFICIENT_SCOPE):
@@ -150,15 +150,15 @@ class MissingScopeError(CredentialRefusedError, code=ErrorCode.INSUFFICIENT_SCOP
 
 
 class UnpaidError(RefusedError):
-    """The call costs a credit or a payment, which the request lacked."""
+    """The call costs credits or a payment, and was not paid for."""
 
 
 class PaymentRequiredError(UnpaidError, code=ErrorCode.PAYMENT_REQUIRED):
-    """Neither a credential nor a payment was sent."""
+    """The request had no payment and no credential that can pay, or its sign-in was refused."""
 
 
 class NoCreditsError(UnpaidError, code=ErrorCode.INSUFFICIENT_CREDITS):
-    """The credential is valid, but has too few credits."""
+    """The credential, or the wallet of a sign-in, is valid, but has too few credits."""
 
 
 class KeyCapError(UnpaidError, code=ErrorCode.KEY_CAP_REACHED):
@@ -178,11 +178,11 @@ class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):
 
 
 class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
-    """The mint has too few trades yet: try again in a few minutes."""
+    """There is too little data for the call; if the mint has too few trades yet, try later."""
 
 
 class ConflictError(RefusedError):
-    """The call contradicts an earlier call."""
+    """The call conflicts with the result of an earlier call."""
 
 
 class PaymentUsedError(ConflictError, code=ErrorCode.PAYMENT_ALREADY_USED):
@@ -202,7 +202,7 @@ class StaleDataError(NotNowError, code=ErrorCode.DATA_STALE):
 
 
 class NoPriceError(NotNowError, code=ErrorCode.PRICE_UNAVAILABLE):
-    """The payment token has no price now; paying with credits still works."""
+    """The payment token has no price now, or nothing is for sale; credits still pay."""
 
 
 class OutcomeUnknownError(NotNowError, code=ErrorCode.PAYMENT_PENDING):
@@ -238,7 +238,10 @@ class UnreadableError(ClientError):
 
 
 class OverBudgetError(ClientError):
-    """The call may cost more credits than the budget allows; it was not sent."""
+    """The budget does not allow the call, a retry of it, or the next minute of a stream.
+
+    An earlier attempt of the call may have been charged.
+    """
 
 
 class PendingError(ClientError):
@@ -262,6 +265,6 @@ BY_STATUS: Final[dict[int, type[RefusedError]]] = {
 
 
 def refusal_kind(status: int, code: str) -> type[RefusedError]:
-    """Return the exception class for *code*; if *code* has none, return the class for *status*."""
+    """Return the exception class for *status*, or its subclass for *code* if there is one."""
     group = BY_STATUS.get(status) or (NotNowError if status >= 500 else WrongCallError)  # noqa: PLR2004
     return next((kind for kind in group.__subclasses__() if code in kind.codes), group)

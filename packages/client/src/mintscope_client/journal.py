@@ -1,4 +1,4 @@
-"""The journal of signed payments that may still land.
+"""The journal of signed payments whose purchases have not arrived.
 
 A payment is removed from the journal when its purchase has arrived, or when the chain proves that
 the payment can no longer land.
@@ -30,7 +30,7 @@ class JournalUnusable(Exception):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed payment, which can still land.
+    """A signed payment whose purchase has not arrived.
 
     key                the Idempotency-Key of its request, a secret: it redeems the purchase
     request            the request that it pays for, such as "POST https://api.example/v1/..."
@@ -211,9 +211,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the open, locked file at *path*.
+    """Return the descriptor of the file at *path*, open and locked.
 
-    Return None if it is missing, if it was replaced meanwhile, or if another process has it.
+    Return None if the file is missing, was replaced meanwhile, or is locked by another `Journal`.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

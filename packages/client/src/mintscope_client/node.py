@@ -1,7 +1,7 @@
 """Requests of a buyer to a Solana node, for a blockhash and for the outcome of payments.
 
-Each function is a generator that yields requests and is sent the answers, so that `httpx.Client`
-and `httpx.AsyncClient` can both use it.
+Each public function is a generator that yields requests and is sent the answers, so that
+`httpx.Client` and `httpx.AsyncClient` can both use it.
 """
 
 from collections import defaultdict
@@ -104,7 +104,7 @@ def last_height(url: str) -> Dialogue[int]:
     """Return the last block height at which a transaction that is already signed can land.
 
     It is 150 blocks after the newest block of the node; `fates` adds a margin for nodes that are
-    ahead. Raises NodeSilent.
+    ahead.  Raises NodeSilent.
     """
     height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)
     return height + BLOCKHASH_BLOCKS
@@ -144,8 +144,8 @@ def _history(
 ) -> Dialogue[list[_AccountTransaction]]:
     """Return the final transactions of *account*: all from *since_slot* to *until_slot*, or more.
 
-    If several nodes share an address, a node that has not reached *until_slot* refuses. Raises
-    NodeSilent.
+    If several nodes share an address, a node that has not reached *until_slot* refuses.  Raises
+    NodeSilent, also if there are more than PAGES_MAX pages.
     """
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):

@@ -79,7 +79,7 @@ class SpendLimit:
 
     atoms_per_payment   the most atoms of one payment
     atoms_in_all        the most atoms of all payments with this object together
-    spent               the atoms of all signed payments that have landed or can still land
+    spent               the atoms of all signed payments, less those that `give_back` has returned
     """
 
     atoms_per_payment: int
@@ -114,12 +114,12 @@ class SpendLimit:
             self.spent += amount
 
     def count(self, amount: int) -> None:
-        """Count *amount* as spent: a payment of an earlier process can still land."""
+        """Count *amount* as spent, unchecked: payments of earlier processes can still land."""
         with self._lock:
             self.spent += amount
 
     def give_back(self, amount: int) -> None:
-        """Count *amount* as unspent: the chain proves that its payment cannot land."""
+        """Count *amount* as unspent: its payment was not sent, or provably cannot land."""
         with self._lock:
             self.spent -= amount
 
@@ -138,10 +138,10 @@ class PayerWallet:
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
-        """Return the demand in *header*, and the offer in it that the wallet can pay.
+        """Return the demand in *header*, and its first offer for the pinned asset and payee.
 
-        Raises WillNotPay if *header* cannot be read, if no offer is for the pinned asset and payee,
-        or if its amount is invalid or too large; OverSpendLimit if too little of the limit is left.
+        Raises WillNotPay if *header* cannot be read, if there is no such offer, or if the amount of
+        the offer is invalid or too large; OverSpendLimit if too little of the limit is left.
         """
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
@@ -163,8 +163,7 @@ class PayerWallet:
     ) -> str:
         """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
 
-        memo      the result of `memo_of`, if the caller needs it; None: a memo that the caller does
-                  not see
+        memo      the memo of the transaction; None: the result of `memo_of`
         Raises    WillNotPay or OverSpendLimit
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)

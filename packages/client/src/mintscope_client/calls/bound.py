@@ -66,7 +66,7 @@ class AsyncRaw:
 
 
 class Method(Generic[Given, Data]):
-    """A descriptor: its method calls the function *call* and sends the call that it returns."""
+    """A descriptor: its method sends the call that the function *call* returns."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call

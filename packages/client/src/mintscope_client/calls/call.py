@@ -49,11 +49,12 @@ class ApiCall(Generic[Data]):
 class Answered(Generic[Data]):
     """The answer to a call; None is an unknown value.
 
-    credits_left    the number of credits left on the credential, if it paid
+    credits_left    the number of credits left after the answer, if credits paid for it
     data_slot       the last Solana slot in the data
     data_age_ms     the age of the data, in milliseconds
     is_degraded     whether the data is older than the service's limit for live data
-    is_idle         whether the data is live, but the token does not trade
+    is_idle         whether the data of a report is within that limit, but no swap has set a price
+                    for some minutes
     request_id      the identifier of the request, for the operator
     receipt         the signed receipt of the payment for this call, a JWS; None: the answer has no
                     receipt

@@ -35,7 +35,7 @@ PATIENCE_S: Final = 30.0
 PAYMENT_PATIENCE_S: Final = 180.0
 RETRY_AFTER_S: Final = 2.0
 TIMEOUT_S: Final = 30.0
-PAID_TIMEOUT_S: Final = 90.0  # for each read; a seller may take a minute to answer a payment
+PAID_TIMEOUT_S: Final = 90.0  # a seller may take a minute to answer a payment
 ASKED_TO_WAIT: Final = frozenset({408, 425, 429})
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -43,7 +43,7 @@ Data = TypeVar("Data")
 
 
 class PayingAuth(httpx.Auth):
-    """Authentication that answers a 402 with a payment and records payments that may still land.
+    """Authentication that pays, or signs in, after a 402, and records payments that may still land.
 
     spends_credits    whether it can pay with credits that a wallet has bought earlier: the credit
                       budget then counts each call
@@ -65,7 +65,7 @@ class PayingAuth(httpx.Auth):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A step that sends *request*; if *auth* is not None, it pays for the request if needed."""
+    """A step that sends *request*; *auth*, if any, pays for the request if needed."""
 
     request: httpx.Request
     auth: httpx.Auth | None
@@ -119,7 +119,7 @@ class CallSession:
         return self.payer if by_wallet else None
 
     def credits_at_stake(self, call: ApiCall[Data]) -> int:
-        """Return the most credits that *call* may cost; 0 if it is free, or paid with money."""
+        """Return the most credits that *call* may cost; 0 if free or not paid with credits."""
         payer = self.payer_of(call)
         if payer is not None:
             return call.credits_max if payer.spends_credits else 0
@@ -158,9 +158,11 @@ def converse(
 
     All requests of a call have the same `Idempotency-Key`, so that nothing is paid twice.
 
-    key       the key of an earlier call with a pending payment, to continue that payment
-    Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError;
-              WillNotPay and JournalUnusable if a wallet pays
+    key       the key of an earlier call with a pending payment, to continue that payment; None: a
+              new call, unless an earlier process left a payment for the same request
+    Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError
+
+    If a wallet pays, sending a request may also raise WillNotPay or JournalUnusable.
     """
     payer = session.payer_of(call)
     if key is None and payer is not None:
@@ -227,7 +229,7 @@ class _Patience:
         self._since_s = session.clock.monotonic_s()
 
     def wait_s(self, failure: ClientError) -> float:
-        """Return the seconds to wait before the next sending, or raise *failure*."""
+        """Return the seconds to wait before the next sending; raise *failure* or PendingError."""
         is_held = self._payer is not None and self._payer.holds(self._key)
         if not _may_change(failure, is_held=is_held):
             if isinstance(failure, RefusedError) and is_held:

@@ -1,4 +1,4 @@
-"""Conversion of lines to a DataFrame; only this module needs pandas or polars."""
+"""Conversion of lines to a DataFrame; clients need pandas or polars only for this module."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,14 +11,14 @@ import msgspec
 
 Library: TypeAlias = Literal["pandas", "polars"]
 LIBRARIES: Final[tuple[Library, ...]] = ("pandas", "polars")
-MOMENTS: Final = frozenset({"t", "time", "at"})  # names of fields that are Unix seconds
+MOMENTS: Final = frozenset({"t", "time", "at"})  # fields whose Unix seconds become times
 
 
 def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
     """Return *lines* as a DataFrame: one column per field; `sol_c` is the field `c` of `sol`.
 
-    Columns of indicators with parameters are named like `sma(50)` and `adx(14)_plusDi`.  Unix
-    seconds become times in UTC.  A field with only None has no column.
+    Columns of indicators with parameters are named like `sma(50)` and `adx(14)_plusDi`.  The Unix
+    seconds in `t`, `time` and `at` become times in UTC.  A field with only None has no column.
 
     library   "pandas" or "polars"; None: `choose_library` chooses
     Raises    ImportError if the library is not installed
@@ -49,7 +49,7 @@ def choose_library(library: Library | None = None) -> Library:
 def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each field of *line*, with *before* in front of each name.
 
-    If *line* is None, all values are None.
+    The names in a dict stay unchanged.  If *line* is None, all values are None.
     """
     for field in msgspec.structs.fields(shape):
         value = None if line is None else getattr(line, field.name)
@@ -65,7 +65,7 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
 
 
 def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each number of indicators with parameters."""
+    """Yield the name and value of each entry of *values*; a dict in it yields its own entries."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}_{part}", number) for part, number in value.items())

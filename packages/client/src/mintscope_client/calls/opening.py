@@ -25,7 +25,8 @@ def open_session(  # noqa: PLR0913 - one argument for each setting
 ) -> CallSession:
     """Return the session of a client of the service at *url*.
 
-    Raises ValueError if *url* or *credential* does not have the expected form.
+    Raises ValueError if *url* or *credential* does not have the expected form, and httpx.InvalidURL
+    if *url* cannot be parsed.
     """
     origin = httpx.URL(url)
     if origin.scheme not in {"http", "https"} or not origin.host:

@@ -1,11 +1,11 @@
-"""The wait before a client's next request: from the response, or computed without it."""
+"""The wait before a client's next request: named by the service, or computed by the client."""
 
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-BACKOFF_S: Final = 0.5  # the pause before the first retry; doubled for each later retry
+BACKOFF_S: Final = 0.5  # the longest pause before the first retry; doubled for each later retry
 BACKOFF_S_MAX: Final = 8.0
 ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
@@ -44,7 +44,7 @@ class Pacing:
         self._free_at_s: dict[str, float] = {}  # time of the next allowed request, by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
-        """Store the rate limit in *headers*, of a response of the endpoint *name*, if any."""
+        """Store the rate limit, if any, in the *headers* of a response of the endpoint *name*."""
         said = ROOM.search(headers.get("RateLimit", ""))
         if said is None:
             return
@@ -55,6 +55,6 @@ class Pacing:
         self._free_at_s[limit] = now_s + (0 if remaining else reset_s)
 
     def wait_s(self, name: str, *, now_s: float) -> float:
-        """Return the seconds to wait before a request to the endpoint *name*, 0 for none."""
+        """Return the seconds to wait before a request to the endpoint *name*; 0: no wait."""
         limit = self._limits.get(name)
         return 0.0 if limit is None else max(self._free_at_s[limit] - now_s, 0.0)

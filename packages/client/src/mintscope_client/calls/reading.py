@@ -12,8 +12,8 @@ from mintscope_client.calls.pacing import retry_after_s
 from mintscope_client.decoding import Undecodable, decode_base64, decode_json
 from mintscope_client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
 
-PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # a header of x402; that package may be missing
-SAID_MAX: Final = 500  # the most characters of a service's message in an exception
+PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # not imported: the package x402 may be missing
+SAID_MAX: Final = 500  # the most characters kept of a message, code or request id
 
 Data = TypeVar("Data")
 
@@ -77,7 +77,7 @@ def _bare_decoder(kind: Hashable) -> Any:
 
 
 def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -> Answered[Data]:
-    """Return the data of *response*.
+    """Return the answer in *response*: its data, and the values of its headers.
 
     Raises    RefusedError; UnreadableError if a successful answer is not as documented
     """

@@ -22,7 +22,7 @@ FILE_CHARACTERS_MAX: Final = 4_096
 
 
 class Exit(IntEnum):
-    """The exit status of a command; docs/clients.md lists them, and they do not change."""
+    """The exit statuses of commands; docs/clients.md lists them, and they do not change."""
 
     OK = 0
     FAILED = 1

@@ -1,4 +1,4 @@
-"""`mintscope search`: lists the tokens that a service follows."""
+"""`mintscope search`: lists the tokens that a service tracks."""
 
 from typing import Annotated, Final, get_args
 

@@ -44,7 +44,7 @@ def print_json(value: object) -> None:
 def visible(text: str) -> str:
     """Return *text*, which may be untrusted, as one line that is safe on a terminal.
 
-    Control characters, and characters that hide or reverse text, are replaced by their numbers.
+    Escapes replace unprintable characters, and characters that the encoding of the output lacks.
     """
     encoding = sys.stdout.encoding or "utf-8"
     return escaped(text).encode(encoding, "backslashreplace").decode(encoding)

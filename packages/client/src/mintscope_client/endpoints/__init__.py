@@ -1,6 +1,6 @@
 """The endpoints: a module for each group of them, with results, options and calls.
 
 Results have the fields that `GET /openapi.json` describes; fields that a newer service adds are
-ignored.  A function of these modules returns a call, which a client then sends.  `methods` lists
-the methods of clients.
+ignored.  A function of these modules returns a call, or the calls of pages, which a client then
+sends.  `methods` lists the methods of clients.
 """

@@ -74,7 +74,7 @@ class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
-    """The credits of an account, and the credits that each of its keys has spent."""
+    """The credits of an account, and the credits that each active key has spent in this month."""
 
     user_id: int
     username: str
@@ -92,7 +92,7 @@ class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of credits moved into the account, and then the balances of account and token."""
+    """The credits moved into the account, and the new balances of the account and the token."""
 
     credits: int
     balance: int
@@ -166,7 +166,7 @@ def ask_for_scopes(scopes: Sequence[Scope], motivation: str = "") -> ApiCall[Sco
 
 
 def account() -> ApiCall[AccountHoldings]:
-    """Return the call for the credits of the account, and the spent credits of each key."""
+    """Return the call for the credits of the account and the month's spends of each active key."""
     return call_of("GET", "/v1/account", AccountHoldings)
 
 

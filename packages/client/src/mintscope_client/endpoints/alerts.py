@@ -1,4 +1,4 @@
-"""Signals, as the API calls alerts over one number of a report, and their firings."""
+"""Alerts over one number of a report, which the API calls signals, and their firings."""
 
 from typing import Final, Literal, TypeAlias, TypedDict
 
@@ -56,7 +56,7 @@ class SignalRules(msgspec.Struct, frozen=True):
 
 
 class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """The delivery of a webhook."""
+    """The outcome of the webhook about a firing."""
 
     state: str
     attempts: int
@@ -116,10 +116,11 @@ class SignalParts(TypedDict, total=False):
     fires               how often it can fire: "once", "hourly" or "each" (the default)
     message             a text that the e-mails and webhooks of the signal contain
     expires_at          the time at which the signal ends, Unix seconds; None: never
-    candles             "all" (the default): evaluated after every slot; "closed": when a minute
-                        ends, without open candles
+    candles             "all" (the default): evaluated after every slot with a trade of the token;
+                        "closed": when a minute ends, without open candles
     least_confidence    "low", "medium" (the default) or "high": reports whose price has less
-                        confidence are not evaluated
+                        confidence are not evaluated, except for the fields `price.liquidityUsd` and
+                        `price.rejectedShareH1`
     webhook_url         the URL that firings are sent to; None: no webhook
     email               whether firings are sent by e-mail
     telegram            whether firings are sent to the Telegram chat of the account
@@ -142,7 +143,10 @@ class SignalParts(TypedDict, total=False):
 
 
 class SignalChanges(SignalParts, total=False):
-    """Changes to a signal; settings that are left out do not change."""
+    """Changes to a signal; settings that are left out do not change.
+
+    The service refuses changes to `compared_with` and `direction`.
+    """
 
     name: str
     is_active: bool

@@ -21,7 +21,8 @@ CREDITS_A_TOKEN: Final = 4
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
     """Returns of a purchase that is sold after 5 minutes, 1 hour, 4 hours or a day.
 
-    A return is None until that time has passed.
+    A return is None until that time has passed, if that time is shorter than a candle, or if the
+    price impact cannot be estimated.
     """
 
     m5: float | None
@@ -35,7 +36,8 @@ class RuleFiring(msgspec.Struct, frozen=True):
 
     t              the time, Unix seconds; price: the close in USD
     best, worst    the changes from the close to the highest and the lowest price of the following
-                   day, until now if that day has not ended, as fractions
+                   day, until now if that day has not ended, as fractions; None: no candle has
+                   closed since
     """
 
     t: int

@@ -40,11 +40,11 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     tracked_since       the time when tracking began, Unix seconds; age_s: the seconds from that
                         time until the list was made
     ui_multiplier       the number of tokens that wallets show for each token that the mint counts
-                        (ScaledUiAmount of Token-2022)
-    change_since        the time of the first price, Unix seconds, if it is less than a day old;
-                        change.d1 is then the change since that price
+                        (ScaledUiAmount of Token-2022); None: one
+    change_since        the start of the minute of the first price, Unix seconds, if that price is
+                        less than a day old; change.d1 is then the change since that price
     name_cleaned        whether the name or symbol had characters that are never shown
-    look_alike_of       the mint of a larger token whose symbol or name looks the same
+    look_alike_of       the mint of a token with more volume whose symbol or name looks the same
     """
 
     mint: str
@@ -82,9 +82,9 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     in_words     sentences that describe what the authorities of the mint can do
     read_at      the time at which the data was read from the chain, Unix seconds
     ui_multiplier   the number of tokens that wallets show for each token that the mint counts;
-                    new_ui_multiplier replaces it at new_ui_multiplier_at, Unix seconds
+                    None: one. new_ui_multiplier replaces it at new_ui_multiplier_at, Unix seconds
     name_cleaned    whether the name or symbol had characters that are never shown
-    look_alike_of   the mint of a larger token whose symbol or name looks the same
+    look_alike_of   the mint of a token with more volume whose symbol or name looks the same
     """
 
     mint: str
@@ -136,10 +136,10 @@ class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
 class TokenQuery(TypedDict, total=False):
     """The options of a list of tokens.
 
-    sort     the sort key, one of those that GET /v1/tokens describes; a key without a span means
-             the span of a day
+    sort     the sort key, one of those that GET /v1/tokens describes; `volume` (the default) and
+             `change` are those of a day
     order    "asc": the smallest value first
-    limit    the number of tokens on a page, up to 100
+    limit    the number of tokens on a page, up to 100; 50 by default
     """
 
     sort: Sort

@@ -53,9 +53,10 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     weight          its share of the weight of all pools that decide the price, 0 to 1
     agrees          whether its price is within 2 % of the price of the token
     quote_usd, token_usd    the value of the quote and of the tokens in the pool, USD
-    m5, kept        its trades of the last 5 minutes, and of all swaps since `swaps_since`
+    m5, kept        its trades of the last 5 minutes and since `swaps_since`, among the newest 2,000
+                    swaps of the token that the service keeps
     h1, d1          its trades of the newest 12 and 288 spans of 5 minutes
-    since           the time of its first swap since tracking began, Unix seconds
+    since           the time of the first swap of the pool that the service has read, Unix seconds
     fee             the fee of a swap as a fraction: 0.0025 is 0.25 %; None: not known
     progress        for a bonding curve: the share of the way to its migration, 0 to 1
     moves           the price impact of trades of 100, 1,000 and 10,000 USD; is_estimate: it is
@@ -131,8 +132,9 @@ NAMES = {
 class TokenHolders(msgspec.Struct, frozen=True, rename=NAMES):
     """The 20 largest accounts of a token, the largest first.
 
-    burned        the amount in those of the accounts that are burn addresses
-    top20_share   the share of `supply_without_burned` in those accounts whose kind is "other"
+    burned        the amount in the accounts of the kind "burned"
+    top20_share   the share of `supply_without_burned` in the accounts of the kind "other"; None if
+                  `supply_without_burned` is 0
     read_at       the time at which the node was queried, Unix seconds
     """
 
@@ -208,10 +210,11 @@ class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
 class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
     """Shares of the trades of a token, 0 to 1; None if there was no trade.
 
-    round_trips   the part of the flow of swaps whose signer bought and sold the token in one
+    round_trips   the part of the flow in swaps whose signer bought and sold the token in one
                   transaction
-    sandwiches    the part of the flow of pairs of swaps of a signer around a swap of another signer
-    each_slot     the part of the flow of traders that traded in at least half of the slots with a
+    sandwiches    the part of the flow in pairs of a purchase and a sale by one signer in one slot
+                  and pool, if a swap of another signer between them has the side of the first
+    each_slot     the part of the flow by traders that traded in at least half of the slots with a
                   trade; None if fewer than 20 slots have a trade
     """
 
@@ -230,7 +233,11 @@ class FirstBuyer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
-    """The purchases in the first three slots with a trade, and their buyers' balance now."""
+    """The purchases in the first three slots with a trade.
+
+    held    the amount that the buyers in these slots have bought until now, less what they have
+            sold, counting only swaps, and at least 0 for each buyer
+    """
 
     buyers: int
     bought: AmountOfToken
@@ -240,11 +247,13 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
     """The traders of a token.
 
-    m5, kept               the traders of the last 5 minutes, and of all swaps since `swaps_since`
-
+    m5, kept               the traders of the last 5 minutes and since `swaps_since`, among the
+                           newest 2,000 swaps that the service keeps
+    traders                the traders that bought and sold the most in USD
     h1, d1                 the traders of the newest 12 and 288 spans of 5 minutes; None: no swap is
                            recorded yet, or the server is older than these fields
-    first_buyers, launch   the first purchases; None if not all swaps since tracking began were read
+    first_buyers, launch   the first purchases; None if not all swaps since tracking began are among
+                           the newest 2,000
     """
 
     token: str
@@ -262,9 +271,9 @@ class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
 def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
     """Return the call for the traders of *mint*.
 
-    It costs one credit, or nothing if the token was not traded within a day.
+    It costs one credit, or nothing if no swap is kept and the token was not traded within a day.
 
-    limit    the number of traders, up to 100
+    limit    the number of traders, up to 100; None: 20
     """
     return ApiCall(
         name="traders",

@@ -1,4 +1,4 @@
-"""Credits: bundles for sale, purchases, balances, and moving them to a new credit token."""
+"""Credits: bundles for sale, purchases, balances, and moves of credits to a new credit token."""
 
 import msgspec
 
@@ -87,9 +87,10 @@ class DayOfUse(msgspec.Struct, frozen=True):
 
 
 class CreditHistory(msgspec.Struct, frozen=True):
-    """The balance, its changes other than spends (newest first), and the credits spent.
+    """The balance, its newest changes other than spends (newest first), and the credits spent.
 
-    spent    the number of credits spent in all; days: the numbers by day
+    spent    the number of credits spent in all; days: the numbers by day, of the newest 30 days on
+             which credits were spent
     """
 
     balance: int
@@ -116,7 +117,7 @@ def balance() -> ApiCall[CreditBalance]:
 
 
 def history() -> ApiCall[CreditHistory]:
-    """Return the call for the changes and spends of the balance of the credential.  Free."""
+    """Return the call for the balance of the credential, its changes and its spends.  Free."""
     return ApiCall(name="history", method="GET", path="/v1/credits/history", kind=CreditHistory)
 
 

@@ -23,7 +23,7 @@ class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The public keys of a service, as in `/.well-known/did.json`.
 
     id                    "did:web:" and the host of the service
-    verification_method   the keys of receipts, including keys of secrets that were replaced
+    verification_method   the keys of receipts, including replaced keys that are not removed yet
     """
 
     id: str

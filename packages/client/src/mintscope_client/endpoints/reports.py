@@ -17,7 +17,7 @@ class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
     pool            the pool whose swap set the price
     age_ms          milliseconds from that swap to the newest block in the report
     liquidity_usd   the value in USD of the quote tokens in the pools that agree on the price
-    pools           the number of pools that agree on the price
+    pools           the number of pools that agree on the price; 0 if unknown
     confidence      "high", "medium" or "low"
     rejected_share_h1   the share of the volume of the last hour whose price was rejected, 0 to 1
     """
@@ -33,7 +33,7 @@ class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MacdValues(msgspec.Struct, frozen=True):
-    """The values of MACD(12, 26, 9), in USD."""
+    """The values of MACD(12, 26, 9), in USD, or in the unit of a page of a series."""
 
     line: float
     signal: float
@@ -45,6 +45,8 @@ class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
 
     level...    retracements, measured down from the high
     ext...      extensions, measured up from the low
+
+    In a page of a series, the levels are in the unit of the page.
     """
 
     swing_high: float
@@ -111,7 +113,7 @@ class SpanOfData(
 ):
     """The time span of the data, in Unix seconds.
 
-    from_    the start of the first m1 candle
+    from_    the start of the first m1 candle or, if candles were imported, of the first of them
     to       the block time of the newest slot in the data
     """
 
@@ -121,7 +123,7 @@ class SpanOfData(
 
 
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
-    """The share of the program calls that exchange tokens that the service has read.
+    """The share that the service has read of the program calls that exchange tokens.
 
     Shares are from 0 to 1 and rounded down; None if there was no such call.
 
@@ -137,11 +139,12 @@ class CoverageOfData(
     frozen=True,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The part of all token exchanges that the service has read from *from_* until *to*.
+    """The part of the token exchanges between *from_* and *to* that the service has read.
 
     *from_* is the beginning of the hour before the hour of *to*; both are Unix seconds.
 
-    token           the share read of those program calls that name an account of this token
+    token           the share read of this token: its swaps that set a price, divided by the sum of
+                    these swaps and of the missed calls that name an account of the token
     overall         the share read of all program calls that exchange tokens
     missing_slots   the number of slots that no node could deliver
     skipped_slots   the number of slots that are proven to have no block
@@ -166,7 +169,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WhyNot(msgspec.Struct, frozen=True):
-    """The reason for a missing report: one of the codes in docs/api.md, and a message."""
+    """The reason for a missing result: one of the codes in docs/api.md, and a message."""
 
     code: str
     message: str

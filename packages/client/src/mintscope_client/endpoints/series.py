@@ -19,7 +19,7 @@ SWAPS_MAX: Final = 500
 
 
 class PricesInSol(msgspec.Struct, frozen=True):
-    """The prices of a candle in SOL per whole token."""
+    """The prices of a candle in SOL: of a whole token, or of the supply if in_ is "marketcap"."""
 
     o: float
     h: float
@@ -28,11 +28,12 @@ class PricesInSol(msgspec.Struct, frozen=True):
 
 
 class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
-    """One candle: prices in USD per whole token, volumes in USD.
+    """One candle: prices in the unit of the page (by default USD per whole token), volumes in USD.
 
     t              the time at which it begins, Unix seconds
     sol            the prices in SOL; None if they were not stored
-    buy_volume, sell_volume, swaps    the volumes and the number of swaps; None if imported
+    buy_volume, sell_volume, swaps    the volumes, and the number of swaps that set a price, or of
+                   all swaps if the candle is of one pool; None if imported
     imported       whether all or a part of it comes from a provider of history
     is_open        whether it has not ended yet; its values can still change
     """
@@ -67,7 +68,7 @@ PAGE_NAMES: Final = {
 
 
 class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
-    """The volume that was traded between two prices, in USD."""
+    """The volume in USD that was traded between two prices."""
 
     low: float
     high: float
@@ -75,11 +76,11 @@ class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
-    """The volume of a page by price, in USD.
+    """The volume of a page by price; volumes are in USD, prices in the unit of the page.
 
-    bins               price spans of equal width
+    bins               price spans of equal width, the lowest first
     point_of_control   the middle of the bin with the most volume
-    value_area_low, value_area_high    the prices that enclose 70 % of the volume
+    value_area_low, value_area_high    the prices that enclose at least 70 % of the volume
     """
 
     bins: list[ProfileBin]
@@ -108,7 +109,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
 
 
 class BollingerBands(msgspec.Struct, frozen=True):
-    """Bollinger bands in USD: the mean of 20 closes, and 2 standard deviations above and below."""
+    """Bollinger bands: the mean of 20 closes, and 2 standard deviations above and below it."""
 
     upper: float
     middle: float
@@ -123,7 +124,7 @@ class StochasticValues(msgspec.Struct, frozen=True):
 
 
 class PointCandle(msgspec.Struct, frozen=True):
-    """The candle of a point: open, high, low, close and volume, in USD."""
+    """The candle of a point: prices in the unit of the page, and the volume in USD."""
 
     o: float
     h: float
@@ -133,7 +134,7 @@ class PointCandle(msgspec.Struct, frozen=True):
 
 
 class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
-    """The values after the candle that begins at *t*, Unix seconds.
+    """The values after the candle that begins at *t*, Unix seconds; prices in the unit of the page.
 
     Values are None if they were not requested, or if the history is too short.
     is_open    whether the candle has not ended yet; its values can still change
@@ -198,8 +199,9 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
                   if the service is older
     excluded_volume   the USD of the swap that no volume includes; None: volumes include the swap
-    excluded_reason   "otherPool", "roundTrip" or "noPrice" as in *reason*, or "quote" if the token
-                      was paid for with a token whose trades count in no volume
+    excluded_reason   "otherPool" or "noPrice" as in *reason*; "roundTrip" also if the signer bought
+                      and sold the token in one transaction; or "quote" if the token was paid for
+                      with a token whose trades count in no volume
     """
 
     slot: int

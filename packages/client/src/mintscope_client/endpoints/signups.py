@@ -21,7 +21,7 @@ class SignedUp(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConfirmedEmail(msgspec.Struct, frozen=True):
-    """An application whose mailbox is confirmed, and its next step."""
+    """The next step of an application whose mailbox is confirmed."""
 
     message: str
 
@@ -61,7 +61,7 @@ def sign_up(  # noqa: PLR0913 - the fields of an application
 
 
 def confirm_email(email: str, secret: str, code: str) -> ApiCall[ConfirmedEmail]:
-    """Return the call that confirms the e-mail of an application with the code from its e-mail."""
+    """Return the call that confirms the mailbox of an application with the code of its e-mail."""
     body = {"email": email, "applicationSecret": secret, "code": code}
     return bare_call("auth/confirm-email", ConfirmedEmail, body)
 

@@ -1,1 +1,1 @@
-"""Example programs to copy; they need httpx but no mintscope package."""
+"""Example programs to copy; they need httpx or pandas, but no mintscope package."""

@@ -66,11 +66,11 @@ class Agent:
         return self.post("/api/auth/application-status", self.credentials())
 
     def exchange(self, key: str | None = None) -> httpx.Response:
-        """Request the API key: 401 until the application is approved, 429 if too many came."""
+        """Request the API key: 401 until the application is approved, 429 if called too often."""
         return self.post("/api/auth/exchange-secret", self.credentials(), key=key)
 
     def wait_for_key(self) -> dict[str, Any]:
-        """Request the API key until it is issued; return the answer, which has it only once."""
+        """Request the API key until it is issued; return the answer, the only one with the key."""
         key = secrets.token_urlsafe(24)
         waited_until = time.monotonic() + APPROVAL_S
         while time.monotonic() < waited_until:

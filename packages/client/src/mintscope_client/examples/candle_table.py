@@ -1,10 +1,11 @@
-"""Writes candles as a pandas table, or as a file that freqtrade reads.
+"""Reads candles into a pandas table; prints the newest, or writes a file that freqtrade reads.
 
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --days 30
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --freqtrade SOL_USDC-5m.json
 
 Copy this file: it needs pandas and no mintscope package.  It reads the credit token or API key from
-the environment variable MINTSCOPE_CREDENTIAL.  It costs a credit for each 1,000 candles.
+the environment variable MINTSCOPE_CREDENTIAL.  It costs a credit for each 1,000 candles, or part of
+them.
 """
 
 import argparse
@@ -18,7 +19,10 @@ import pandas as pd  # type: ignore[import-untyped]
 
 
 def candle_table(url: str, mint: str, tf: str, days: float, credential: str) -> pd.DataFrame:
-    """Return the candles of the last *days*, oldest first, indexed by their start time."""
+    """Return the candles of the last *days*, oldest first, indexed by their start time.
+
+    The service returns at most the newest 44,640.
+    """
     asked = {"tf": tf, "format": "csv", "from": int(time.time() - 86_400 * days)}  # noqa: TID251
     table = pd.read_csv(
         f"{url}/v1/token/{mint}/candles?{urlencode(asked)}",

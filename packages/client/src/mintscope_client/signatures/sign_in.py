@@ -44,7 +44,7 @@ class _Chain(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Challenge(msgspec.Struct, frozen=True, rename="camel"):
-    """The challenge of a 402; `sign_challenge` makes of it the text that a wallet signs."""
+    """The challenge of a 402, from which `sign_challenge` builds the text that a wallet signs."""
 
     info: _Info
     supported_chains: list[_Chain]
@@ -73,9 +73,9 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 class WalletSignIn(PayingAuth):
     """Authentication that spends the credits of a wallet: it signs the challenge of a 402.
 
-    A signature spends credits once.  A repeated call has the same signature and `Idempotency-Key`,
-    so a lost answer is not charged twice.  The wallet signs only a challenge of the called service
-    for the called path; any other challenge raises WillNotPay.
+    A signature spends credits once.  A call that is repeated after a lost answer or a server error
+    has the same signature and `Idempotency-Key`, so it is not charged twice.  The wallet signs only
+    a challenge of the called service for the called path; any other challenge raises WillNotPay.
 
     otherwise    pays for purchases, and for calls that cost more credits than are left; None:
                  nothing pays
@@ -153,8 +153,8 @@ def challenge_of(response: httpx.Response) -> Challenge | None:
 def sign_challenge(challenge: Challenge, keypair: Keypair, url: httpx.URL) -> str:
     """Return the SIGN-IN-WITH-X header for a request to *url*.
 
-    Raises    WillNotPay unless the challenge names the host and the path of *url*, its fields are
-              printable ASCII, and it accepts Solana wallets
+    Raises    WillNotPay unless the challenge has version 1, names the host and the path of *url*,
+              accepts Solana wallets, and has 1 to 500 characters of printable ASCII in each field
     """
     info = challenge.info
     expected = str(url.copy_with(query=None, fragment=None))

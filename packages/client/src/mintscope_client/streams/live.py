@@ -6,10 +6,10 @@ from mintscope_client.endpoints.reports import Report
 
 
 class LiveReport(msgspec.Struct, frozen=True):
-    """The whole report of a token, as of *slot*; a stream has at most four a second per token.
+    """The whole report of a token, as of *slot*; at most four reports a second per token.
 
-    credits_left    the number of credits left on the credential at the start of the current minute;
-                    None: no minute has been charged yet
+    credits_left    the number of credits left on the credential after the charge for the current
+                    minute; None: no minute has been charged yet
     """
 
     slot: int

@@ -15,7 +15,8 @@ from mintscope_client.streams.streaming import LiveCall
 
 LOOK_S: Final = 5.0  # seconds between two checks of the budget while no message arrives
 OPEN_S_MAX: Final = 30.0
-# The package websockets sends a ping every 20 s, and closes a connection that does not answer.
+# The package websockets sends a ping every 20 s, and closes a connection that does not answer;
+# before version 15, only its asyncio client does.
 OPTIONS: Final[dict[str, Any]] = {
     "open_timeout": OPEN_S_MAX,
     "max_size": EVENT_BYTES_MAX,
@@ -63,7 +64,7 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
 
 
 def _lose(live: LiveCall, trouble: Exception) -> None:
-    # The answer is not a WebSocket, for example a proxy's page
+    # The answer is an HTTP response in place of a WebSocket, such as a refusal or a proxy's page
     if isinstance(trouble, InvalidStatus):
         reported = trouble.response
         live.refuse(httpx.Response(reported.status_code, content=bytes(reported.body or b"")))

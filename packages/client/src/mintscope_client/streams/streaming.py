@@ -28,8 +28,8 @@ from mintscope_client.transport import ENDLESS
 
 # A connection without data for this time is lost; the service sends a heartbeat every 15 s
 SILENCE_S_MAX: Final = 45.0
-# If the budget has no room for the next minute, the stream ends when data arrive after these
-# seconds of the current minute
+# If the budget has no room for the next minute, the stream ends at the first `expect_time` after
+# these seconds of the current minute
 LEAVE_AFTER_S: Final = 40.0
 ENDS: Final = {
     "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
@@ -63,7 +63,7 @@ _MESSAGE: Final = msgspec.json.Decoder(_Message)
 
 
 class LiveCall:
-    """One stream of several mints.
+    """One stream of the reports of one or several mints.
 
     Send `request` to open a connection, and pass its data to `feed`.  If the connection fails, pass
     the reason to `refuse` or `lose`.  When it has ended, wait for `wait_s`, and send `request`
@@ -195,7 +195,7 @@ class LiveCall:
         return wait_s
 
     def close(self) -> None:
-        """Release the credits reserved for a minute that has not begun."""
+        """Release the credits reserved for a minute whose event has not arrived."""
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:
