@@ -238,8 +238,8 @@ class AlertRoutes:
         trade of the token. It fires when the number crosses a level or another number, or moves by
         a percentage within a window: once, hourly or each time, as `fires` says; the first check
         never fires. With candles=closed it is checked as each minute ends. Webhooks are signed with
-        webhookSecret (Standard Webhooks), which only this response contains, and retried for 24
-        hours. An account may hold up to 20 alerts. Costs nothing.
+        webhookSecret (Standard Webhooks), only in this response, and retried for 24 hours. At most
+        20 alerts per account. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         key, asked = idempotency_key(request), rule_of(await read_body(request, wire.NEW_SIGNAL))

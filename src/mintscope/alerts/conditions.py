@@ -5,10 +5,9 @@ only on the log up to that event.  After a restart, each mint starts from its st
 base), if there is one, and the events after the base are applied again.
 
 `look` evaluates a rule over one value: on which side of a level the value is, or how far it has
-moved.  A rule with a level fires only when the value changes sides, so it does not fire again while
-the value stays on one side.  The first evaluation never fires: it only records the side, or the
-value.  Rules and their states contain no cycles, so that the garbage collector can skip the many
-thousands of them.
+moved.  A rule with a level fires only when the value changes sides.  The first evaluation never
+fires: it only records the side, or the value.  Rules and their states contain no cycles, so that
+the garbage collector can skip the many thousands of them.
 
 FIELDS are the values of a report that a rule may evaluate, by their names in JSON.
 """

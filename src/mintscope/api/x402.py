@@ -570,8 +570,8 @@ def _for_holder(request: Request, order: Order) -> Order:
 def idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key without its quotation marks; None if there is no such header.
 
-    Raises BadRequest for several keys, and for a key that is not 16 to 128 letters, digits, "-" and
-    "_".
+    Raises BadRequest for several keys, and for a key that is not 16 to 128 of A-Z, a-z, 0-9, "-"
+    and "_".
     """
     values = request.values(IDEMPOTENCY_KEY)
     if not values:
