@@ -33,7 +33,7 @@ from support.scenes.traded import TradedStore
 
 NUMBER: Final = 9_001
 NAME: Final = "9001_newer.sql"
-SCRIPT: Final = "CREATE TABLE IF NOT EXISTS newer (a integer)"
+SCRIPT: Final = "CREATE TABLE IF NOT EXISTS newer (a INTEGER PRIMARY KEY)"
 SIGNATURE: Final = "1" * 64
 READING: Final = (
     ("sales", "status"),
@@ -254,6 +254,31 @@ def test_an_upgrade_wants_a_backup_of_the_last_day(
     assert downgraded.exit_code == 1
     (made,) = (tmp_path / "kept").glob("mintscope-*")
     assert f"restore the backup that mintscope {__version__} took: {made}" in downgraded.output
+
+
+@pytest.mark.parametrize("option", [("--to",), ()], ids=["in rotation", "of one's own"])
+def test_a_backup_leaves_a_store_that_waits_as_it_is(
+    environment: Mapping[str, str], option: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The timer runs the new version while the service still runs the older one."""
+    before = waiting()
+    taken = run(environment, "backup", *option, str(tmp_path / "kept"))
+
+    assert waiting() == before
+    if "MINTSCOPE_STORE" in environment:  # only the older version can copy such a database
+        assert taken.exit_code == 1
+        assert "migrations wait" in taken.output
+        return
+    assert taken.exit_code == 0, taken.output
+    made = Path(
+        json.loads(run(environment, "upgrade", "--check", "--json").stdout)["backup"]["place"]
+    )
+    assert made.is_relative_to(tmp_path / "kept")
+    for store in ("", url_in(tmp_path / "other", ())):
+        place = {"MINTSCOPE_DATA_DIR": str(tmp_path / f"of{store[:5]}"), "MINTSCOPE_STORE": store}
+        restored = run({**environment, **place}, "restore", str(made))
+        assert restored.exit_code == 0, restored.output
+    assert run(environment, "upgrade").exit_code == 0
 
 
 def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(

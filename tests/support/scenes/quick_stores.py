@@ -31,14 +31,14 @@ def migrate_quickly() -> None:
 
 
 def _open_store(
-    path: Path, kind: str, *, read_only: bool = False, is_copied_into: bool = False
+    path: Path, kind: str, *, read_only: bool = False, **options: bool
 ) -> apsw.Connection:
     # A missing folder is reported by the service itself
     if not read_only and path.parent.is_dir():
         with COPYING, suppress(FileExistsError):
             if not path.exists():
                 _write(path, _template(kind, tuple(sqlite.migrations(kind))))
-    return OPEN(path, kind, read_only=read_only, is_copied_into=is_copied_into)
+    return OPEN(path, kind, read_only=read_only, **options)
 
 
 def _write(path: Path, content: bytes) -> None:

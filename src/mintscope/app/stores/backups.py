@@ -85,12 +85,12 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
 
 
 def note(config: Config, place: str, now: UnixMs) -> None:
-    """Record in the installation that a complete backup of it is at *place*.
+    """Record in the installation that a complete backup of it is at *place*; do not migrate it.
 
     Raises StoreUnavailable; even then, the backup is complete.
     """
     try:
-        with opened(config, "money") as money:
+        with opened(config, "money", migrates=False) as money:
             provenance.note_backup(money, place, __version__, now)
     except (DatabaseError, UnusableStore) as cause:
         raise StoreUnavailable(

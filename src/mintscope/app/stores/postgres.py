@@ -163,9 +163,13 @@ class PostgresEngine:
             raise _unusable(cause) from cause
 
     @contextmanager
-    def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time; migrate them first."""
-        with closing(open_tables(self.place, kind)) as database:
+    def opened(self, kind: str, *, migrates: bool = True) -> Iterator[Database]:
+        """Open the tables of *kind*, money or market, for a short time.
+
+        migrates   whether to run pending migrations first
+        """
+        tables = open_tables(self.place, kind) if migrates else PostgresDatabase(self.place)
+        with closing(tables) as database:
             yield database
 
     def write_lock(self) -> IngestLock:

@@ -265,13 +265,14 @@ class SqliteEngine:
             raise _unusable("money", self.disk, cause) from cause
 
     @contextmanager
-    def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time; migrate them first.
+    def opened(self, kind: str, *, migrates: bool = True) -> Iterator[Database]:
+        """Open the tables of *kind*, money or market, for a short time.
 
-        Raises UnusableStore, DatabaseError.
+        migrates   whether to run pending migrations first
+        Raises     UnusableStore, DatabaseError
         """
         path = _path(kind, self.disk, copying.FILES[kind])
-        with closing(sqlite.SqliteDatabase(path, kind)) as database:
+        with closing(sqlite.SqliteDatabase(path, kind, migrates=migrates)) as database:
             yield database
 
     def write_lock(self) -> _OnlyOne:

@@ -193,12 +193,13 @@ def _expect_kept(file: Path, money: Database) -> None:
         )
 
 
-def opened(config: Config, kind: str) -> AbstractContextManager[Database]:
-    """Open the tables of *kind*, money or market, for a short time; migrate them first.
+def opened(config: Config, kind: str, *, migrates: bool = True) -> AbstractContextManager[Database]:
+    """Open the tables of *kind*, money or market, for a short time.
 
-    Raises UnusableStore, DatabaseError.
+    migrates   whether to run pending migrations first
+    Raises     UnusableStore, DatabaseError
     """
-    return engine_of(config).opened(kind)
+    return engine_of(config).opened(kind, migrates=migrates)
 
 
 OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_" in name))

@@ -98,12 +98,18 @@ def engine_version() -> str:
 
 
 def open_store(
-    path: Path, kind: str, *, read_only: bool = False, is_copied_into: bool = False
+    path: Path,
+    kind: str,
+    *,
+    read_only: bool = False,
+    migrates: bool = True,
+    is_copied_into: bool = False,
 ) -> apsw.Connection:
     """Return a connection to *path*, whose schema has all migrations of *kind*.
 
     kind             the name of the folder with its migrations
     read_only        whether to change nothing; the file must exist
+    migrates         whether to run pending migrations; if False, the schema may lack migrations
     is_copied_into   whether the file may contain an unfinished copy
     Raises           UnusableStore if SQLite is too old, or if the file cannot be opened, is not a
                      store of this kind, contains an unfinished copy, or has a schema that is too
@@ -125,9 +131,9 @@ def open_store(
     try:
         sizes = SIZES.get(kind, USUAL_SIZES)
         _once_unlocked(partial(_configure, db, read_only=read_only, sizes=sizes))
-        if not read_only:
+        if migrates and not read_only:
             _migrate(db, kind, path)
-        _expect_usable(db, kind, path, is_copied_into=is_copied_into)
+        _expect_usable(db, kind, path, migrates=migrates, is_copied_into=is_copied_into)
     except apsw.NotADBError as cause:
         db.close()
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
@@ -332,8 +338,10 @@ def _waiting(db: apsw.Connection, kind: str, path: Path) -> list[str]:
     return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
 
 
-def _expect_usable(db: apsw.Connection, kind: str, path: Path, *, is_copied_into: bool) -> None:
-    if _missing(db, kind, path):
+def _expect_usable(
+    db: apsw.Connection, kind: str, path: Path, *, migrates: bool, is_copied_into: bool
+) -> None:
+    if _missing(db, kind, path) and migrates:
         raise NeedsUpgrade(f"expected {path} to be up to date; its owner has not migrated it yet")
     if not is_copied_into and _has_table(db, "copy_progress"):
         raise UnusableStore(
@@ -384,7 +392,7 @@ class SqliteDatabase:
     connection   the connection of apsw, for features that only SQLite has
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         path: Path,
         kind: str,
@@ -392,9 +400,12 @@ class SqliteDatabase:
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,  # to wait for other connections
         may_write: bool = True,  # whether statements may change the file
         read_only: bool = False,  # the file must exist without pending migrations
+        migrates: bool = True,  # whether to run pending migrations; if False, some may be pending
     ) -> None:
         with translated():
-            self.connection = self._db = open_store(path, kind, read_only=read_only)
+            self.connection = self._db = open_store(
+                path, kind, read_only=read_only, migrates=migrates
+            )
         self._db.set_busy_timeout(busy_timeout_ms)
         self.wal = path.with_name(f"{path.name}-wal")  # the write-ahead log
         if not may_write:
