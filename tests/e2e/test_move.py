@@ -80,6 +80,8 @@ def places(tmp_path: Path) -> dict[str, dict[str, str]]:
     dsn_in(tmp_path, kinds=())
     folder, back = old_folder(tmp_path / "old"), tmp_path / "back"
     there = url_in(tmp_path)
+    upgraded = CliRunner().invoke(app, ["migrate"], env={"MINTSCOPE_DATA_DIR": str(folder)})
+    assert upgraded.exit_code == 0, upgraded.output
     for source, target in ((f"sqlite:{folder}", there), (there, f"sqlite:{back}")):
         moved = CliRunner().invoke(app, ["copy", "--from", source, "--to", target])
         assert moved.exit_code == 0, moved.output

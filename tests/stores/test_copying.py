@@ -292,6 +292,7 @@ def test_the_commands_move_an_installation_and_say_what_they_did(
     folder: Path, tmp_path: Path
 ) -> None:
     url = url_in(tmp_path)
+    assert mintscope("migrate", **settings(MINTSCOPE_DATA_DIR=str(folder)))[0] == 0
     code, said = mintscope("copy", "--from", f"sqlite:{folder}", "--to", url)
     assert code == 0, said
     assert "credit_entry" in said

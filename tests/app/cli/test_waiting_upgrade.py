@@ -281,6 +281,16 @@ def test_a_backup_leaves_a_store_that_waits_as_it_is(
     assert run(environment, "upgrade").exit_code == 0
 
 
+def test_a_copy_refuses_a_source_that_waits(environment: Mapping[str, str], tmp_path: Path) -> None:
+    before = waiting()
+    source = environment.get("MINTSCOPE_STORE", f"sqlite:{environment['MINTSCOPE_DATA_DIR']}")
+    refused = run(environment, "copy", "--from", source, "--to", f"sqlite:{tmp_path / 'new'}")
+
+    assert waiting() == before
+    assert refused.exit_code == 1
+    assert "migrations wait: run mintscope migrate first" in refused.output
+
+
 def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
     environment: Mapping[str, str],
 ) -> None:

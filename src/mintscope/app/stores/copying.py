@@ -26,10 +26,10 @@ from mintscope.app.stores.folder import (
     held,
     write_secret,
 )
-from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
 from mintscope.kit.files import give_to_owner, make_folder
 from mintscope.kit.sql.database import DatabaseError, Row
-from mintscope.kit.sql.sqlite import open_store, transaction
+from mintscope.kit.sql.sqlite import open_store, transaction, waits_for
 
 if TYPE_CHECKING:
     from mintscope.app.stores.postgres_side import PostgresSide
@@ -466,7 +466,7 @@ def copy_installation(source: str, target: str, progress: Progress) -> dict[str,
     """Copy all data of the place *source* to the place *target*; neither may be in use.
 
     Return the sum of each table; `copy` describes *progress*.  Raises CannotCopy, FolderInUse,
-    UnusableStore.
+    UnusableStore, and NeedsUpgrade if migrations of *source* are pending.
     """
     for place in (source, target):
         if not place.startswith(PLACES):
@@ -475,12 +475,26 @@ def copy_installation(source: str, target: str, progress: Progress) -> dict[str,
             was = f"{scheme}://..." if has_scheme and scheme.isalnum() else "another form"
             raise CannotCopy(f"expected sqlite:FOLDER or postgresql://...; was {was}")
     with expecting_no_service(source), expecting_no_service(target):
+        if source.startswith(SQLITE):
+            folder = _folder(source)
+            waiting = [waits_for(folder / name, kind) for kind, name in FILES.items()]
+            expect_none_waits([*chain.from_iterable(waiting)])
         return copy_running(source, target, progress)
+
+
+def expect_none_waits(waiting: Sequence[str]) -> None:
+    """Raise NeedsUpgrade if migrations of the source of a copy are *waiting*."""
+    if waiting:
+        raise NeedsUpgrade(
+            f"expected a source of this version; {len(waiting)} migrations wait: run mintscope"
+            " migrate first, or copy with the version that it has"
+        )
 
 
 def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]:
     """Copy all data of the place *source*, which may be in use, to the place *target*.
 
+    Files of *source* are migrated first; a database of *source* must have no pending migrations.
     Return the sum of each table; `copy` describes *progress*.  Raises CannotCopy, UnusableStore.
     """
     with ExitStack() as stack:

@@ -212,9 +212,12 @@ class PostgresEngine:
     def restore(self, source: Path, progress: copying.Progress) -> None:
         """Copy the folder *source* into the installation, which must be empty and not running.
 
-        An interrupted copy resumes if it is of the same folder.  Raises CannotCopy, UnusableStore.
+        A backup of an older version is migrated.  An interrupted copy resumes if it is of the same
+        folder.  Raises CannotCopy, UnusableStore.
         """
-        copying.copy_installation(f"{copying.SQLITE}{source}", self.place, progress)
+        place = f"{copying.SQLITE}{source}"
+        with copying.expecting_no_service(place), copying.expecting_no_service(self.place):
+            copying.copy_running(place, self.place, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
         """Raise UnusableStore, because PostgreSQL compacts its own files."""

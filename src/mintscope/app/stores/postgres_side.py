@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Final
 
 from mintscope.app.stores import copying
-from mintscope.kit.errors import NeedsUpgrade
 from mintscope.kit.sql.database import TRY, Batch, Row, SessionLock
 from mintscope.kit.sql.migrating import is_copied_into, migrate, waits_for
 from mintscope.kit.sql.postgres import PostgresDatabase
@@ -58,11 +57,8 @@ class PostgresSide:
         with ExitStack() as stack:
             stack.callback(self._db.close)
             if not (is_new and is_copied_into(self._db)):
-                if not is_new and (waiting := waits_for(dsn)):
-                    raise NeedsUpgrade(
-                        f"expected a source of this version; {len(waiting)} migrations wait: run"
-                        " mintscope migrate first, or copy with the version that it has"
-                    )
+                if not is_new:
+                    copying.expect_none_waits(waits_for(dsn))
                 for kind in KINDS:
                     migrate(self._db, kind)
             self._db.execute(PATIENT)
