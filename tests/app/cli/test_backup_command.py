@@ -22,7 +22,7 @@ from mintscope.app.config.load import load
 from mintscope.app.doctor.finding import Level
 from mintscope.app.doctor.machine import check_backups
 from mintscope.app.stores import backups, folder
-from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, ROOTS_FILE
 from mintscope.app.stores.stores import expect_own_stores
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import FolderInUse
@@ -192,6 +192,43 @@ def test_the_pepper_is_kept_apart_and_comes_back(data: Path, tmp_path: Path) -> 
     assert restored.exit_code == 0, restored.output
     assert (tmp_path / "new" / PEPPER_FILE).read_text() == pepper
     assert run("credits", "list", **new).exit_code == 0
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_roots_come_back_if_the_pepper_is_configured(
+    data: Path, tmp_path: Path, *, is_apart: bool
+) -> None:
+    safe = tmp_path / "safe"
+    apart = {"BACKUP__SECRETS_TO": str(safe)} if is_apart else {}
+    assert run("secrets", "rotate").exit_code == 0
+    assert run("backup", "--to", str(tmp_path / "kept"), **apart).exit_code == 0
+    (made,) = (tmp_path / "kept").glob("mintscope-*")
+    other = tmp_path / "other"
+    pepper = (data / PEPPER_FILE).read_text().strip()
+    store = "" if load(None).config.store is None else url_in(other, ())
+    new = {"DATA_DIR": str(other), "STORE": store, "CREDITS__PEPPER": pepper}
+    secrets = ("--secrets", str(safe)) if is_apart else ()
+    restored = run("restore", str(made), *secrets, **new)
+
+    assert restored.exit_code == 0, restored.output
+    assert (other / ROOTS_FILE).exists(), "the pepper would sign"
+    assert (other / ROOTS_FILE).read_text() == (data / ROOTS_FILE).read_text()
+    assert (other / ROOTS_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_root_newer_than_the_backup_goes_on_after_its_restore(tmp_path: Path) -> None:
+    old = {"DATA_DIR": str(tmp_path / "old")}
+    assert run("credits", "issue", "5", **old).exit_code == 0
+    assert run("secrets", "rotate", **old).exit_code == 0
+    assert run("backup", str(tmp_path / "made"), **old).exit_code == 0
+    new = {"DATA_DIR": str(tmp_path / "new"), "STORE": url_in(tmp_path, ())}
+    assert run("secrets", "rotate", "--in", "10", **new).exit_code == 0
+    newer = (tmp_path / "new" / ROOTS_FILE).read_text()
+    restored = run("restore", str(tmp_path / "made"), **new)
+
+    assert restored.exit_code == 0, restored.output
+    older = (tmp_path / "old" / ROOTS_FILE).read_text()
+    assert (tmp_path / "new" / ROOTS_FILE).read_text() == older + newer
 
 
 def test_without_its_pepper_a_restored_store_is_refused_and_no_new_one_is_made(

@@ -387,10 +387,10 @@ def copy_files(
         copy_secrets(source, target)
 
 
-def copy_secrets(source: Path, target: Path) -> None:
-    """Copy pepper and roots of *source*, if it has them, into *target*, and replace its own."""
+def copy_secrets(source: Path, target: Path, names: Sequence[str] = SECRETS) -> None:
+    """Copy the files *names* of *source*, if it has them, into *target*, and replace its own."""
     make_folder(target)
-    for name in SECRETS:
+    for name in names:
         if (source / name).exists():
             write_secret(target / name, (source / name).read_bytes()).replace(target / name)
 

@@ -22,7 +22,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of, is_shared
 from mintscope.app.running.processes import commit
 from mintscope.app.stores import folder
-from mintscope.app.stores.copying import FILES, Progress, copy_secrets
+from mintscope.app.stores.copying import FILES, SECRETS, Progress, copy_secrets
 from mintscope.app.stores.folder import OTHERS
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
@@ -58,13 +58,22 @@ def restore(
 ) -> None:
     """Copy the folder *source* into the installation, which must be empty and not running.
 
+    Roots are restored even if a pepper is configured, because they sign in its place.  Roots that
+    the installation already has are kept.
+
     secrets   the folder of pepper and roots, if they are not in *source*
     Raises    the errors of the engine's method `restore`
     """
+    file = config.data_dir / folder.ROOTS_FILE
+    roots = {*folder.load_roots(file)}
     engine_of(config).restore(source, progress)
+    copied = SECRETS if config.credits.pepper is None else [folder.ROOTS_FILE]
     for each in (source, secrets):
-        if each is not None and config.credits.pepper is None:
-            copy_secrets(each, config.data_dir)
+        if each is not None:
+            copy_secrets(each, config.data_dir, copied)
+            roots |= {*folder.load_roots(file)}
+    if roots:
+        folder.keep_roots(file, sorted(roots))
 
 
 class Place(NamedTuple):
