@@ -21,7 +21,7 @@ READY_S = 60
 def started(process: str, folder: Path, **more: str) -> "subprocess.Popen[str]":
     environment = settings(folder, **more) | {"MINTSCOPE_CREDITS__PEPPER": os.urandom(32).hex()}
     return subprocess.Popen(
-        [sys.executable, "-m", "mintscope", process],
+        [sys.executable, "-m", "mintscope", *process.split()],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
@@ -61,6 +61,25 @@ def test_an_api_says_when_it_starts_and_why_it_stops(tmp_path: Path) -> None:
     assert (stop["reason"], stop["exit_code"]) == ("SIGTERM", 0)
     assert lines.index(start) == 0
     assert lines.index(stop) == len(lines) - 1
+
+
+@pytest.mark.process
+def test_any_free_port_for_metrics_is_one_for_each_worker(tmp_path: Path) -> None:
+    """Only root may listen on the port after 0."""
+    metrics = {"MINTSCOPE_METRICS__ENABLED": "true", "MINTSCOPE_METRICS__API_PORT": "0"}
+    with started("api --worker 2", tmp_path, **metrics) as process:
+        try:
+            assert process.stderr is not None
+            logged = ""
+            while not addresses_in(logged):
+                line = process.stderr.readline()
+                assert line, logged
+                logged += line
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(READY_S) == 0
+        finally:
+            process.kill()
+    assert of(json_lines(logged), "starts")["settings"]["metrics.api_port"] == "0"
 
 
 @pytest.mark.process

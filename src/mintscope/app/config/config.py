@@ -266,7 +266,8 @@ class MetricsConfig(Section):
     ingest_port: values.Port = 9464
     """Port of the ingest process."""
     api_port: values.Port = 9465
-    """Port of the api process; further workers of `serve` are on the next ports."""
+    """Port of the api process; further workers of `serve` are on the next ports, or if it is 0,
+    on any free port."""
 
 
 class WatchConfig(Section):

@@ -144,11 +144,15 @@ def api(
 
 
 def of_worker(settings: Config, worker: int) -> Config:
-    """Return *settings* for api number *worker*, with separate metrics and administration ports."""
+    """Return *settings* for api number *worker*, with separate metrics and administration ports.
+
+    Port 0, any free port, is the same for all workers.
+    """
     metrics = settings.metrics
     web = settings.web
     more = worker - 1
-    metrics = metrics.model_copy(update={"api_port": metrics.api_port + more})
+    if metrics.api_port:
+        metrics = metrics.model_copy(update={"api_port": metrics.api_port + more})
     if web.admin_port is not None:
         web = web.model_copy(update={"admin_port": web.admin_port + more})
     return settings.model_copy(update={"metrics": metrics, "web": web})
