@@ -168,6 +168,8 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ('[chain]\nrpc_headers = {a = "\u00fc"}', "expected a value of printable ASCII for a"),
         ('[api]\norigin = "example.org"', "expected an address like https://api.example.org"),
         ('[api]\norigin = "https://x.org/v1"', "without a path; was 'https://x.org/v1'"),
+        ('[api]\norigin = "http://localhost:abc"', "without a path; was 'http://localhost:abc'"),
+        ('[api]\norigin = "http://[::1"', "without a path; was 'http://[::1'"),
         ('[payments]\nnetwork = "mainnet"', "payments.network (mintscope.toml): String should"),
         ('[payments]\nasset = "USDC"', "payments.asset (mintscope.toml): expected a token mint"),
         ('[payments]\ntoken_program = "spl"', "expected TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623"),

@@ -114,26 +114,26 @@ def _expect_headers(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
 
 
 def _expect_url(value: SecretStr) -> SecretStr:
-    address = _split_url(value)
+    address = _split_url(value.get_secret_value())
     if not address or address.scheme not in {"http", "https"} or not address.hostname:
         raise ValueError("expected an address like https://host:port/path")
     return value
 
 
 def _expect_store_url(value: SecretStr) -> SecretStr:
-    address = _split_url(value)
+    address = _split_url(value.get_secret_value())
     if not address or address.scheme not in {"postgresql", "postgres"}:
         raise ValueError("expected an address like postgresql://user:password@host:5432/database")
     return value
 
 
-def _split_url(value: SecretStr) -> SplitResult | None:
+def _split_url(text: str) -> SplitResult | None:
     """Return the parts of a URL; None if it cannot be split, or its port is not 1 to 65535.
 
     The port may be absent.
     """
     try:
-        address = urlsplit(value.get_secret_value())
+        address = urlsplit(text)
         is_usable = address.port != 0
     except ValueError:
         return None
@@ -166,9 +166,14 @@ def _expect_keypair(value: SecretStr) -> SecretStr:
 
 
 def _expect_origin(value: str) -> str:
-    address = urlsplit(value)
-    is_origin = address.scheme in {"http", "https"} and address.hostname
-    if not is_origin or value != f"{address.scheme}://{address.netloc}" or "@" in address.netloc:
+    address = _split_url(value)
+    if (
+        not address
+        or address.scheme not in {"http", "https"}
+        or not address.hostname
+        or value != f"{address.scheme}://{address.netloc}"
+        or "@" in address.netloc
+    ):
         raise ValueError("expected an address like https://api.example.org, without a path")
     return value
 
