@@ -70,6 +70,23 @@ def test_with_print_a_root_is_for_the_configuration(
     assert str(parse_root(kept.get_secret_value())) == printed.stdout.strip()
 
 
+def test_an_example_is_a_configured_pepper_while_a_kept_root_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(tmp_path, "rotate").exit_code == 0
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER", "0" * 64)
+    assert load().config.credits.pepper is not None
+
+    (tmp_path / "roots").chmod(0o644)
+    with pytest.raises(ConfigError, match=r"roots to be closed to other users"):
+        load()
+    (tmp_path / "roots").unlink()
+    with pytest.raises(ConfigError, match="everybody knows"):
+        load()
+
+
 def test_a_root_that_is_none_is_refused_without_being_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

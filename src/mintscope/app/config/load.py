@@ -28,8 +28,9 @@ from pydantic_core import ErrorDetails
 from mintscope.app.config.config import ApiConfig, ChainConfig, Section
 from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
 from mintscope.app.config.values import is_loopback
+from mintscope.app.stores.folder import ROOTS_FILE, load_roots
 from mintscope.kit import credentials
-from mintscope.kit.errors import NeedsOperator
+from mintscope.kit.errors import NeedsOperator, UnusablePepper
 from mintscope.market.shard import WHOLE
 from mintscope_client.keypair import parse_keypair
 
@@ -38,7 +39,11 @@ OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 def guessable(config: Config) -> list[str]:
-    """Return a message about each secret of *config* that can be guessed; it shows no secret."""
+    """Return a message about each secret of *config* that can be guessed; it shows no secret.
+
+    Raises UnusablePepper if roots in data_dir could sign in place of a guessable pepper, but are
+    unusable.
+    """
     return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config) if flaw]
 
 
@@ -46,8 +51,10 @@ def _flaws(config: Config) -> Iterator[tuple[str, str | None]]:
     """Yield (key, flaw) for secrets in settings; if the flaw is None, the secret has none."""
     pepper = config.credits.pepper
     fee_payer = config.payments.fee_payer_key
-    if pepper is not None and not config.credits.roots:
-        yield "credits.pepper", credentials.flaw_of_key(bytes.fromhex(pepper.get_secret_value()))
+    if pepper is not None:
+        flaw = credentials.flaw_of_key(bytes.fromhex(pepper.get_secret_value()))
+        if flaw is not None and not _has_root(config):
+            yield "credits.pepper", flaw
     if fee_payer is not None:
         seed = parse_keypair(fee_payer.get_secret_value()).secret()
         yield "payments.fee_payer_key", credentials.flaw_of_key(seed)
@@ -59,6 +66,11 @@ def _flaws(config: Config) -> Iterator[tuple[str, str | None]]:
     for key, texts in _issued(config):
         if any(credentials.is_example(_text(text)) for text in texts):
             yield key, credentials.IS_EXAMPLE
+
+
+def _has_root(config: Config) -> bool:
+    """Return whether a root signs in the pepper's place.  Raises UnusablePepper."""
+    return bool(config.credits.roots or load_roots(config.data_dir / ROOTS_FILE))
 
 
 def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
@@ -285,7 +297,10 @@ def load(path: Path | None = None) -> Loaded:
         problems += [_problem(details, file, environ, known) for details in error.errors()]
     else:
         problems += _contradictions(config)
-        problems += guessable(config)
+        try:
+            problems += guessable(config)
+        except UnusablePepper as error:
+            problems.append(str(error))
     if file is not None and not problems:
         try:
             if any(origins[key] is Origin.FILE for key in kept_secret(config)):
