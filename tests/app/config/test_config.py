@@ -588,7 +588,7 @@ def test_a_secret_is_read_from_its_file(
         ("", 0o600, "credits.pepper_file: expected a secret in {path}; it is empty or too long"),
         (PEPPER, 0o644, "closed to other users"),
         ("0" * 64, 0o600, "credits.pepper: expected a secret of your own"),
-        ("zz", 0o600, "expected hexadecimal digits"),
+        ("zz", 0o600, "MINTSCOPE_CREDITS__PEPPER_FILE (environment): expected hexadecimal digits"),
     ],
 )
 def test_a_file_that_holds_no_secret_is_refused(
@@ -603,6 +603,20 @@ def test_a_file_that_holds_no_secret_is_refused(
     (problem,) = problems()
     assert said.format(path=secret) in problem
     assert not content or content not in problem
+
+
+def test_a_file_of_a_secret_is_named_by_the_setting_that_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "secret").touch(mode=0o600)
+    (folder / "secret").write_text("hunter2")
+    (folder / "mintscope.toml").write_text('[credits]\npepper_file = "secret"\n')
+    assert problems() == ("credits.pepper_file (mintscope.toml): expected hexadecimal digits",)
+    (folder / "mintscope.toml").write_text("[api]\nport = 99\n")
+    monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER_FILE", "secret")
+    assert problems() == (
+        "MINTSCOPE_CREDITS__PEPPER_FILE (environment): expected hexadecimal digits",
+    )
 
 
 def test_a_secret_and_its_file_are_one_too_many(

@@ -10,7 +10,7 @@ import inspect
 import os
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -286,6 +286,7 @@ def load(path: Path | None = None) -> Loaded:
     known = {setting.key: setting for _, _, group in settings() for setting in group}
     problems = _unknown_variables(environ, known)
     origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
+    secrets: Mapping[str, str] = {}
     try:
         config = Config(**table)
         secrets, unread = _secrets(config, known, origins)
@@ -294,7 +295,7 @@ def load(path: Path | None = None) -> Loaded:
             config = Config(**with_secrets(table, secrets))
             origins |= dict.fromkeys(secrets, Origin.SECRET_FILE)
     except ValidationError as error:
-        problems += [_problem(details, file, environ, known) for details in error.errors()]
+        problems += [_problem(each, file, environ, known, secrets) for each in error.errors()]
     else:
         problems += _contradictions(config)
         try:
@@ -371,11 +372,16 @@ def _problem(
     file: Path | None,
     environ: Mapping[str, str],
     known: Mapping[str, Setting],
+    secrets: Collection[str],
 ) -> str:
-    """Return a message about the problem with a setting; it does not show the value of a secret."""
+    """Return a message about the problem with a setting; it does not show the value of a secret.
+
+    secrets   the keys of the settings whose values were read from files of secrets
+    """
     key = _key(details["loc"], known)
-    variable = _variable(key)
-    where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
+    named = f"{key}{ENDING}" if key in secrets else key
+    variable = _variable(named)
+    where = f"{variable} (environment)" if variable in environ else f"{named} ({file})"
     if details["type"] == "extra_forbidden":
         variables = [setting.variable for setting in known.values()]
         nearest = _nearest(variable, variables) if variable in environ else _nearest(key, [*known])
