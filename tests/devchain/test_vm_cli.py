@@ -52,6 +52,7 @@ async def test_faults_are_set_shown_and_healed(chain: PayingChain, url: str) -> 
         (["faucet", "no one"], "expected a Solana address"),
         (["faucet", WALLET, "--sol", "-1"], "expected a number from 0 to 1000"),
         (["faucet", WALLET, "--sol", "much"], "expected a number"),
+        (["faucet", WALLET, "--sol", "9e999999"], "expected a number from 0 to 1000"),
         (["faucet", WALLET, "--tokens", "0.0000001"], "expected a number"),
         (["faults", "{"], "expected JSON"),
         (["faults", '{"landing": 3}'], "the devchain refused: Invalid params"),

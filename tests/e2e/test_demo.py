@@ -143,6 +143,35 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
         assert list(tmp_path.iterdir()) == []
 
 
+BROKEN = """
+import os, sys
+if "{word}" in sys.orig_argv:
+    os.write(2, b"there is no room\\n")
+    os._exit(7)
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("words", ["credits issue", "admin create"])
+def test_a_command_that_fails_ends_it_with_one_message(tmp_path: Path, words: str) -> None:
+    broken = BROKEN.format(word=words.partition(" ")[0])
+    (tmp_path / "sitecustomize.py").write_text(broken)  # Python runs it at each start
+    ran = subprocess.run(
+        [sys.executable, "-m", "mintscope", "demo", "--history-days", "0.2"],
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        env={"TMPDIR": str(tmp_path), "PATH": "", "PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr
+    assert ran.stderr.splitlines()[-1] == (
+        f"mintscope: expected `mintscope {words}` to succeed; it ended with 7: there is no room"
+    )
+
+
 @pytest.mark.timeout(600)
 def test_it_sells_what_the_stream_brings_and_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
     with running(tmp_path, "--grpc", "--wallet", "--history-days", "0.2") as demo:

@@ -383,7 +383,7 @@ def demo(
     try:
         with _listener(port) as listener, demo_folder() as folder:
             _run(folder, listener, history_days, streams=grpc, has_wallet=wallet)
-    except (ChildEnded, OSError) as error:
+    except (ChildEnded, DemoFailed, OSError) as error:
         stop(f"mintscope: {error}", 1)
 
 
@@ -535,15 +535,23 @@ def _invite(
 
 
 def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> str:
-    """Run `mintscope` with the arguments *words* and the input *typed*; return its output."""
+    """Run `mintscope` with the arguments *words* and the input *typed*; return its output.
+
+    Raises DemoFailed if the exit code is not 0.
+    """
     done = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
         [sys.executable, "-m", "mintscope", *words],
         env=environment,
-        check=True,
+        check=False,
         capture_output=True,
         text=True,
         input=typed,
     )
+    if done.returncode:
+        raise DemoFailed(
+            f"expected `mintscope {' '.join(words[:2])}` to succeed; it ended with"
+            f" {done.returncode}: {done.stderr.strip()}"
+        )
     return done.stdout
 
 

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import socket
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
@@ -208,7 +208,7 @@ def _units(text: str, per_whole: int, most: int, option: str) -> int:
     """Return the number of smallest units in *text*, a decimal number of whole units."""
     try:
         units = Decimal(text) * per_whole
-    except InvalidOperation:
+    except DecimalException:  # it is no number, or its exponent is too large
         units = Decimal("NaN")
     if not units.is_finite() or not 0 <= units <= most or units != int(units):
         whole = Decimal(most) / per_whole
