@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from mintscope.kit.errors import StoreUnavailable
 from mintscope.kit.sql import postgres
@@ -18,6 +20,10 @@ WAIT_S_MAX: Final = 10.0
 TAKE_OVER_S_MAX: Final = 5.0
 FINALIZE: Final = "UPDATE progress SET finalized_slot = ?"
 FINALIZED: Final = "SELECT finalized_slot FROM progress"
+FAILING: Final = """
+CREATE FUNCTION broken.hashtext(name) RETURNS integer LANGUAGE plpgsql
+AS $$ BEGIN RAISE EXCEPTION 'out of order'; END $$
+"""
 
 
 @asynccontextmanager
@@ -50,6 +56,16 @@ def test_one_process_at_a_time_reads_a_past(dsn: str) -> None:
     with backfill_lock(dsn) as is_third:
         assert is_third
     with pytest.raises(StoreUnavailable), backfill_lock("host=127.0.0.1 port=1 connect_timeout=1"):
+        pass
+
+
+def test_a_database_that_fails_at_the_lock_does_not_answer(dsn: str) -> None:
+    """Its function `hashtext`, of which the lock's number is made, always fails."""
+    with psycopg.connect(dsn) as database:
+        database.execute("CREATE SCHEMA broken")
+        database.execute(FAILING)
+    broken = make_conninfo(dsn, options="-c search_path=broken,pg_catalog")
+    with pytest.raises(StoreUnavailable, match="out of order"), backfill_lock(broken):
         pass
 
 

@@ -294,10 +294,13 @@ SELECT set_config('tcp_keepalives_idle', '30', false),
 def backfill_lock(dsn: str) -> Iterator[bool]:
     """Try to take the lock of backfills for the block; yield whether it was free.
 
-    Raises StoreUnavailable if no connection can be made.
+    Raises StoreUnavailable if the database does not answer.
     """
     with session(dsn) as connection:
-        row = connection.execute(BACKFILL_LOCK_TRY, (SessionLock.BACKFILLING,)).fetchone()
+        try:
+            row = connection.execute(BACKFILL_LOCK_TRY, (SessionLock.BACKFILLING,)).fetchone()
+        except psycopg.Error as cause:
+            raise StoreUnavailable(f"the database does not answer: {cause}") from cause
         try:
             yield row is not None and bool(row[-1])
         finally:
