@@ -82,6 +82,22 @@ def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 
 
 @pytest.fixture
+def join_swap(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
+    """Return a function that logs a swap of C as a joined backfill does, with the pools of D."""
+    engine = request.node.callspec.params["open_market"]
+    joined = f"""
+INSERT INTO swap (seq, mint, swaps, deciding, bought, sold)
+SELECT seq, mint.id, deciding, deciding, 0, 0 FROM other_deciding, mint
+ WHERE other_deciding.address = '{D}' AND mint.address = '{C}'
+"""
+
+    def join() -> None:
+        execute_in(engine, tmp_path, joined)
+
+    return join
+
+
+@pytest.fixture
 async def market(open_market: Open) -> Market:
     """Return a market that follows A and B from its first slot on."""
     market = await open_market()
@@ -621,6 +637,7 @@ async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Mar
         (Slot(1), A, decided(1)),
         (Slot(1), B, decided(1, "b")),
         (Slot(2), A, decided(2)),
+        (Slot(5), C, decided(5)),
     ]
 
 
@@ -642,6 +659,42 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
     assert {(mint, state) for _, mint, state in kept[:2]} == {(A, decided(2)), (B, decided(1, "b"))}
     assert kept[2:] == [(Slot(3), A, decided(3))]
     assert all(each < 1 for each, *_ in kept[:2])
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["begins", "ends"])
+async def test_of_tables_of_logged_and_other_mints_the_newer_row_counts(
+    market: Market,
+    begins: bool,  # noqa: FBT001
+) -> None:
+    """Tracking begins or ends between two slots that the log no longer has."""
+    mint = C if begins else A
+    await market.store.write([with_standings(slot(1, trade(mint)), (mint, decided(1)))])
+    assert await (market.tracking.add(mint) if begins else market.tracking.remove(mint))
+    await market.store.write(
+        [
+            with_standings(slot(2, trade(mint)), (mint, decided(2))),
+            FinalSlot(Slot(2)),
+            slot(3, time=START + HOUR),
+            FinalSlot(Slot(3)),
+        ]
+    )
+    await fold(market)
+    while await market.store.trim(100):
+        pass
+
+    assert await market.store.price_pools() == [(-1, mint, decided(2))]
+
+
+async def test_pools_of_a_joined_backfill_replace_those_from_before_it_was_tracked(
+    market: Market, join_swap: Callable[[], None]
+) -> None:
+    both = with_standings(slot(1, trade(C)), (C, decided(1)), (D, decided(1, "b")))
+    await market.store.write([both, FinalSlot(Slot(1))])
+    await market.tracking.add(C)
+    join_swap()
+
+    known = {mint: standing for _, mint, standing in await market.store.price_pools()}
+    assert known == {C: decided(1, "b"), D: decided(1, "b")}
 
 
 async def test_readers_get_the_pools_that_a_price_rests_on(market: Market) -> None:

@@ -155,7 +155,7 @@ READ_ALL: Final = {
     "INSERT INTO credit_account (token_hash, hint, note, issued_at, root)": "no look",
     "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES": "no look",
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
-    "SELECT -1, address, deciding, 0 FROM deciding_pool": "a start: what trades",
+    "SELECT address, deciding FROM other_deciding_kept": "a start: what trades",
     "SELECT header.slot, address, deciding, seq FROM swap": "a start: the log",
     "SELECT slot, parent_slot, blockhash, time, sol_usd": "a start: the log",
     "SELECT 1 FROM header LIMIT 1": "one row",

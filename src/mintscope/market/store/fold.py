@@ -326,13 +326,14 @@ def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: Uni
 
 
 DECIDED: Final = """
-SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = deciding_pool.mint
+SELECT address, deciding FROM other_deciding_kept
 UNION ALL
-SELECT -1, address, deciding, 0 FROM other_deciding_kept
+SELECT address, deciding FROM deciding_pool JOIN mint ON mint.id = deciding_pool.mint
 """
-# Of final slots, only the newest row of each mint is needed: no retraction reaches further back.
+# Of final slots, only the newest row of each mint is needed: no retraction reaches further back.  A
+# joined backfill logs swaps from before its mint was tracked: its price pools take precedence.
 TRIMMED_PRICE_POOLS: Final = """
-SELECT slot, address, deciding, seq FROM (
+SELECT slot, address, deciding, seq, 1 AS is_logged FROM (
     SELECT header.slot, address, deciding, seq,
            row_number() OVER (PARTITION BY swap.mint ORDER BY seq DESC) AS place
       FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
@@ -340,13 +341,13 @@ SELECT slot, address, deciding, seq FROM (
        AND header.slot <= (SELECT finalized_slot FROM progress)) AS final
  WHERE place = 1
 UNION ALL
-SELECT slot, address, deciding, seq FROM (
+SELECT slot, address, deciding, seq, 0 AS is_logged FROM (
     SELECT header.slot, address, deciding, seq,
            row_number() OVER (PARTITION BY address ORDER BY seq DESC) AS place
       FROM other_deciding JOIN header USING (seq)
      WHERE is_dead = 0 AND header.slot <= (SELECT finalized_slot FROM progress)) AS final
  WHERE place = 1
- ORDER BY seq
+ ORDER BY seq, is_logged
 """
 PRICE_POOLS: Final = """
 SELECT header.slot, address, deciding, seq
@@ -391,11 +392,20 @@ DELETE FROM other_deciding_kept
 
 def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
     """Return (slot, mint, price pools after the slot), as `SqlMarketStore.price_pools` does."""
-    return [
+    kept = [(Mint(mint), unpack(blob)) for mint, blob in db.execute(DECIDED)]
+    # Of a mint whose tracking began or ended, both tables have a row.  The newer one counts.
+    trimmed = dict(sorted(kept, key=_traded_at))
+    return [(Slot(-1), mint, standing) for mint, standing in trimmed.items()] + [
         (Slot(slot), Mint(mint), unpack(blob))
-        for statement in (DECIDED, TRIMMED_PRICE_POOLS, PRICE_POOLS)
-        for slot, mint, blob, _ in db.execute(statement)
+        for statement in (TRIMMED_PRICE_POOLS, PRICE_POOLS)
+        for slot, mint, blob, *_ in db.execute(statement)
     ]
+
+
+def _traded_at(of: tuple[Mint, Standing]) -> UnixS:
+    """Return the time of the newest swap of a mint."""
+    _, standing = of
+    return max(pool.at for pool in standing.pools)
 
 
 def keep_price_pools(db: Database, until: int) -> None:

@@ -338,7 +338,7 @@ class _Added:
                 row = (seq, number, swaps_blob(swaps), blob, *volumes_of(swaps))
                 self._swaps.append((*row, details_blob(swaps)))
         for mint, standing in new.standings.items():
-            if mint not in by_mint:  # another shard logs the swaps of this mint
+            if mint not in by_mint or self._numbers[mint] is None:  # its swaps are not logged here
                 self._others.append((seq, mint, standing_blob(standing)))
 
     def flush(self, db: Database) -> None:
