@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from series_service import QUIET, UNTRACKED, SeriesService, series_service
 
+from mintscope.api.series.wire import NAMES_MAX
+from mintscope.market.indicators import INDICATORS
 from mintscope.market.ports import MINUTES_S, Retention
 from mintscope.market.series.series import NAMES
 from mintscope.market.timeframe import WIDTH_S, Timeframe
@@ -200,6 +202,22 @@ async def test_indicators_with_parameters_stand_under_their_names(market: Series
     assert set(newest["macd(5,35,5)"]) == {"line", "signal", "histogram"}
     assert set(newest["adx"]) == {"adx", "plusDi", "minusDi"}
     assert oldest == {"sma(50)": None, "macd(5,35,5)": None, "adx": None}
+
+
+@pytest.mark.parametrize("fill", ["none", "previous"])
+@pytest.mark.parametrize("count", [1, 2])
+async def test_each_indicator_has_a_page_of_the_first_candles(
+    market: SeriesService, count: int, fill: str
+) -> None:
+    names = [each.usual for each in INDICATORS.values()]
+    pages = [names[first : first + NAMES_MAX] for first in range(0, len(names), NAMES_MAX)]
+    token = await market.service.issue(len(pages))
+    for n in range(count):
+        await market.trade(86_400 * n, price(n))
+
+    for some in pages:
+        found = await page(market, token, tf="d1", names=",".join(some), fill=fill)
+        assert [list(point["values"]) for point in found["points"]] == [some] * count
 
 
 @pytest.mark.parametrize("fill", ["none", "previous"])

@@ -204,6 +204,8 @@ def mfi(bars: Bars, size: int) -> Floats:
     rounding alone are equal.
     """
     found = nothing(bars)
+    if len(found) <= 1:
+        return found
     moves = np.diff(bars.typical)
     moves[np.abs(moves) <= ROUNDING * bars.typical[1:]] = 0.0
     flows = bars.volumes[1:]
