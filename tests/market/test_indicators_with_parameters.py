@@ -252,6 +252,16 @@ def test_ichimoku(bars: Bars, conversion: int, base: int, span: int) -> None:
     near(found[:, 3:], rows(theirs, "cloud_leading_slow_line"))
 
 
+def test_the_cloud_is_drawn_as_far_ahead_as_its_description_says() -> None:
+    """As in TradingView, which counts the current candle as the first of `base`."""
+    found = read("ichimoku(9,26,52)").of(SERIES["jumping"])
+    ahead = 26 - 1
+    near(found[ahead:, 2], found[:-ahead, :2].mean(axis=1))
+    description = INDICATORS["ichimoku"].description
+    assert "drawn `base` - 1 candles ahead" in description
+    assert "drawn `base` - 1 candles back" in description
+
+
 def test_anchored_price(bars: Bars) -> None:
     """No library has it: the sums of its definition, exact, at every row."""
     found = read(f"avwap({bars.times[100]})").of(bars)

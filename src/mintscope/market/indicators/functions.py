@@ -146,9 +146,9 @@ def psar(bars: Bars, step: float, most: float) -> Floats:
     reach=lambda conversion, base, span: base + max(conversion, base, span),
 )
 def ichimoku(bars: Bars, conversion: int, base: int, span: int) -> Floats:
-    """Lines and cloud of Ichimoku, USD; the cloud is the one that is drawn `base` candles ahead.
+    """Lines and cloud of Ichimoku, USD; the cloud is the one drawn `base` - 1 candles ahead.
 
-    There is no lagging line: it is the close, drawn `base` candles back.
+    There is no lagging line: it is the close, drawn `base` - 1 candles back.
     """
     lines = [(highest(bars.highs, n) + lowest(bars.lows, n)) / 2 for n in (conversion, base, span)]
     ahead = [(lines[0] + lines[1]) / 2, lines[2]]
