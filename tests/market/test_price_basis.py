@@ -141,6 +141,19 @@ def test_a_pool_of_a_stranger_neither_agrees_nor_counts() -> None:
     assert basis.rejected_share(UnixS(START + 903)) > 0.99
 
 
+@pytest.mark.parametrize("after_s", [905, 915, 1_220, 4_400])
+@pytest.mark.parametrize("usd", [0.1, 2.0, 40.0])
+def test_a_swap_of_a_stranger_makes_no_pool_old(after_s: int, usd: float) -> None:
+    second = traded(880, 2.01, pool="second", depth=3_000)
+    honest = sorted([*traded(900, depth=5_000), *second], key=lambda one: one.time)
+    before = basis_by(stood(honest))
+    dust = offer(after_s, usd, pool="private", depth=0, volume=0)
+    basis = basis_by(stood([*honest, dust]))
+
+    assert basis._replace(flow=before.flow) == before
+    assert (basis.pool_count, basis.confidence(UnixS(START + after_s))) == (2, "medium")
+
+
 def test_pools_that_do_not_agree_and_weigh_as_much_make_it_low() -> None:
     offers = [
         one

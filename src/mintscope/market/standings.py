@@ -1,7 +1,7 @@
 """Price pools of all mints as of the newest slot.
 
 Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest
-              swap, and has a price within AGREEMENT of the price
+              swap in a pool that counts, and has a price within AGREEMENT of the price
 Depth         the quote in the pools that agree, by `StandingPool.depth`
 Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least
                       YOUNG_S before it was last set, and it was last set at most FRESH_S ago
@@ -9,8 +9,8 @@ Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first 
               low     otherwise; also if no balance shows the depth, or if the pools near the
                       price weigh no more than the others
 
-Pools are as of the newest swap in any of them, also of a pool that does not count; ages are as of
-the report.  The volume of swaps that do not set the price counts only for `rejected_share`.
+Pools are as of the newest swap in a pool that counts; ages are as of the report.  A swap in a pool
+that does not count changes only `rejected_share`.
 """
 
 from collections import deque
@@ -110,7 +110,7 @@ AGE_S_MAX: Final = {Confidence.HIGH: FRESH_S, Confidence.MEDIUM: OLD_BASIS_S}
 
 
 class PriceBasis(NamedTuple):
-    """The basis of the price of a mint, as of its newest swap.
+    """The basis of the price of a mint, as of the newest swap in a pool that counts.
 
     pool        the pool whose swap last set the price
     at          the time of that swap
@@ -176,6 +176,11 @@ def basis_by(standing: Standing) -> PriceBasis:
     pools = standing.pools
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
+    counted = [one.at for one, weight in zip(pools, weighed, strict=True) if weight]
+    # Anyone can trade in a pool that weighs nothing, and so must not make the others silent.
+    if counted and max(counted) < newest:
+        newest = max(counted)
+        weighed = weights(pools, newest)
     low = standing.usd / (1 + AGREEMENT)
     high = standing.usd * (1 + AGREEMENT)
     # Pools that weigh nothing do not count.
