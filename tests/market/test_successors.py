@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import decide_again
 from mintscope.kit.primitives import Slot, UnixS
+from mintscope.market.engine.pool_book import PoolBook, booked
 from mintscope.market.log import PricedSwap
-from mintscope.market.pricing import Rate, price_slot
+from mintscope.market.pricing import Rate, Unpriced, price_slot
 from mintscope.market.quotes import BASIC
 from mintscope.market.series.store import details_blob, with_details
 from mintscope.market.standing import Standing
@@ -60,10 +61,10 @@ class Market:
         self.rows: list[tuple[int, list[PricedSwap]]] = []
         self.time = START
 
-    def slot(self, *swaps: Swap, wait_s: int = 1) -> list[PricedSwap]:
+    def slot(self, *swaps: Swap, wait_s: int = 1, rate: Rate | None = RATE) -> list[PricedSwap]:
         self.time += wait_s
         self.standings.begin(Slot(len(self.rows)))
-        reported = price_slot(swaps, RATE, self.standings.sets_price, BASIC, UnixS(self.time)).swaps
+        reported = price_slot(swaps, rate, self.standings.sets_price, BASIC, UnixS(self.time)).swaps
         self.rows.append((self.time, reported))
         return reported
 
@@ -96,6 +97,28 @@ def test_it_decides_from_its_first_swap_on_at_any_price(usd: float, is_in_one_sl
     for _ in range(30):
         assert prices(market.slot(trade("pool", usd))) == [usd]
         assert prices(market.slot(trade("stranger", 3.0, depth=4_000.0))) == [None]
+
+
+@pytest.mark.parametrize("rate", [RATE, None], ids=["a rate", "no rate"])
+def test_it_is_known_even_if_sol_had_no_rate_then(rate: Rate | None) -> None:
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    market.slot(leaves("curve", "pool"), trade("other", 1.0, at=1), rate=rate)
+    assert prices(market.slot(trade("pool", 2.5))) == [2.5]
+
+    book = PoolBook()
+    for time, rows in market.rows:
+        book.apply(Slot(time), UnixS(time), rows)
+    pools = {one.pool: one for one in booked(book.changed().state)}
+    assert (pools["curve"].went_to, pools["pool"].came_from) == ("pool", "curve")
+    assert pools["pool"].moved_at == market.time - 1
+
+
+def test_a_migration_is_no_swap_without_a_price() -> None:
+    priced = price_slot([leaves("curve", "pool"), trade("other", 1.0, at=1)], None)
+
+    assert [one.pool for one in priced.swaps] == ["pool"]
+    assert priced.unpriced == {Unpriced.NO_RATE: 1}
 
 
 def test_without_a_migration_its_first_swap_decides_nothing() -> None:

@@ -4,7 +4,8 @@ Quotes     wrapped SOL and dollars are known by mint, other tokens by their pric
 SOL/USD    the price that the pools of SOL and dollars agree on in a slot and the 60 s before it,
            see `sol_rate`; in a slot without swaps in these pools, the previous rate, for 300 s.
            The price of the SOL token is this rate, unless only one pool of SOL is known
-No rate    without a rate, swaps have no price and no volume, even in dollars
+No rate    without a rate, swaps have no price and no volume, even in dollars; only migrations from
+           a bonding curve to a pool are logged
 Pools      a swap sets a price only if `standing` accepts it; a swap at a rejected price adds no
            volume either, because volume at a price that only one person uses costs nothing
 Dust       a swap too small to set a price adds volume, at most ten cents, if its pool counts for
@@ -203,7 +204,7 @@ def price_slot(
 ) -> Priced:
     """Return *swaps* with prices and volumes for the analytics of their base mints.
 
-    rate         the rate of SOL; None: no swap has a price or a volume
+    rate         the rate of SOL; None: of *swaps*, only migrations are returned
     sets_price   returns whether the next swap sets the price; None: every swap that is not
                  part of a round trip does
     quotes       the quote mints as of before the slot
@@ -212,8 +213,13 @@ def price_slot(
     ordered = sorted(swaps, key=_position)
     sided, unpriced = _sided(ordered, quotes)
     if rate is None:
-        unpriced[Unpriced.NO_RATE] += len(sided)
-        return Priced([], +unpriced)
+        moved = [
+            _succession(swap, seen.base, swap.succeeds, sets_price, time)
+            for swap, seen in sided
+            if swap.succeeds is not None
+        ]
+        unpriced[Unpriced.NO_RATE] += len(sided) - len(moved)
+        return Priced(moved, +unpriced)
     shared = _with_several(ordered)
     wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
