@@ -240,22 +240,43 @@ async def test_a_bug_of_one_listener_harms_no_other(scene: Scene) -> None:
     assert good.names == ["event: snapshot", "event: update"]
 
 
-async def test_a_mint_that_left_memory_is_read_again(scene: Scene) -> None:
-    reported = Reported()
-    await scene.broadcaster.prepare(TRADED[:1], None)
-    scene.broadcaster.join(reported, TRADED[:1])
+async def leave_memory(scene: Scene) -> None:
+    """Fill the memory, in which there is room for two mints, with others than the first."""
     third = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
     scene.log.track(third)
     for minute in range(10):
         trade(scene.log, TRADED[1], third, at_s=NOW_S + 60 * minute)
     await scene.follower.catch_up()
     await scene.follower.read(TRADED[1])
-    await scene.follower.read(third)  # there is room for two
+    await scene.follower.read(third)
+
+
+async def test_a_mint_that_left_memory_is_read_again(scene: Scene) -> None:
+    reported = Reported()
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    scene.broadcaster.join(reported, TRADED[:1])
+    await leave_memory(scene)
 
     trade(scene.log, TRADED[0])
     await scene.settle()
 
     assert reported.reports == {TRADED[0]: scene.expected(TRADED[0])}
+
+
+async def test_a_bug_of_a_load_ends_what_its_listeners_get(scene: Scene) -> None:
+    reported = Reported()
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    scene.broadcaster.join(reported, TRADED[:1])
+    await leave_memory(scene)
+
+    async def fail() -> None:
+        raise RuntimeError("a bug")
+
+    scene.log.meanwhile = fail
+    trade(scene.log, TRADED[0])
+    await scene.settle()
+
+    assert reported.lost == [f"SERVICE_UNAVAILABLE {TRADED[0]}"]
 
 
 async def test_a_trimmed_log_is_sent_as_a_snapshot(scene: Scene) -> None:

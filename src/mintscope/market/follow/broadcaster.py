@@ -27,7 +27,7 @@ from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.engine.engine import LiveMarket
-from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.follow.tailer import UNREADABLE, LogTailer
 from mintscope.market.log import Appended, Event, Retracted, Untracked
 from mintscope.market.report import PLAIN, ReportKind, TokenReport
 from mintscope.market.updates import NOTHING, Changes, Listener, changes, update_of
@@ -306,7 +306,10 @@ class Broadcaster:
         return True
 
     async def _load(self, topic: Topic, audience: _Audience) -> None:
-        """Load the mint of *topic* into memory, and send its snapshot."""
+        """Load the mint of *topic* into memory, and send its snapshot.
+
+        If a bug makes this fail, the listeners lose the mint, because the next load may fail, too.
+        """
         mint, kind = topic
         audience.begin_again()
         try:
@@ -315,6 +318,10 @@ class Broadcaster:
             audience.sent_at_s = self._clock.monotonic_s()  # the load is tried again after PAUSE_S
         except ServiceError as failure:
             self._lose(topic, audience, failure)
+            return
+        except Exception:
+            LOG.exception("a report could not be loaded", mint=mint)
+            self._lose(topic, audience, ServiceUnavailable(UNREADABLE))
             return
         finally:
             audience.is_busy = False
