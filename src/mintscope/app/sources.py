@@ -163,6 +163,7 @@ class BackfillReading:
                      would be lost
         """
         first = await _first_candle(self._market, mint)
+        await self._expect_known_quotes(mint)
         addresses = await self._addresses(mint, pools, rate_pools or self._rate_pools)
         oldest = await self._node.reaches_back_to()
         if oldest is not None:
@@ -212,8 +213,10 @@ class BackfillReading:
         """Read and fold the final transactions of *mint* since *from_time*; then ingest joins them.
 
         A call after a failure resumes.  Returns the number of transactions that the node did not
-        return; raises IncompleteBackfill if there are any, unless *incomplete* is set.
+        return; raises IncompleteBackfill if there are any, unless *incomplete* is set.  Raises
+        ValueError if candles would be lost.
         """
+        await self._expect_known_quotes(mint)
         node = self._node
         store = self._market.history
         reader = HistoryReader(
@@ -226,6 +229,15 @@ class BackfillReading:
             raise IncompleteBackfill(left_out(missing))
         await fold_backfill(self._market.history, mint)
         return missing
+
+    async def _expect_known_quotes(self, mint: Mint) -> None:
+        others = await self._market.history.other_quotes(mint)
+        if others:
+            raise ValueError(
+                f"expected {mint} to trade only against USDC, USDT and SOL, because a backfill"
+                " cannot price other swaps, and would lose their candles; it also traded against"
+                f" {', '.join(others)}"
+            )
 
     def _decode(
         self, transactions: Sequence[Transaction | UnreadableTransaction]

@@ -12,7 +12,9 @@ from mintscope.dex.outcome import Swap
 from mintscope.history import backfill
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, Row, SqlStore, marks
+from mintscope.market.engine.pool_book import booked
 from mintscope.market.log import CandleRow
+from mintscope.market.quotes import BASIC
 from mintscope.market.series.store import details_blob
 from mintscope.market.store import fold as market
 from mintscope.market.store.log_reader import standing_blob, swaps_blob, swaps_of
@@ -126,6 +128,7 @@ SELECT from_time, stage, history_job.slot,
  GROUP BY history_job.mint
 """
 POOLS: Final = "SELECT swaps FROM swap WHERE mint = ?"
+BOOK: Final = "SELECT pools FROM state WHERE mint = ?"
 FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
 
 
@@ -306,9 +309,22 @@ class SqlHistory(SqlStore):
 
         return await self._read(work)
 
+    async def other_quotes(self, mint: Mint) -> Sequence[Mint]:
+        """Return the quotes of *mint* that a backfill cannot price, see `other_quotes`."""
+        return await self._read(lambda db: other_quotes(db, _id(db, mint)))
+
     async def filled(self, gap: Gap, at: UnixMs) -> None:
         """Close *gap* at the time *at*, after the tokens traded in it were backfilled again."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
+
+
+def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
+    """Return the quotes of the booked pools of a mint, without USDC, USDT and SOL, sorted.
+
+    A backfill cannot price swaps against them: it does not know the markets of these quotes.
+    """
+    quotes = {one.quote for one in booked(db.execute(BOOK, (mint_id,)).get)}
+    return sorted(quote for quote in quotes if quote is not None and BASIC.kind(quote) is None)
 
 
 def _id(db: Database, mint: Mint) -> int | None:

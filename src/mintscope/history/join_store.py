@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import astuple
 
 from mintscope.history import backfill
+from mintscope.history.jobs_store import other_quotes
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, DatabaseAccess, Row, SqlStore
 from mintscope.market.engine.fold import MintFold, read_state
@@ -257,7 +258,7 @@ class SqlBackfillMerge:
 
     The candles, the state, the price pools and the swaps still in the log become those of a mint
     that was tracked from the start of the backfill.  If the log does not have all swaps after
-    a backfill, or cannot price them, the backfill returns to READING.
+    a backfill, or cannot price them, or if candles would be lost, the backfill returns to READING.
     """
 
     access: DatabaseAccess[Database]
@@ -284,7 +285,7 @@ class SqlBackfillMerge:
             for ready in [_Ready(*row) for row in db.execute(READY)]:
                 if folded is None or folded < ready.slot:
                     continue
-                if not _meets_the_log(db, ready):
+                if not _meets_the_log(db, ready) or other_quotes(db, ready.mint_id):
                     db.execute(AGAIN, (ready.mint_id,))
                     continue
                 self._join(db, ready)
