@@ -119,3 +119,16 @@ async def test_a_backfill_that_was_begun_before_is_refused_too(
             with pytest.raises(ValueError, match=f"only against USDC, USDT and SOL.*{USD1}"):
                 await reading.read(mint, UnixS(START))
             assert reading.calls == 0
+
+
+async def test_the_pool_that_prices_sol_is_one_that_a_backfill_can_use(
+    chain: Devchain, mint: Mint, tmp_path: Path
+) -> None:
+    """The busiest pool of SOL is for USD1: without a rate, no candle would be left."""
+    async with market_in(tmp_path) as market, listening(chain.app) as url:
+        await follow(chain, market, mint, USDC)
+        config = config_in(tmp_path, chain=ChainConfig(rpc_url=SecretStr(url)))
+        async with open_backfill(config, market, 10_000) as reading:
+            found = await reading.survey(mint, UnixS(START - 300))
+    rates = [address for address, kind in found.addresses.items() if kind is Kind.RATE]
+    assert rates == [chain.world.sol_pools[0].address]

@@ -12,7 +12,7 @@ from mintscope.dex.outcome import Swap
 from mintscope.history import backfill
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, Row, SqlStore, marks
-from mintscope.market.engine.pool_book import booked
+from mintscope.market.engine.pool_book import BookedPool, booked
 from mintscope.market.log import CandleRow
 from mintscope.market.quotes import BASIC
 from mintscope.market.series.store import details_blob
@@ -300,12 +300,18 @@ class SqlHistory(SqlStore):
         return backfill.HistoryJob(UnixS(from_time), backfill.Stage(stage), *rest)
 
     async def pools(self, mint: Mint) -> Mapping[str, int]:
-        """Return the pools of *mint* in the log, each with its number of swaps."""
+        """Return the pools of *mint* in the log, each with its number of swaps.
+
+        Pools that are booked with a quote other than USDC, USDT and SOL are left out.
+        """
 
         def work(db: Database) -> Mapping[str, int]:
-            rows = db.execute(POOLS, (_id(db, mint),))
+            mint_id = _id(db, mint)
+            others = {one.pool for one in _unpriced(db, mint_id)}
+            rows = db.execute(POOLS, (mint_id,))
             swaps = (swap for (blob,) in rows for swap in swaps_of(mint, blob))
-            return Counter(swap.pool for swap in swaps if swap.pool is not None)
+            counts = Counter(swap.pool for swap in swaps if swap.pool is not None)
+            return {pool: count for pool, count in counts.items() if pool not in others}
 
         return await self._read(work)
 
@@ -323,8 +329,13 @@ def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
 
     A backfill cannot price swaps against them: it does not know the markets of these quotes.
     """
-    quotes = {one.quote for one in booked(db.execute(BOOK, (mint_id,)).get)}
-    return sorted(quote for quote in quotes if quote is not None and BASIC.kind(quote) is None)
+    return sorted({one.quote for one in _unpriced(db, mint_id) if one.quote is not None})
+
+
+def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:
+    """Return the booked pools of a mint that are known to have a quote that is not in BASIC."""
+    pools = booked(db.execute(BOOK, (mint_id,)).get)
+    return [one for one in pools if one.quote is not None and BASIC.kind(one.quote) is None]
 
 
 def _id(db: Database, mint: Mint) -> int | None:
