@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -37,6 +38,22 @@ class Forgetful(httpx.AsyncBaseTransport):
             if signature in self.asked or len(self.asked) < self.lost_max:
                 self.asked[signature] = self.asked.get(signature, 0) + 1
                 return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": None})
+        return await self._chain.handle_async_request(request)
+
+
+class Blockless(httpx.AsyncBaseTransport):
+    """Answers *said* whenever it is asked for a block, until it *gives* blocks."""
+
+    def __init__(self, chain: Devchain, said: dict[str, Any]) -> None:
+        self._chain = httpx.ASGITransport(chain.app)
+        self._answer = {"jsonrpc": "2.0", "id": 1} | said
+        self.gives = False
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        call = json.loads(await request.aread())
+        if call["method"] == "getBlock" and not self.gives:
+            return httpx.Response(200, json=self._answer)
         return await self._chain.handle_async_request(request)
 
 
@@ -98,6 +115,33 @@ async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
 
     assert job is not None
     assert (job.stage, job.missing) == (Stage.READY, 0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({"error": {"code": -code, "message": "no"}} for code in (32001, 32004, 32007, 32009)),
+        {"error": {"code": -32014, "message": "no"}},
+        {"result": None},
+    ],
+)
+async def test_where_the_node_does_not_give_a_block_no_order_is_guessed(
+    said: dict[str, Any], tmp_path: Path
+) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint = chain.world.listed[0].token.mint
+    blockless = Blockless(chain, said)
+    async with market_in(tmp_path) as market:
+        reading = await begun(chain, market, blockless)
+        with pytest.raises(IncompleteBackfill):
+            await reading.read(mint, UnixS(0), progress)
+        job = await market.history.one(mint)
+        assert job is not None
+        assert job.stage is Stage.READING
+        assert job.missing > 0
+
+        blockless.gives = True
+        assert await reading.read(mint, UnixS(0), progress) == 0
 
 
 def test_the_command_says_how_many_and_what_that_means() -> None:

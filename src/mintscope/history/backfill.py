@@ -160,7 +160,7 @@ class ReadTransaction(NamedTuple):
     slot: Slot
     signature: Signature
     position: int  # its place in its block if the block was read, otherwise 0
-    swaps: Sequence[Swap] | None  # None if the node did not return the transaction
+    swaps: Sequence[Swap] | None  # None if the node did not return the transaction, or its block
 
 
 class HistoryJob(NamedTuple):

@@ -24,7 +24,7 @@ from mintscope.solana import rpc
 from mintscope.solana.blocks import Block, Endpoint, Gap, SourceError
 from mintscope.solana.node import Node
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
-from mintscope.solana.wire import Answer, read_transaction
+from mintscope.solana.wire import Answer, Header, read_transaction
 
 LINES_MAX: Final = 1_000  # the highest limit that getSignaturesForAddress accepts
 FILTER_TRANSACTION_NOT_FOUND: Final = -32020
@@ -36,7 +36,7 @@ class UnknownSignature(rpc.RpcFailure):
     """The node does not know the transaction at which a list should start or end."""
 
 
-class SignedBlock(msgspec.Struct, frozen=True):
+class SignedBlock(Header, frozen=True, rename="camel", kw_only=True):
     """A block, requested with only the signatures of its transactions."""
 
     signatures: list[Signature]
@@ -123,16 +123,14 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in the block at *slot*; empty if it is missing."""
-        options = {
-            "transactionDetails": "signatures",
-            "rewards": False,
-            "commitment": rpc.Commitment.FINALIZED,
-            "maxSupportedTransactionVersion": self.version.newest,
-        }
-        answer = await self._call("getBlock", [slot, options], SIGNED)
-        signatures = [] if answer.result is None else answer.result.signatures
-        return {signature: place for place, signature in enumerate(signatures)}
+        """Return the place of each transaction in the block at *slot*.
+
+        The result is empty if the node does not have the block.
+        """
+        block = await self._get_block(slot, rpc.Commitment.FINALIZED, "signatures", SIGNED)
+        if isinstance(block, rpc.Missing):
+            return {}
+        return {signature: place for place, signature in enumerate(block.signatures)}
 
     @override
     async def _attempt(
@@ -184,8 +182,8 @@ class HistoryReader:
         """Read the transactions for *mint* from *from_time* to the last slot of the round.
 
         Return this slot.  Transactions that the node does not return in three attempts are left
-        out.  Raises RpcFailure, ServiceUnavailable, or an error of `allow` in PacedNode; the next
-        call resumes the round.
+        out, as are those whose block is needed and not returned.  Raises RpcFailure,
+        ServiceUnavailable, or an error of `allow` in PacedNode; the next call resumes the round.
         """
         reaches, cursors = await self.store.round(mint, await self.node.finalized())
         for cursor in cursors:
@@ -239,20 +237,24 @@ class HistoryReader:
         mixed = sorted({one.slot for one in unread if one.is_mixed})
         blocks = await self._all(mixed, self.node.positions)
         places = dict(zip(mixed, blocks, strict=True))
-        read = await self._all(unread, lambda one: self._one(mint, one, places.get(one.slot, {})))
+        read = await self._all(unread, lambda one: self._one(mint, one, places.get(one.slot)))
         await self.store.save(mint, read)
         self.progress("read", sum(one.swaps is not None for one in read))
 
     async def _one(
-        self, mint: Mint, one: backfill.UnreadTransaction, places: Mapping[Signature, int]
+        self, mint: Mint, one: backfill.UnreadTransaction, places: Mapping[Signature, int] | None
     ) -> backfill.ReadTransaction:
-        found = await self.node.transaction(one.signature)
+        """Read one transaction; *places* are those of its block, None if the list has its place.
+
+        If the block does not show its place, the transaction is not requested: without an order,
+        its swaps cannot be priced.
+        """
+        position = 0 if places is None else places.get(one.signature)
+        found = None if position is None else await self.node.transaction(one.signature)
         swaps = None
         if found is not None:
             swaps = [swap for swap in self.decode([found]) if backfill.concerns(swap, mint)]
-        return backfill.ReadTransaction(
-            one.slot, one.signature, places.get(one.signature, 0), swaps
-        )
+        return backfill.ReadTransaction(one.slot, one.signature, position or 0, swaps)
 
     async def _all(self, items: Sequence[A], ask: Callable[[A], Awaitable[B]]) -> list[B]:
         """Return the results of *ask* for all *items*; raise the first failure."""
