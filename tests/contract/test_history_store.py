@@ -13,6 +13,7 @@ from mintscope.history.backfill import (
     Kind,
     Line,
     ListPage,
+    NoBackfill,
     ReadTransaction,
     Stage,
 )
@@ -175,6 +176,23 @@ async def test_it_goes_with_the_mint(market: Market) -> None:
 
     assert await market.history.one(A) is None
     assert await market.history.one(Mint(B)) is None
+
+
+async def test_without_a_backfill_nothing_can_be_stored_for_it(market: Market) -> None:
+    reading = market.history
+    await reading.round(A, Slot(50))
+    await market.tracking.remove(A)
+
+    for each in (
+        reading.round(A, Slot(50)),
+        reading.listed(A, page(POOL, line(30, "b"))),
+        reading.save(A, [read(30, "b")]),
+        reading.restart(A),
+        reading.candles(A, {}),
+        reading.finish(A, None),
+    ):
+        with pytest.raises(NoBackfill, match=A):
+            await each
 
 
 async def test_nothing_is_joined_before_the_fold_has_come_so_far(market: Market) -> None:

@@ -181,7 +181,7 @@ async def test_a_token_that_is_dropped_meanwhile_ends_it(scene: Scene) -> None:
 
     async def read(*_: object) -> None:
         await scene.market.tracking.remove(A)
-        raise TypeError("what was read is gone")
+        await scene.market.history.round(A, Slot(5))
 
     backfills = replace(scene.backfills, source=Reading(scene.source.survey, read))
     await backfills.read_one()
@@ -211,6 +211,22 @@ async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
     await backfills.read_one()
     assert (await scene.newest()).state is BackfillState.CANCELLED
     assert await scene.market.history.one(A) is None
+
+
+async def test_what_another_process_reads_is_not_dropped(scene: Scene) -> None:
+    """An ingest was killed, and `mintscope history` resumed its backfill of the same token."""
+    await scene.confirmed()
+    ask_id = (await scene.newest()).ask_id
+    assert await scene.market.backfill_jobs.began(ask_id, REACHED)
+    await scene.market.history.begin(A, REACHED, {"pool": Kind.POOL})
+    assert await scene.market.backfill_jobs.cancel(ask_id, NOW) == A
+    async with backfill_lock(config_in(scene.folder)):
+        assert not await scene.backfills.read_one()
+        assert await scene.market.history.one(A) is not None
+        assert (await scene.newest()).state is BackfillState.CANCELLING
+    assert await scene.backfills.read_one()
+    assert await scene.market.history.one(A) is None
+    assert (await scene.newest()).state is BackfillState.CANCELLED
 
 
 async def test_one_process_reads_at_a_time(scene: Scene) -> None:

@@ -22,6 +22,7 @@ from mintscope.history.backfill import (
     GapMend,
     IncompleteBackfill,
     Kind,
+    ListPage,
     MendPlan,
     NotMendable,
     Survey,
@@ -63,13 +64,17 @@ class StandingAt:
 
 @dataclass
 class SourceInWords:
-    """A source without a node; *troubles* are raised by the reads of a mint, one by one."""
+    """A source without a node; *troubles* are raised by the reads of a mint, one by one.
+
+    The mint *untracked* is untracked in the middle of its read.
+    """
 
     market: Market
     mints: Collection[Mint] = (WSOL, A, B)
     no_blocks: Exception | None = None
     troubles: dict[Mint, list[Exception]] = field(default_factory=dict)
     reads: list[Mint] = field(default_factory=list)
+    untracked: Mint | None = None
 
     async def traded(self, _gap: Gap) -> Collection[Mint]:
         if self.no_blocks is not None:
@@ -87,6 +92,9 @@ class SourceInWords:
         if self.troubles.get(mint):
             raise self.troubles[mint].pop(0)
         await self.market.history.round(mint, REACHED)
+        if mint == self.untracked:
+            await self.market.tracking.remove(mint)
+        await self.market.history.listed(mint, ListPage("pool", [], None, None, is_last=True))
         await self.market.history.finish(mint, None)
 
 
@@ -159,6 +167,12 @@ async def test_what_was_joined_before_a_failure_is_not_read_again(scene: Scene) 
     scene.clock.advance(1_200_000)
     assert await scene.attempt() == ["gap_mending", "gap_mended"]
     assert scene.source.reads == [first, second, second, second]
+
+
+async def test_a_token_that_is_untracked_while_it_is_read_is_no_failure(scene: Scene) -> None:
+    scene.source.untracked = min(A, B)
+    assert await scene.attempt() == ["gap_mending", "gap_mended"]
+    assert scene.source.reads == sorted((A, B))
 
 
 async def test_one_token_that_cannot_be_read_keeps_no_other_from_it(scene: Scene) -> None:

@@ -351,6 +351,16 @@ class IncompleteBackfill(SourceError):
     """The node lists transactions that it does not return."""
 
 
+class NoBackfill(ValueError):
+    """A token has no backfill, because it was untracked or its backfill was cancelled."""
+
+    def __init__(self, mint: Mint) -> None:
+        super().__init__(
+            f"expected a backfill of {mint}; it has none, because the token was untracked or the"
+            " backfill was cancelled"
+        )
+
+
 class BackfillIsRead(ValueError):
     """Another backfill is being read; only one can be read at a time."""
 

@@ -24,6 +24,9 @@ from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import Gap
 
 BEGIN: Final = "INSERT INTO history_job (mint, from_time, stage) VALUES (?, ?, 'reading')"
+BEGUN: Final = """
+SELECT mint FROM history_job WHERE mint = (SELECT id FROM mint WHERE address = ?)
+"""
 ADD_ADDRESS: Final = "INSERT INTO history_address (mint, address, kind) VALUES (?, ?, ?)"
 
 ROUND: Final = """
@@ -141,7 +144,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class SqlHistory(SqlStore):
     """Stores the lists and transactions that backfills have read, and the results of their folds.
 
-    Every method may raise ServiceUnavailable.
+    Every method may raise ServiceUnavailable.  A method that stores data of a backfill raises
+    NoBackfill if its mint has no backfill.
     """
 
     unavailable = UNAVAILABLE
@@ -168,7 +172,7 @@ class SqlHistory(SqlStore):
         """
 
         def work(db: Database) -> tuple[Slot, Sequence[backfill.Cursor]]:
-            mint_id = number(db, mint)
+            mint_id = _begun(db, mint)
             reaches = db.execute(ROUND, (slot, mint_id)).get
             db.execute(TRY_AGAIN, (mint_id,))
             return Slot(reaches), [
@@ -181,7 +185,7 @@ class SqlHistory(SqlStore):
         """Store *page* and the progress of its list; the same transaction may be stored again."""
 
         def work(db: Database) -> None:
-            mint_id = number(db, mint)
+            mint_id = _begun(db, mint)
             at = {"mint": mint_id, "address": page.address}
             kind, first = db.execute(LIST, at).get
             db.executemany(
@@ -213,7 +217,7 @@ class SqlHistory(SqlStore):
         """Store the swaps of *transactions*, and count one attempt to read each transaction."""
 
         def work(db: Database) -> None:
-            mint_id = _id(db, mint)
+            mint_id = _begun(db, mint)
             db.executemany(
                 SAVE,
                 (
@@ -258,8 +262,9 @@ class SqlHistory(SqlStore):
         """Delete the candles and swaps of an earlier fold of *mint*."""
 
         def work(db: Database) -> None:
+            mint_id = _begun(db, mint)
             for table in ("history_candle", "history_candle_in_sol", "history_swap"):
-                db.execute(f"DELETE FROM {table} WHERE mint = ?", (_id(db, mint),))  # noqa: S608 - ours
+                db.execute(f"DELETE FROM {table} WHERE mint = ?", (mint_id,))  # noqa: S608 - ours
 
         await self._write(work)
 
@@ -267,7 +272,7 @@ class SqlHistory(SqlStore):
         """Store the candles *changed* in the result of the fold; they replace earlier versions."""
 
         def work(db: Database) -> None:
-            mint_id = _id(db, mint)
+            mint_id = _begun(db, mint)
             for timeframe, rows in changed.items():
                 values = [astuple(row) for row in rows]
                 db.executemany(CANDLES, ((mint_id, timeframe, *row[:8]) for row in values))
@@ -280,7 +285,7 @@ class SqlHistory(SqlStore):
         """End the round, so that ingest can join *past*, which is None if there were no slots."""
 
         def work(db: Database) -> None:
-            mint_id = _id(db, mint)
+            mint_id = _begun(db, mint)
             for one in () if past is None else past.recent:
                 row = (mint_id, one.slot, swaps_blob(one.swaps), standing_blob(one.standing))
                 db.execute(ADD_SWAPS, (*row, details_blob(one.swaps)))
@@ -340,6 +345,14 @@ def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:
 
 def _id(db: Database, mint: Mint) -> int | None:
     found: int | None = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
+    return found
+
+
+def _begun(db: Database, mint: Mint) -> int:
+    """Return the number of *mint*, which has a backfill.  Raises NoBackfill if it has none."""
+    found: int | None = db.execute(BEGUN, (mint,)).get
+    if found is None:
+        raise backfill.NoBackfill(mint)
     return found
 
 

@@ -6,7 +6,7 @@ so that after a kill the next ingest repeats the attempt, and resumes the backfi
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -69,7 +69,8 @@ class GapSource(Protocol):
     async def read(self, mint: Mint, from_time: UnixS) -> object:
         """Read and fold the backfill of *mint*, which was begun from *from_time*.
 
-        Raises IncompleteBackfill if the node does not return all listed transactions.
+        Raises IncompleteBackfill if the node does not return all listed transactions;
+        NoBackfill if the backfill was dropped.
         """
 
 
@@ -238,7 +239,7 @@ class GapMending:
             job = await self.jobs.one(mint)
             begin = await self.source.begin(mint, moment.since)
             if job is None or job.stage is backfill.Stage.JOINED:
-                if is_begun:
+                if is_begun and job is not None:
                     raise ValueError(f"{mint} was joined without the gap: the node is behind")
                 await self._begin(mint, begin, moment)
                 is_begun = True
@@ -247,7 +248,8 @@ class GapMending:
                     f"another backfill of {mint} was begun and not ended: mintscope history {mint}"
                 )
             elif job.stage is backfill.Stage.READING:
-                await self.source.read(mint, job.from_time)
+                with suppress(backfill.NoBackfill):  # untracked meanwhile: the next turn returns
+                    await self.source.read(mint, job.from_time)
             await self._wait_while_ready(mint)
 
     async def _begin(self, mint: Mint, begin: UnixS, moment: _Moment) -> None:

@@ -19,6 +19,7 @@ from mintscope.history.backfill import (
     BackfillJob,
     BackfillState,
     IncompleteBackfill,
+    NoBackfill,
     Stage,
     Survey,
 )
@@ -66,7 +67,8 @@ class BackfillSource(Protocol):
         """Read and fold the backfill of *mint*, which was begun from *from_time*.
 
         progress   called with "listed" or "read", and the number of transactions added
-        Raises     IncompleteBackfill if the node does not return all listed transactions
+        Raises     IncompleteBackfill if the node does not return all listed transactions, and
+                   NoBackfill if the backfill was dropped
         """
 
 
@@ -131,21 +133,32 @@ class BackfillQueue:
         return ask is not None
 
     async def read_one(self) -> bool:
-        """Read the next backfill, or drop a cancelled one; return False if there is none."""
+        """Read the next backfill, or drop a cancelled one.
+
+        Return False if there is none, or if a cancelled one must wait for another process.
+        """
         ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
         ask = ask or await self.queue.first(BackfillState.CONFIRMED)
         if ask is None:
             return False
         if ask.state is BackfillState.CANCELLING:
-            is_dropped = await self.jobs.drop(ask.mint)
-            await self._end(
-                ask,
-                BackfillState.CANCELLED if is_dropped else BackfillState.DONE,
-                "" if is_dropped else TOO_LATE,
-            )
-        else:
-            doing = _Doing(ask, ask.listed, ask.read)
-            await self._do(doing, self._read(doing))
+            return await self._drop(ask)
+        doing = _Doing(ask, ask.listed, ask.read)
+        await self._do(doing, self._read(doing))
+        return True
+
+    async def _drop(self, ask: BackfillJob) -> bool:
+        """Drop a cancelled backfill; return False if another process reads a backfill."""
+        try:
+            async with self.lock():
+                is_dropped = await self.jobs.drop(ask.mint)
+        except BackfillIsRead:
+            return False
+        await self._end(
+            ask,
+            BackfillState.CANCELLED if is_dropped else BackfillState.DONE,
+            "" if is_dropped else TOO_LATE,
+        )
         return True
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
@@ -236,12 +249,8 @@ class BackfillQueue:
         except IncompleteBackfill as missing:
             days = math.ceil((self.clock.now() / SECOND_MS - from_time) / DAY_S)
             raise ValueError(KEPT.format(missing, mint, days)) from missing
-        except (SourceError, *AWAY):
-            raise
-        except Exception:
-            if await self.jobs.one(mint) is None:  # the backfill was dropped during the read
-                raise ValueError(GONE) from None
-            raise
+        except NoBackfill:
+            raise ValueError(GONE) from None
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the result of *ask*; if the node fails, wait and call *ask* again."""
