@@ -9,9 +9,18 @@ from pydantic import SecretStr
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.sources import backfill_queue, open_backfill
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import BackfillState, FoldedBackfill, Kind, Stage
+from mintscope.history.backfill import (
+    BackfillState,
+    FoldedBackfill,
+    Kind,
+    Line,
+    ListPage,
+    ReadTransaction,
+    Stage,
+)
+from mintscope.history.worker import fold_backfill
 from mintscope.kit.clock import ManualClock
-from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import FinalSlot, NewSlot
@@ -70,12 +79,13 @@ async def follow(chain: Devchain, market: Market, mint: Mint, quote: Mint) -> No
     await fold_all(market)
 
 
+@pytest.mark.parametrize("quote", [USD1, USDC])
 @pytest.mark.parametrize("engine", MARKET_ENGINES)
 async def test_a_join_deletes_no_candles_that_it_cannot_replace(
-    engine: str, chain: Devchain, mint: Mint, tmp_path: Path
+    engine: str, quote: Mint, chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
     async with market_of(engine, tmp_path) as market:
-        await follow(chain, market, mint, USD1)
+        await follow(chain, market, mint, quote)
         before = execute_in(engine, tmp_path, CANDLES)
         await market.history.begin(mint, UnixS(START), {"pool": Kind.POOL})
         await market.history.round(mint, Slot(SLOTS))
@@ -132,3 +142,24 @@ async def test_the_pool_that_prices_sol_is_one_that_a_backfill_can_use(
             found = await reading.survey(mint, UnixS(START - 300))
     rates = [address for address, kind in found.addresses.items() if kind is Kind.RATE]
     assert rates == [chain.world.sol_pools[0].address]
+
+
+async def test_a_backfill_without_a_price_replaces_no_candles(
+    chain: Devchain, mint: Mint, tmp_path: Path
+) -> None:
+    """Without swaps of SOL there is no rate.  Only a token without candles has nothing to lose."""
+    read = Line(Signature("s" * 64), Slot(SLOTS), block_time=Slot(START + 300))
+    bought = swap(mint, USDC, base_amount=10**8, quote_amount=10**8)
+    async with market_in(tmp_path) as market:
+        history = market.history
+        await market.tracking.add(mint)
+        await history.begin(mint, UnixS(0), {"pool": Kind.POOL})
+        await history.round(mint, Slot(SLOTS))
+        await history.listed(mint, ListPage("pool", [read], None, None, is_last=True))
+        await history.save(mint, [ReadTransaction(read.slot, read.signature, 0, [bought])])
+        await fold_backfill(history, mint)
+
+        await follow(chain, market, mint, USDC)
+        with pytest.raises(ValueError, match="expected swaps with a price"):
+            await fold_backfill(history, mint)
+        assert await history.one(mint) is None, "the next one may read other pools"

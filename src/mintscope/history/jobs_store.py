@@ -20,7 +20,7 @@ from mintscope.market.store import fold as market
 from mintscope.market.store.log_reader import standing_blob, swaps_blob, swaps_of
 from mintscope.market.store.log_writer import UNAVAILABLE
 from mintscope.market.store.mints import number
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 from mintscope.solana.blocks import Gap
 
 BEGIN: Final = "INSERT INTO history_job (mint, from_time, stage) VALUES (?, ?, 'reading')"
@@ -131,6 +131,10 @@ SELECT from_time, stage, history_job.slot,
  GROUP BY history_job.mint
 """
 POOLS: Final = "SELECT swaps FROM swap WHERE mint = ?"
+HAS_CANDLE: Final = """
+SELECT EXISTS (SELECT 1 FROM candle
+                WHERE mint = ? AND timeframe = ? AND bucket <= ? AND provider IS NULL)
+"""
 BOOK: Final = "SELECT pools FROM state WHERE mint = ?"
 FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
 
@@ -324,6 +328,10 @@ class SqlHistory(SqlStore):
         """Return the quotes of *mint* that a backfill cannot price, see `other_quotes`."""
         return await self._read(lambda db: other_quotes(db, _id(db, mint)))
 
+    async def has_candles(self, mint: Mint, until: UnixS) -> bool:
+        """Return whether ingest has made candles of *mint* that ended by *until*."""
+        return await self._read(lambda db: has_candles(db, _id(db, mint), until))
+
     async def filled(self, gap: Gap, at: UnixMs) -> None:
         """Close *gap* at the time *at*, after the tokens traded in it were backfilled again."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
@@ -335,6 +343,14 @@ def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
     A backfill cannot price swaps against them: it does not know the markets of these quotes.
     """
     return sorted({one.quote for one in _unpriced(db, mint_id) if one.quote is not None})
+
+
+def has_candles(db: Database, mint_id: int | None, until: UnixS) -> bool:
+    """Return whether ingest has made candles of a mint that ended by *until*."""
+    return any(
+        db.execute(HAS_CANDLE, (mint_id, timeframe, until - WIDTH_S[timeframe])).get
+        for timeframe in Timeframe
+    )
 
 
 def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:

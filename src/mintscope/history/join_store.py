@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import astuple
 
 from mintscope.history import backfill
-from mintscope.history.jobs_store import other_quotes
+from mintscope.history.jobs_store import has_candles, other_quotes
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, DatabaseAccess, Row, SqlStore
 from mintscope.market.engine.fold import MintFold, read_state
@@ -285,7 +285,7 @@ class SqlBackfillMerge:
             for ready in [_Ready(*row) for row in db.execute(READY)]:
                 if folded is None or folded < ready.slot:
                     continue
-                if not _meets_the_log(db, ready) or other_quotes(db, ready.mint_id):
+                if not _meets_the_log(db, ready) or _loses_candles(db, ready):
                     db.execute(AGAIN, (ready.mint_id,))
                     continue
                 self._join(db, ready)
@@ -372,6 +372,15 @@ def _meets_the_log(db: Database, ready: _Ready) -> bool:
     if oldest is None or rated is None or ready.followed_since > ready.slot:
         return False
     return rated - oldest > RATE_WINDOW_S
+
+
+def _loses_candles(db: Database, ready: _Ready) -> bool:
+    """Return whether the join would delete candles that the backfill cannot replace."""
+    if other_quotes(db, ready.mint_id):
+        return True
+    if ready.last_swap is not None or ready.time is None:
+        return False
+    return has_candles(db, ready.mint_id, ready.time)
 
 
 COLUMNS: Final = "first, last, reason, attempts, next_at, given_up_at, words"

@@ -39,6 +39,11 @@ GONE: Final = "This token is followed no more."
 BUG: Final = "An error of the service ended it; see the log of ingest."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
 TOO_LATE: Final = "It was joined before it could be cancelled."
+NOTHING: Final = (
+    "expected swaps with a price in the pools that were read, because {0} has candles that they"
+    " would replace; there are none: name its pools with --pool, and a pool of SOL and dollars with"
+    " --rate-pool (mintscope history {0})"
+)
 KEPT: Final = (
     "{}. All that was read is kept: ask again later, or join it without them by"
     " mintscope history {} --days {} --incomplete"
@@ -278,7 +283,11 @@ AT_ONCE: Final = 100
 
 
 async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
-    """Fold the slots of *mint* that were read, oldest first, so that ingest can join them."""
+    """Fold the slots of *mint* that were read, oldest first, so that ingest can join them.
+
+    If they have no swap of *mint* with a price, but would replace candles, drop the backfill and
+    raise ValueError.
+    """
     await store.restart(mint)
     past = Backfill(mint)
     after = Slot(-1)
@@ -289,4 +298,12 @@ async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
                 await asyncio.sleep(0)  # gives ingest, in the same loop, time for its own work
         await store.candles(mint, past.changed())
         after = slots[-1].slot
-    await store.finish(mint, past.folded())
+    folded = past.folded()
+    if (
+        folded is not None
+        and folded.last_swap is None
+        and await store.has_candles(mint, folded.time)
+    ):
+        await store.drop(mint)  # so that the next backfill can read other pools
+        raise ValueError(NOTHING.format(mint))
+    await store.finish(mint, folded)
