@@ -57,7 +57,7 @@ def traded(chain: Devchain, mint: Mint, number: int, quote: Mint) -> list[Priced
     usd1 = before_standing("usd1", 1.0, at, 1.0, UnixS(at - 10_000), is_direct=True)
     quotes = Quotes({USD1: usd1}.get, at)
     quiet, busy = (pool.address for pool in chain.world.sol_pools[:2])
-    own = chain.world.listed[0].pools[0].address
+    own = USD1 if quote == USD1 else chain.world.listed[0].pools[0].address
     swaps = [swap(mint, quote, base_amount=10**8, quote_amount=10**8)._replace(pool=own)]
     for index, (pool, paid) in enumerate([(quiet, USDC), (busy, USD1), (busy, USD1)], 1):
         sol = swap(
@@ -67,14 +67,17 @@ def traded(chain: Devchain, mint: Mint, number: int, quote: Mint) -> list[Priced
     return price_slot(swaps, Rate(150.0, at), None, quotes, at).swaps
 
 
-async def follow(chain: Devchain, market: Market, mint: Mint, quote: Mint) -> None:
-    """Let ingest log and fold slots in which *mint* is traded for *quote*."""
+async def follow(
+    chain: Devchain, market: Market, mint: Mint, quote: Mint, *, usd1_until: int = 0
+) -> None:
+    """Let ingest log and fold slots in which *mint* is traded for *quote*, but first for USD1."""
     await market.store.start(mints=[WSOL, mint], follows_files=False)
     slots = []
     for number in range(1, SLOTS + 1):
         at = UnixS(START + number)
         header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", at, 150.0, at)
-        slots.append(NewSlot(header, traded(chain, mint, number, quote)))
+        paid = quote if number > usd1_until else USD1
+        slots.append(NewSlot(header, traded(chain, mint, number, paid)))
     await market.store.write([*slots, FinalSlot(Slot(SLOTS))])
     await fold_all(market)
 
@@ -117,6 +120,15 @@ async def test_an_administrator_sees_why_a_token_is_refused(
     assert (USD1 in job.words) == (quote == USD1)
 
 
+@pytest.mark.parametrize(("for_others", "is_refused"), [(10, False), (11, True)])
+async def test_a_swap_of_a_stranger_for_another_quote_refuses_no_token(
+    for_others: int, chain: Devchain, mint: Mint, tmp_path: Path, *, is_refused: bool
+) -> None:
+    async with market_in(tmp_path) as market:
+        await follow(chain, market, mint, USDC, usd1_until=for_others)
+        assert await market.history.other_quotes(mint) == ([USD1] if is_refused else ())
+
+
 async def test_a_backfill_that_was_begun_before_is_refused_too(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
@@ -126,7 +138,7 @@ async def test_a_backfill_that_was_begun_before_is_refused_too(
         await market.history.begin(mint, UnixS(START), {pool: Kind.POOL})
         config = config_in(tmp_path, chain=ChainConfig(rpc_url=SecretStr(url)))
         async with open_backfill(config, market, 10_000) as reading:
-            with pytest.raises(ValueError, match=f"only against USDC, USDT and SOL.*{USD1}"):
+            with pytest.raises(ValueError, match=f"to trade against USDC, USDT and SOL.*{USD1}"):
                 await reading.read(mint, UnixS(START))
             assert reading.calls == 0
 

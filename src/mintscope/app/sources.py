@@ -234,9 +234,9 @@ class BackfillReading:
         others = await self._market.history.other_quotes(mint)
         if others:
             raise ValueError(
-                f"expected {mint} to trade only against USDC, USDT and SOL, because a backfill"
-                " cannot price other swaps, and would lose their candles; it also traded against"
-                f" {', '.join(others)}"
+                f"expected {mint} to trade against USDC, USDT and SOL, because a backfill cannot"
+                " price other swaps, and would lose their candles; over a tenth of its volume is"
+                f" against {', '.join(others)}"
             )
 
     def _decode(

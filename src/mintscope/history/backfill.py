@@ -2,9 +2,10 @@
 
 Swaps from before a mint was tracked are priced and folded as ingest would have done at the time.
 
-Only swaps for SOL, USDC or USDT are used.  If the mint's pools have no other quotes, and every
-transaction of these pools and of the pools of SOL and dollars was read, the resulting candles,
-state and price pools equal those of a service that tracked the mint all along, bit for bit.
+Only swaps for SOL, USDC or USDT are used; a mint with over a tenth of its volume in other quotes is
+not backfilled.  If the mint's pools have no other quotes, and every transaction of these pools and
+of the pools of SOL and dollars was read, the resulting candles, state and price pools equal those
+of a service that tracked the mint all along, bit for bit.
 
 The states of a backfill that an administrator requests:
 

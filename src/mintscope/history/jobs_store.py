@@ -136,6 +136,9 @@ SELECT EXISTS (SELECT 1 FROM candle
                 WHERE mint = ? AND timeframe = ? AND bucket <= ? AND provider IS NULL)
 """
 BOOK: Final = "SELECT pools FROM state WHERE mint = ?"
+# The share of the volume of a token that a backfill may leave out.  Without it, one swap of a
+# stranger in a pool of JitoSOL would end the mending of gaps of a token.
+OTHERS_MAX: Final = 0.1
 FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
 
 
@@ -338,11 +341,20 @@ class SqlHistory(SqlStore):
 
 
 def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
-    """Return the quotes of the booked pools of a mint, without USDC, USDT and SOL, sorted.
+    """Return the quotes of the mint that a backfill cannot price, sorted, if they have a share.
 
-    A backfill cannot price swaps against them: it does not know the markets of these quotes.
+    The share is the volume of their booked pools in that of all booked pools, over two UTC days of
+    each pool.  At or below OTHERS_MAX, none is returned.
     """
-    return sorted({one.quote for one in _unpriced(db, mint_id) if one.quote is not None})
+    others = _unpriced(db, mint_id)
+    pools = booked(db.execute(BOOK, (mint_id,)).get)
+    if _volume(others) <= OTHERS_MAX * _volume(pools):
+        return ()
+    return sorted({one.quote for one in others if one.quote is not None})
+
+
+def _volume(pools: Sequence[BookedPool]) -> int:
+    return sum(one.volume + one.volume_before for one in pools)
 
 
 def has_candles(db: Database, mint_id: int | None, until: UnixS) -> bool:
@@ -354,7 +366,10 @@ def has_candles(db: Database, mint_id: int | None, until: UnixS) -> bool:
 
 
 def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:
-    """Return the booked pools of a mint that are known to have a quote that is not in BASIC."""
+    """Return the booked pools of a mint that are known to have a quote that is not in BASIC.
+
+    A backfill cannot price their swaps, because it does not know the markets of these quotes.
+    """
     pools = booked(db.execute(BOOK, (mint_id,)).get)
     return [one for one in pools if one.quote is not None and BASIC.kind(one.quote) is None]
 
