@@ -175,6 +175,19 @@ def test_a_damaged_copy_and_another_pepper_are_refused(data: Path, tmp_path: Pat
     assert "whole" in damaged.output or "malformed" in damaged.output
 
 
+def test_a_folder_of_ones_own_has_no_pepper_if_that_is_kept_apart(
+    data: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "mine"
+    safe = tmp_path / "safe"
+    result = run("backup", str(made), BACKUP__SECRETS_TO=str(safe))
+
+    assert result.exit_code == 0, result.output
+    assert not (made / PEPPER_FILE).exists()
+    assert (safe / PEPPER_FILE).read_text() == (data / PEPPER_FILE).read_text()
+    assert f"pepper and roots are in {safe}" in result.output
+
+
 def test_the_pepper_is_kept_apart_and_comes_back(data: Path, tmp_path: Path) -> None:
     safe = tmp_path / "safe"
     apart = {"BACKUP__SECRETS_TO": str(safe)}

@@ -45,12 +45,12 @@ __all__ = ["OTHERS", "Market", "Money", "Progress", "engine_version"]
 def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bool = True) -> None:
     """Copy the installation, which may be running, into the new folder *target*.
 
-    has_secrets   whether to copy pepper and roots too
+    has_secrets   whether to copy pepper and roots too, into `backup.secrets_to` if it is set
     Raises        CannotCopy, UnusableStore
     """
     engine_of(config).back_up(target, progress)
     if has_secrets:
-        copy_secrets(config.data_dir, target)
+        copy_secrets(config.data_dir, config.backup.secrets_to or target)
 
 
 def restore(
