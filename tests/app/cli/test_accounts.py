@@ -14,6 +14,8 @@ import apsw
 import pytest
 from typer.testing import CliRunner, Result
 
+from mintscope.accounts.keys.keys import OwnKeys
+from mintscope.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.accounts.passwords import Argon2Hasher
 from mintscope.accounts.signups.application import parse_form
 from mintscope.accounts.signups.signups import Signup
@@ -66,6 +68,29 @@ async def _exchange(accounts: Accounts) -> str:
     assert applicant is not None
     issued = await accounts.exchange.exchange(applicant, made.secret, redelivery_key=None)
     return issued.api_key
+
+
+async def _request(accounts: Accounts) -> str:
+    """Request two scopes for the key of the agent, and return the key."""
+    await accounts.approve(1)
+    key = await _exchange(accounts)
+    holder = await accounts.keys.find(key)
+    assert holder is not None
+    wanted = frozenset({Scope.TRADE_WRITE, Scope.SIGNALS_WRITE})
+    await OwnKeys(accounts.keys).ask(holder, wanted, "To buy credits.\nBy myself.")
+    return key
+
+
+def scopes_of(folder: Path, key: str) -> frozenset[Scope]:
+    holder = asyncio.run(with_services(folder, lambda accounts: accounts.keys.find(key)))
+    assert holder is not None
+    return frozenset(holder.key.scopes)
+
+
+def shown(folder: Path) -> dict[str, str]:
+    """Return the facts that `applications show` prints about the application."""
+    facts, _, _ = well(folder, "applications", "show", "1").partition("\nmotivation\n")
+    return {line[:13].strip(): line[15:] for line in facts.splitlines()}
 
 
 def run(folder: Path, *arguments: str, typed: str | None = None) -> Result:
@@ -125,6 +150,61 @@ def test_everything_about_an_application_is_shown(folder: Path) -> None:
     assert shown["note"] == "unknown to us"
     assert shown["key issued"] == "-"
     assert motivation.splitlines() == ["  To trade.", "  Alone \\u202eand \U0001f469."]
+
+
+def test_the_scopes_of_a_form_are_shown(folder: Path) -> None:
+    form = parse_form(signup_body("b@example.org", scopes=["groups:write", "trade:write"]))
+    asyncio.run(
+        with_services(folder, lambda accounts: accounts.signup.apply(form, redelivery_key=None))
+    )
+
+    found = json.loads(well(folder, "applications", "show", "2", "--json"))
+
+    assert found["askedScopes"] == "trade:write, groups:write"
+    assert found["keyAsked"] is found["askedWhy"] is None
+
+
+def test_a_request_of_a_key_is_shown_until_it_is_decided(folder: Path) -> None:
+    asyncio.run(with_services(folder, _request))
+
+    asked = shown(folder)
+    well(folder, "applications", "reject", "1")
+
+    assert asked["asked scopes"] == "trade:write, signals:write"
+    assert asked["key asked"] == "2025-06-15T15:06:40Z"
+    assert asked["asked why"] == "To buy credits.\\nBy myself."
+    assert shown(folder)["key asked"] == shown(folder)["asked why"] == "-"
+
+
+@pytest.mark.parametrize(
+    ("options", "added"),
+    [
+        ([], {Scope.TRADE_WRITE, Scope.SIGNALS_WRITE}),
+        (["--scopes", "trade:write"], {Scope.TRADE_WRITE}),
+        (["--scopes", ""], set()),
+    ],
+)
+def test_a_key_gets_the_scopes_that_it_requested_unless_others_are_named(
+    folder: Path, options: list[str], added: set[Scope]
+) -> None:
+    key = asyncio.run(with_services(folder, _request))
+
+    reported = well(folder, "applications", "approve", "1", *options).splitlines()
+
+    assert scopes_of(folder, key) == READ_SCOPES | added
+    assert reported[0] == "granted the request of application 1 of agent@example.org"
+    assert reported[1].startswith("its key has trade:read, ")
+    assert [scope in reported[1] for scope in added] == [True] * len(added)
+    assert len(well(folder, "applications", "list").splitlines()) == 1
+
+
+def test_a_refused_request_adds_nothing_to_the_key(folder: Path) -> None:
+    key = asyncio.run(with_services(folder, _request))
+
+    reported = well(folder, "applications", "reject", "1")
+
+    assert reported == "refused the request of application 1 of agent@example.org\n"
+    assert scopes_of(folder, key) == READ_SCOPES
 
 
 def test_no_text_of_an_applicant_commands_the_terminal(folder: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from mintscope.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
 from mintscope.accounts.factor_rows import User
-from mintscope.accounts.keys.scope import READ_SCOPES, UnknownScope, in_order, parse_scopes
+from mintscope.accounts.keys.scope import READ_SCOPES, Scope, UnknownScope, in_order, parse_scopes
 from mintscope.accounts.signups.application import (
     NOTE_LENGTH_MAX,
     Application,
@@ -74,7 +74,7 @@ def list_applications(
 
 @application_commands.command()
 def show(number: Number, *, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """Show the state, contact data, decision and motivation of an application."""
+    """Show the state, contact data, requested scopes, decision and motivation of an application."""
     application = with_reviews(config, lambda reviews: reviews.application(SignupId(number)))
     if application is None:
         raise typer.BadParameter("there is no application with it", param_hint="NUMBER")
@@ -94,12 +94,12 @@ def approve(
     number: Number,
     *,
     scopes: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SCOPES",
             help="Scopes besides reading, separated by commas, as `trade:write,groups:write`.",
         ),
-    ] = "",
+    ] = None,
     note: Note = "",
     unconfirmed: Annotated[
         bool,
@@ -110,23 +110,27 @@ def approve(
     """Approve an application: the applicant can exchange the secret for a key, and is notified.
 
     If the key of the application has requested further scopes, this command instead adds SCOPES to
-    the key.
+    the key, or without --scopes, the requested scopes.
     """
     with refusing("--scopes", UnknownScope):
-        granted = parse_scopes(scopes.replace(",", " ").split())
+        named = None if scopes is None else parse_scopes(scopes.replace(",", " ").split())
     checked_note = _checked(note)
-    approved = with_reviews(
-        config,
-        lambda reviews: reviews.approve(
+
+    async def work(reviews: Reviews) -> Application:
+        return await reviews.approve(
             SignupId(number),
-            scopes=granted,
+            scopes=await _requested(reviews, number) if named is None else named,
             note=checked_note,
             actor=COMMAND_LINE,
             unconfirmed=unconfirmed,
-        ),
-    )
-    print(f"approved application {number} of {visible(approved.form.email)}")
-    print(f"its key will have {', '.join(in_order(READ_SCOPES | approved.scopes))}")
+        )
+
+    approved = with_reviews(config, work)
+    is_of_key = approved.state is ApplicationState.KEY_ISSUED
+    done = "granted the request of" if is_of_key else "approved"
+    print(f"{done} application {number} of {visible(approved.form.email)}")
+    has = "has" if is_of_key else "will have"
+    print(f"its key {has} {', '.join(in_order(READ_SCOPES | approved.scopes))}")
 
 
 @application_commands.command()
@@ -140,7 +144,9 @@ def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
         config,
         lambda reviews: reviews.reject(SignupId(number), note=checked_note, actor=COMMAND_LINE),
     )
-    print(f"rejected application {number} of {visible(rejected.form.email)}")
+    is_of_key = rejected.state is ApplicationState.KEY_ISSUED
+    done = "refused the request of" if is_of_key else "rejected"
+    print(f"{done} application {number} of {visible(rejected.form.email)}")
 
 
 @application_commands.command()
@@ -163,6 +169,14 @@ def forget(number: Number, config: ConfigFile = None) -> None:
     print(f"deleted application {number}")
 
 
+async def _requested(reviews: Reviews, number: int) -> frozenset[Scope]:
+    """Return the scopes that the key of the application has requested and that await a decision."""
+    application = await reviews.application(SignupId(number))
+    if application is None or application.asked_at is None:
+        return frozenset()
+    return application.form.asked_scopes
+
+
 async def _all(reviews: Reviews, state: ApplicationState | None) -> list[Application]:
     found: list[Application] = []
     page = await reviews.applications(state, limit=PAGE_LENGTH)
@@ -180,6 +194,7 @@ def _key(name: str) -> str:
 
 def _facts(application: Application) -> list[tuple[str, str | None]]:
     form = application.form
+    why = None if application.asked_at is None else application.asked_why or None
     return [
         ("number", str(application.signup_id)),
         ("state", application.state + (", account removed" if application.user_removed else "")),
@@ -187,6 +202,9 @@ def _facts(application: Application) -> list[tuple[str, str | None]]:
         ("telegram", form.telegram),
         ("twitter", form.twitter),
         ("user type", form.user_type),
+        ("asked scopes", ", ".join(in_order(form.asked_scopes)) or None),
+        ("key asked", moment(application.asked_at)),
+        ("asked why", why),
         ("applied", moment(application.applied_at)),
         ("confirmed", moment(application.confirmed_at)),
         ("decided", moment(application.decided_at)),
