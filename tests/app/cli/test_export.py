@@ -77,6 +77,26 @@ def test_the_files_hold_the_candles_of_that_day_of_every_mint(
     assert f"{len(expected)} candles of 2025-06-16 written" in ran.output
 
 
+def test_files_of_an_earlier_export_are_removed_if_the_new_one_has_fewer(
+    folder: Path, tmp_path: Path
+) -> None:
+    asyncio.run(trade(folder))
+    to = tmp_path / "out"
+    to.mkdir()
+    begin = "candles-2025-06-16"
+    earlier = {f"{begin}-m5-{number}.csv" for number in ("0001", "0002", "0003", "10000")}
+    others = {f"{begin}-m5-0002.parquet", f"{begin}-h1-0002.csv", f"{begin}-m5-notes.csv"}
+    for name in earlier | others:
+        (to / name).write_text("of an earlier run")
+
+    words = ["export", "2025-06-16", "--to", str(to), "--tf", "m5", "--format", "csv"]
+    ran = CliRunner().invoke(app, words)
+
+    assert ran.exit_code == 0, ran.output
+    assert {each.name for each in to.iterdir()} == {f"{begin}-m5-0001.csv", *others}
+    assert (to / f"{begin}-m5-0001.csv").read_text().startswith("token,")
+
+
 def test_a_width_that_is_none_is_refused(folder: Path, tmp_path: Path) -> None:
     assert folder.exists()
     words = ["export", "2025-06-16", "--to", str(tmp_path / "out"), "--tf", "m2"]

@@ -1,6 +1,7 @@
 """`mintscope tokens` and `mintscope export`."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -231,8 +232,9 @@ def export_day(
 ) -> None:
     """Write the candles of DAY, of every tracked mint, to files of about a million rows.
 
-    A row has the mint, and then the columns of `candles?format=csv`. An existing file is
-    overwritten. Works while the service runs. Parquet and Arrow need the extra `tables`.
+    A row has the mint, and then the columns of `candles?format=csv`. The files replace those of an
+    earlier export of DAY with the same TF and FORMAT in FOLDER. Works while the service runs.
+    Parquet and Arrow need the extra `tables`.
     """
     if tf not in WIDTHS:
         output.stop(f"--tf: expected one of {', '.join(WIDTHS)}; was {tf}")
@@ -248,9 +250,13 @@ def export_day(
     async def work(market: Market) -> int:
         to.mkdir(parents=True, exist_ok=True)
         count = 0
+        files: set[Path] = set()
         async for number, table in _tables(market, within):
-            (to / f"{name}-{number:04}.{form}").write_bytes(tables.written(table, form))
+            file = to / f"{name}-{number:04}.{form}"
+            file.write_bytes(tables.written(table, form))
+            files.add(file)
             count += len(table["t"])
+        _remove_others(to, re.compile(rf"{name}-\d{{4,}}\.{form}"), files)
         return count
 
     try:
@@ -258,6 +264,13 @@ def export_day(
     except (tables.NoTableLibrary, OSError) as error:
         output.stop(str(error), output.EXIT_NOT_DONE)
     typer.echo(f"{count} candles of {day:%Y-%m-%d} written to {to}")
+
+
+def _remove_others(folder: Path, pattern: re.Pattern[str], files: set[Path]) -> None:
+    """Remove the files in *folder* whose whole names match *pattern*, except *files*."""
+    for found in {*folder.iterdir()} - files:
+        if pattern.fullmatch(found.name):
+            found.unlink()
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, tables.Table]]:
