@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from paying import PRICE, PayingChain
 from solders.account import Account
 from solders.address_lookup_table_account import AddressLookupTableAccount
+from solders.instruction import CompiledInstruction
 from solders.keypair import Keypair
-from solders.message import MessageV0
+from solders.message import Message, MessageV0, to_bytes_versioned
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
@@ -123,6 +124,30 @@ def test_an_inconsistent_transaction_is_refused(chain: PayingChain) -> None:
         )
     with pytest.raises(RpcError, match="too large: 1233 bytes"):
         chain.call("sendTransaction", b64encode(bytes(1_233)).decode(), {"encoding": "base64"})
+
+
+def test_a_message_with_an_index_beyond_its_keys_has_no_fee(chain: PayingChain) -> None:
+    sound = chain.payment().message
+    assert isinstance(sound, MessageV0)
+    beyond = [CompiledInstruction(len(sound.account_keys), b"", b"")]
+    keys = [*sound.account_keys]
+    hash_ = sound.recent_blockhash
+    head = sound.header
+    legacy = Message.new_with_compiled_instructions(
+        head.num_required_signatures,
+        head.num_readonly_signed_accounts,
+        head.num_readonly_unsigned_accounts,
+        keys,
+        hash_,
+        beyond,
+    )
+    for message in (MessageV0(head, keys, hash_, beyond, []), legacy):
+        with pytest.raises(RpcError, match="invalid message: index out of bounds") as refused:
+            chain.call("getFeeForMessage", b64encode(to_bytes_versioned(message)).decode())
+        assert refused.value.code == -32602
+
+    fee = chain.call("getFeeForMessage", b64encode(to_bytes_versioned(sound)).decode())
+    assert fee["value"] == 10_001
 
 
 def test_an_account_that_was_never_initialised_holds_no_tokens(chain: PayingChain) -> None:

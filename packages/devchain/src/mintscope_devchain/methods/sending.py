@@ -11,6 +11,7 @@ from based58 import b58decode
 from solders.hash import Hash
 from solders.message import from_bytes_versioned
 from solders.pubkey import Pubkey
+from solders.signature import Signature
 from solders.transaction import SanitizeError, VersionedTransaction
 
 from mintscope_devchain.methods.accounts import show
@@ -235,10 +236,17 @@ def _read_transaction(text: str, encoding: _Encoding) -> VersionedTransaction:
 
 
 def _read_message(text: str) -> AnyMessage:
+    """Return the message in *text*; check its indexes and counts.
+
+    Raises RpcError if *text* is not a valid message.
+    """
     try:
-        return from_bytes_versioned(_read(text, "base64"))
-    except ValueError as error:
+        message = from_bytes_versioned(_read(text, "base64"))
+        unsigned = [Signature.default()] * message.header.num_required_signatures
+        VersionedTransaction.populate(message, unsigned).sanitize()  # a `Message` has no `sanitize`
+    except (ValueError, SanitizeError) as error:
         raise _refused(f"invalid message: {error}") from None
+    return message
 
 
 def _read(text: str, encoding: _Encoding) -> bytes:
