@@ -22,6 +22,7 @@ from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
 
 from mintscope_devchain.methods.params import RpcError
+from mintscope_devchain.svm.vm import PENDING_MAX
 from support.scenes.json_transactions import decode_transaction
 
 ADDRESS = str(Keypair.from_seed(b"x" * 32).pubkey())
@@ -216,6 +217,15 @@ def test_the_faucet_gives_sol_and_tokens(chain: PayingChain) -> None:
     assert chain.call("getBalance", ADDRESS, NEWEST)["value"] == 10**9
     assert owned[0]["account"]["data"]["parsed"]["info"]["tokenAmount"]["uiAmountString"] == "5"
     assert supply["uiAmountString"] == "1005"
+
+
+def test_the_faucet_refuses_while_too_many_transactions_wait(chain: PayingChain) -> None:
+    for _ in range(PENDING_MAX):
+        chain.call("devchain_faucet", ADDRESS, 0, 0)
+    for method, lamports in (("requestAirdrop", 1), ("devchain_faucet", 10**9)):
+        with pytest.raises(RpcError, match="too many transactions wait") as refused:
+            chain.call(method, ADDRESS, lamports)
+        assert refused.value.code == -32005
 
 
 def test_a_lookup_table_is_followed(chain: PayingChain) -> None:

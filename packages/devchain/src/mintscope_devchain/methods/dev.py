@@ -15,6 +15,7 @@ from solders.transaction import VersionedTransaction
 from mintscope_devchain.addresses import ASSOCIATED, MEMO
 from mintscope_devchain.faults import Knobs
 from mintscope_devchain.methods.params import ContextOptions, table
+from mintscope_devchain.methods.sending import send
 from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope_devchain.svm.vm import Vm
 from mintscope_devchain.transaction import Json
@@ -72,9 +73,7 @@ class DevMethods:
                 instructions += _mint_to(genesis, owner, mint, given_atoms)
         blockhash = self._vm.block("processed").blockhash
         message = MessageV0.try_compile(faucet.pubkey(), instructions, [], blockhash)
-        gift = VersionedTransaction(message, [faucet])
-        self._vm.send(gift)
-        return str(gift.signatures[0])
+        return send(self._vm, VersionedTransaction(message, [faucet]))
 
     def _set_faults(self, knobs: Knobs = NO_FAULTS) -> Knobs:
         self._vm.faults.set(knobs)

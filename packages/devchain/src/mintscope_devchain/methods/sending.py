@@ -144,11 +144,7 @@ class SendMethods:
         if not options.skip_preflight:
             _verify(transaction)
             self._preflight(transaction)
-        try:
-            self._vm.send(transaction)
-        except Busy:
-            raise RpcError(NODE_BEHIND, "Node is behind: too many transactions wait") from None
-        return str(transaction.signatures[0])
+        return send(self._vm, transaction)
 
     def _preflight(self, transaction: VersionedTransaction) -> None:
         error: TransactionError | None = self._vm.refusal(transaction)
@@ -184,6 +180,18 @@ class SendMethods:
             show(outcome.after.get(address, bank.account(address)), options, bank.account)
             for address in wanted.addresses
         ]
+
+
+def send(vm: Vm, transaction: VersionedTransaction) -> str:
+    """Send *transaction*, and return its signature.
+
+    Raises RpcError if too many transactions are pending.
+    """
+    try:
+        vm.send(transaction)
+    except Busy:
+        raise RpcError(NODE_BEHIND, "Node is behind: too many transactions wait") from None
+    return str(transaction.signatures[0])
 
 
 def _verify(transaction: VersionedTransaction) -> None:
