@@ -80,6 +80,7 @@ async def test_a_buyer_chooses_what_to_pay_in(world: World, tmp_path: Path) -> N
         ({"max": "0"}, "expected a number of whole tokens"),
         ({"max": "NaN"}, "expected a number of whole tokens"),
         ({"max": "1e30"}, "expected a number of whole tokens"),
+        ({"max": "1e999999"}, "expected a number of whole tokens"),
         ({"wallet": "/nowhere/id.json"}, "expected a Solana keypair file"),
     ],
 )

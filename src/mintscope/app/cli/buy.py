@@ -6,7 +6,7 @@ A pending payment is stored in a file: after an interruption, the same command r
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -217,7 +217,7 @@ def _address(text: str, hint: str) -> Mint:
 def _atoms(most: str, decimals: int) -> int:
     try:
         atoms = Decimal(most).scaleb(decimals)
-    except InvalidOperation:
+    except DecimalException:
         atoms = Decimal(0)
     if not (atoms.is_finite() and 1 <= atoms <= AMOUNT_MAX):
         raise typer.BadParameter(
