@@ -388,3 +388,12 @@ def test_without_a_price_there_is_no_report(tmp_path: Path) -> None:
     assert run("report", path, "--at", "7").exit_code == 0
     assert run("report", path).exit_code == 2
     assert run("report", path, "--at", "noon").exit_code == 2
+
+
+def test_a_time_that_is_not_in_seconds_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, SWAPS, "1,1,1,5,buy")
+    assert run("report", path, "--at", "99999999999").exit_code == 0
+    for at in ("99999999999999999999", "100000000000"):
+        result = run("report", path, "--at", at)
+        assert result.exit_code == 2
+        assert "99999999999" in result.stderr

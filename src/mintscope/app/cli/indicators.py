@@ -77,7 +77,10 @@ def report(
         typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv"),
     ],
     *,
-    at: Annotated[int, typer.Option(help="Unix seconds; later swaps are ignored.", metavar="T")],
+    at: Annotated[
+        int,
+        typer.Option(help="Unix seconds; later swaps are ignored.", metavar="T", max=TIME_MAX),
+    ],
 ) -> None:
     """Print price, indicators, pressure and candle counts of a token's swaps as JSON.
 
