@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,21 @@ def test_a_file_may_have_any_of_the_shapes(
 
     assert result.exit_code == 0
     assert rows(result.stdout) == [row for row in expected if row["signature"] == SWAP_TX] * times
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_pipe_is_read(
+    transactions: Path, expected: list[dict[str, Any]], *, is_packed: bool
+) -> None:
+    data = (transactions / "tx" / f"{SWAP_TX}.json").read_bytes()
+    ours, theirs = os.pipe()
+    os.write(theirs, gzip.compress(data) if is_packed else data)
+    os.close(theirs)
+    result = run(Path(f"/dev/fd/{ours}"))
+    os.close(ours)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert rows(result.stdout) == [row for row in expected if row["signature"] == SWAP_TX]
 
 
 def test_unreadable_transactions_are_reported_on_stderr(transactions: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import partial
@@ -34,7 +35,7 @@ from mintscope.solana.blocks import WSOL, Gap, SourceError
 
 app = typer.Typer()
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
+GZIP_BEGIN: Final = b"\x1f"
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
 # The ends of the names of files that are read in a folder; other files are skipped.
@@ -162,11 +163,18 @@ def _expect_bounded(text: bytes) -> bytes:
     return text
 
 
-def opened(path: Path) -> BinaryIO | gzip.GzipFile:
-    """Open *path*; gzip is recognized by the first bytes, not by the name."""
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """Open *path*, which may be a pipe, once; gzip is recognized by the first byte, not the name.
+
+    No JSON begins with this byte.
+    """
     with path.open("rb") as file:
-        is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-    return gzip.open(path, "rb") if is_packed else path.open("rb")
+        if file.peek(1).startswith(GZIP_BEGIN):
+            with gzip.open(file, "rb") as unpacked:
+                yield unpacked
+        else:
+            yield file
 
 
 def is_json(text: bytes) -> bool:
