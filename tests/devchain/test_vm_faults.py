@@ -233,6 +233,17 @@ async def test_rpc_refuses_with_the_id_of_the_call(
     assert (await ask(node)).json() == {"jsonrpc": "2.0", "id": 7, "error": error}
 
 
+async def test_rpc_refuses_a_batch_with_a_list(node: httpx.AsyncClient, chain: PayingChain) -> None:
+    fault = {"kind": "rpc", "code": -32005, "message": "Node is behind by 42 slots"}
+    chain.call("devchain_setFaults", {"calls": {"getSlot": fault}})
+    calls = [{"jsonrpc": "2.0", "id": number, "method": "getSlot"} for number in (1, 2)]
+    answers = [(await node.post("/", json=calls[:count])).json() for count in (1, 2)]
+
+    error = {"code": -32005, "message": "Node is behind by 42 slots"}
+    refused = [{"jsonrpc": "2.0", "id": number, "error": error} for number in (1, 2)]
+    assert answers == [refused[:1], refused]
+
+
 async def test_hang_never_answers(node: httpx.AsyncClient, chain: PayingChain) -> None:
     chain.call("devchain_setFaults", {"calls": {"*": {"kind": "hang", "times": 1}}})
     with pytest.raises(httpx.ReadTimeout):

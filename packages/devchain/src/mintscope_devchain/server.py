@@ -81,13 +81,14 @@ class RpcRoute:
             return Response(status_code=408)
         if body is None:
             return Response(status_code=413)
-        named = _named(body) if self._faults.on_wire else []
+        calls = _named(body) if self._faults.on_wire else []
+        named = calls if isinstance(calls, list) else [calls]
         latencies_ms = [self._faults.latency_ms(call.method) for call in named]
         await asyncio.sleep(max(latencies_ms, default=0) / 1_000)
         faults = [self._faults.answering(call.method) for call in named]
         fault = next((each for each in faults if each is not None), None)
         if fault is not None and fault.kind != "lost":
-            return _refusal(fault, named)
+            return _refusal(fault, calls)
         answer = await self._answer(body)
         return Response(answer, media_type="application/json") if fault is None else _Cut()
 
@@ -147,23 +148,26 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
     return {"jsonrpc": "2.0", "error": error, "id": call_id}
 
 
-def _named(body: bytes) -> list[_Named]:
-    """Return the calls in *body*; an empty list if it is invalid: `_answer` reports the error."""
+def _named(body: bytes) -> _Named | list[_Named]:
+    """Return the call or the batch in *body*.
+
+    Return an empty batch if *body* is invalid: `_answer` then reports the error.
+    """
     try:
-        named = msgspec.json.decode(body, type=_Named | list[_Named])
+        return msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:
         return []
-    return named if isinstance(named, list) else [named]
 
 
-def _refusal(fault: Answering, calls: Sequence[_Named]) -> Response:
+def _refusal(fault: Answering, calls: _Named | list[_Named]) -> Response:
     if fault.kind == "hang":
         return _Silence()
     if fault.kind == "http":
         headers = {"Retry-After": "1"} if fault.status == TOO_MANY_REQUESTS else None
         return Response(fault.message, fault.status, headers, "text/plain")
-    errors = [_error(call.id, fault.code, fault.message) for call in calls]
-    shown = errors[0] if len(errors) == 1 else errors
+    named = calls if isinstance(calls, list) else [calls]
+    errors = [_error(call.id, fault.code, fault.message) for call in named]
+    shown = errors if isinstance(calls, list) else errors[0]
     return Response(_encode(shown), media_type="application/json")
 
 
