@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,16 +12,16 @@ from markupsafe import escape
 from pydantic import SecretStr
 
 from mintscope.accounts.rows import AccountRows
-from mintscope.alerts.alert import FiredHour, Fires, SignalId
+from mintscope.alerts.alert import Alert, FiredHour, Fires, SignalId
 from mintscope.alerts.alerts import TESTS
-from mintscope.alerts.conditions import FIELDS
+from mintscope.alerts.conditions import FIELDS, SignalKind
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
 from mintscope.alerts.messages import FIELD_WORDS
 from mintscope.app.config.groups import SignalsConfig
 from mintscope.kit.time import HOUR_MS
 from mintscope.solana.blocks import WSOL
-from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words
-from support.scenes.website import Website, website
+from support.scenes.people.web_person import MALLORY, ORIGIN, Person, fields_of, where, words
+from support.scenes.website import NOW, Website, website
 
 ALERT = {
     "name": "Hot",
@@ -34,6 +35,7 @@ ALERT = {
     "webhook": "",
 }
 MOVE = ALERT | {"kind": "changes_by", "level": "", "margin": "", "percent": "5"}
+MOVED_BY = {"kind": SignalKind.CHANGES_BY, "level": 0.0, "margin": 0.0, "percent": 5.0}
 HOOK = {"webhook": "https://hooks.example.org/mintscope"}
 
 
@@ -127,6 +129,38 @@ async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
     assert made.status_code == 303
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(MOVED_BY | {"window_s": 60}, id="a minute"),
+        pytest.param(MOVED_BY | {"window_s": 600}, id="ten minutes"),
+    ],
+)
+async def test_a_form_changes_only_what_was_typed(
+    site: Website, alice: Person, changes: dict[str, Any]
+) -> None:
+    """Also for settings that the API accepts and no form offers."""
+    shown = SignalId(int((await make(alice)).rpartition("/")[2]))
+
+    def insert(rows: AccountRows) -> Alert:
+        made = rows.signals.get(shown)
+        assert made is not None
+        asked = replace(made.rule, webhook_url=HOOK["webhook"], **changes)
+        other = rows.signals.get(rows.signals.insert(made.user_id, asked, b"nonce", NOW))
+        assert other is not None
+        return other
+
+    alerts = site.accounts.signals
+    before = await alerts.store.transact(insert)
+    path = f"/alerts/{before.signal_id}/edit"
+    typed = fields_of(await alice.open(path), path) | {"name": "Cold"}
+    sent = await alice.send(path, typed)
+    after = await alerts.find(before.user_id, before.signal_id)
+
+    assert sent.status_code == 303, words(sent)
+    assert after == replace(before, rule=replace(before.rule, name="Cold"))
+
+
 async def test_two_numbers_are_compared_until_a_moment(alice: Person) -> None:
     crossing = {
         "kind": "crosses_field",
@@ -173,9 +207,10 @@ async def test_one_click_of_a_mail_program_pauses_an_alert(site: Website, alice:
 
 
 async def test_a_move_is_waited_for(alice: Person) -> None:
-    path = await make(alice, **MOVE)
+    hour, minute = [await make(alice, **MOVE | {"window": each}) for each in ("3600", "60")]
 
-    assert "RSI, 1 hour changes by 5 % within 1 hour" in words(await alice.open(path))
+    assert "RSI, 1 hour changes by 5 % within 1 hour" in words(await alice.open(hour))
+    assert "RSI, 1 hour changes by 5 % within 1 minute, at" in words(await alice.open(minute))
 
 
 async def test_the_secret_of_a_webhook_is_shown_once(alice: Person) -> None:

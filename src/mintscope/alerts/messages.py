@@ -12,7 +12,7 @@ from mintscope.alerts.emails import SPANS, bounds_of, field_words, value_words
 from mintscope.alerts.evaluation import LISTED_FACTOR
 from mintscope.kit.errors import ServiceError, TokenNotFound
 from mintscope.kit.primitives import Mint, UnixMs
-from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_S
 from mintscope.market.report import ReportKind, Reports
 from mintscope.market.standings import Confidence
 
@@ -79,7 +79,7 @@ def rule_words(asked: AlertRule) -> str:
     what = field_words(asked.field)
     kind = KINDS[asked.kind]
     if asked.kind is SignalKind.CHANGES_BY:
-        span = WINDOWS.get(asked.window_s, f"{asked.window_s // 60} minutes")
+        span = _window_words(asked.window_s)
         return f"{what} {kind} {asked.percent:g} % within {span}{_candles_words(asked)}"
     margin = f", re-arm distance {asked.margin:g}" if asked.margin else ""
     if asked.compared is not None:
@@ -87,6 +87,20 @@ def rule_words(asked: AlertRule) -> str:
         kind = "crosses" if asked.direction is None else verb[asked.direction]
         return f"{what} {kind} {field_words(asked.compared)}{margin}{_candles_words(asked)}"
     return f"{what} {kind} {value_words(asked.field, asked.level)}{margin}{_candles_words(asked)}"
+
+
+def windows_for(signal: Alert | None) -> Mapping[int, str]:
+    """Return the windows that the form of an alert offers, the shortest first: texts by seconds.
+
+    signal   the alert to change, whose window is offered, too; None: a new alert
+    """
+    kept = {signal.rule.window_s} - {0} if signal is not None else set()
+    return {window_s: _window_words(window_s) for window_s in sorted(kept | WINDOWS.keys())}
+
+
+def _window_words(window_s: int) -> str:
+    minutes = window_s // MINUTE_S
+    return WINDOWS.get(window_s, "1 minute" if minutes == 1 else f"{minutes} minutes")
 
 
 def _candles_words(asked: AlertRule) -> str:

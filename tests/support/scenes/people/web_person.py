@@ -149,6 +149,24 @@ def tags(response: httpx.Response) -> list[tuple[str, dict[str, str]]]:
     return parser.found
 
 
+def fields_of(response: httpx.Response, action: str) -> dict[str, str]:
+    """Return the fields of the form with *action* as a browser sends them, if nothing is typed."""
+    fields: dict[str, str] = {}
+    is_inside = False
+    listed = ""
+    for tag, attributes in tags(response):
+        is_sent = "checked" in attributes or attributes.get("type") not in {"checkbox", "radio"}
+        if tag == "form":
+            is_inside = attributes.get("action") == action
+        elif is_inside and tag == "select":
+            listed = attributes["name"]
+        elif is_inside and tag == "option" and ("selected" in attributes or listed not in fields):
+            fields[listed] = attributes["value"]
+        elif is_inside and tag == "input" and is_sent:
+            fields[attributes["name"]] = attributes.get("value", "")
+    return fields
+
+
 def expect_harmless(response: httpx.Response) -> None:
     """Check that a page loads and runs only files of the site."""
     for tag, attributes in tags(response):
