@@ -18,7 +18,8 @@ from mintscope.alerts.conditions import FIELDS, SignalKind
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
 from mintscope.alerts.messages import FIELD_WORDS
 from mintscope.app.config.groups import SignalsConfig
-from mintscope.kit.time import HOUR_MS
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import MALLORY, ORIGIN, Person, fields_of, where, words
 from support.scenes.website import NOW, Website, website
@@ -134,6 +135,8 @@ async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
     [
         pytest.param(MOVED_BY | {"window_s": 60}, id="a minute"),
         pytest.param(MOVED_BY | {"window_s": 600}, id="ten minutes"),
+        pytest.param({"expires_at": UnixMs(NOW + 90 * DAY_MS + 7_000)}, id="seconds of an expiry"),
+        pytest.param({"expires_at": UnixMs(NOW - 53_000)}, id="an expiry that has passed"),
     ],
 )
 async def test_a_form_changes_only_what_was_typed(

@@ -68,7 +68,8 @@ FIRST: Final[Mapping[str, str]] = {
     "fires": Fires.ONCE.value,
     "email": "yes",
 }
-EXPIRES: Final = "%Y-%m-%dT%H:%M"  # the format of an HTML input of type datetime-local; in UTC
+# The format of an HTML input of type datetime-local, in UTC.  Browsers leave out `:00` seconds.
+EXPIRES: Final = "%Y-%m-%dT%H:%M:%S"
 
 
 def filled(form: FormData) -> dict[str, str]:
@@ -105,7 +106,7 @@ def values_of(asked: AlertRule) -> dict[str, str]:
         "compared": asked.compared or "",
         "direction": "" if asked.direction is None else asked.direction.value,
         "message": asked.message,
-        "expires": "" if asked.expires_at is None else f"{utc(asked.expires_at):{EXPIRES}}",
+        "expires": "" if asked.expires_at is None else _local(asked.expires_at),
     }
 
 
@@ -162,11 +163,16 @@ def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]
     return {"level": _number(values, "level", errors), "margin": margin}
 
 
+def _local(at: UnixMs) -> str:
+    return f"{utc(at):{EXPIRES}}".removesuffix(":00")
+
+
 def _expiry(text: str, errors: dict[str, str]) -> UnixMs | None:
     if not text:
         return None
+    has_seconds = text.count(":") > 1
     try:
-        at = datetime.strptime(text, EXPIRES).replace(tzinfo=UTC)
+        at = datetime.strptime(text if has_seconds else f"{text}:00", EXPIRES).replace(tzinfo=UTC)
     except ValueError:
         errors["expires"] = "Expected a date and a time, as 2026-12-31T18:00."
         return None
