@@ -137,6 +137,7 @@ async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
         pytest.param(MOVED_BY | {"window_s": 600}, id="ten minutes"),
         pytest.param({"expires_at": UnixMs(NOW + 90 * DAY_MS + 7_000)}, id="seconds of an expiry"),
         pytest.param({"expires_at": UnixMs(NOW - 53_000)}, id="an expiry that has passed"),
+        pytest.param({"by_telegram": True}, id="a bot that is gone"),
     ],
 )
 async def test_a_form_changes_only_what_was_typed(
