@@ -185,6 +185,20 @@ async def test_a_change_is_checked_as_a_whole(service: Service, key: str) -> Non
     assert refusal(wrong) == (400, "INVALID_TOKEN_ADDRESS")
 
 
+async def test_a_crossing_of_another_number_has_no_level(service: Service, key: str) -> None:
+    crossing = {"kind": "crosses_field", "comparedWith": "indicators.h1.ema200", "level": None}
+    path = f"{SIGNALS}/{(await make(service, key, **crossing))['signalId']}"
+    kept = "SELECT level, revision FROM signal"
+    before = service.accounts.rows(kept)
+    for flaw in ({"level": 5}, {"level": -0.5}, {"percent": 5}, {"windowS": 60}):
+        assert refusal(await call(service, key, "PATCH", path, flaw)) == (400, "BAD_REQUEST"), flaw
+    refused = await call(service, key, "PATCH", path, {"level": 5})
+
+    assert service.accounts.rows(kept) == before
+    expected = "expected no level for crosses_field; it has comparedWith; was 5.0"
+    assert expected in refused.json()["error"]["message"]
+
+
 async def test_what_is_not_ones_own_is_not_found(service: Service, key: str) -> None:
     path = f"{SIGNALS}/{(await make(service, key))['signalId']}"
     other = await Agent(service, "other@example.org").key(Scope.SIGNALS_WRITE)

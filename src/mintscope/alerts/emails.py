@@ -394,6 +394,8 @@ def flaw_of(asked: AlertRule, *, allows_loopback: bool) -> str | None:
 
 
 def _of_comparison(asked: AlertRule, compared: Field) -> str | None:
+    if asked.level:
+        return f"expected no level for {asked.kind}; it has comparedWith; was {asked.level}"
     if compared not in FIELDS:
         return f"expected comparedWith to name a number of a report; was {compared!r}"
     if compared == asked.field:
@@ -408,7 +410,7 @@ def _of_comparison(asked: AlertRule, compared: Field) -> str | None:
 
 def _of_level(asked: AlertRule) -> str | None:
     if asked.percent or asked.window_s:
-        return f"expected no percent and no windowS for {asked.kind}; it has a level"
+        return f"expected no percent and no windowS for {asked.kind}; only changes_by has them"
     if not isfinite(asked.level):
         return "expected level to be a number"
     return None if isfinite(asked.margin) and asked.margin >= 0 else "expected margin >= 0"
