@@ -152,6 +152,22 @@ async def test_of_deleted_signals_nothing_is_kept(
     assert await there.read(lambda queue: queue.signals()) == [OTHER]
 
 
+async def test_webhooks_that_were_all_too_late_are_deleted_like_others(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
+    here, there = two
+    late = [*new(ONE, 1, 2, 3), *new(OTHER, 4)]
+    await take_in(here, [each._replace(given_up_at=at(9), reason="late") for each in late])
+    assert sorted(await there.read(lambda queue: queue.signals())) == [ONE, OTHER]
+    assert await claimed(there, 5_000) == []
+
+    await here.transact(lambda rows: rows.purge(at(0), 2, {OTHER}))
+    numbers = [each.firing_id for each in late]
+    assert sorted(await there.read(lambda queue: queue.outcomes(numbers))) == [2, 3]
+    await take_in(there, new(ONE, 5))
+    assert await claimed(here, 100) == [(ONE, [5])]
+
+
 async def test_of_two_processes_one_claims(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
     here, there = two
     await take_in(here, [each for n in range(6) for each in new(SignalId(1 + n), 1 + n)])

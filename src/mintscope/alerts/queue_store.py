@@ -207,8 +207,10 @@ class SqlQueueRows:
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
         """Queue *webhooks* that are not queued yet; *until* is the newest firing that was read."""
         self._db.executemany(ADD, webhooks)
-        waiting = {each.signal_id for each in webhooks if each.given_up_at is None}
-        self._db.executemany(OPEN, [(number, self.time(now)) for number in sorted(waiting)])
+        due: dict[SignalId, UnixMs | None] = dict.fromkeys(each.signal_id for each in webhooks)
+        waiting = [each.signal_id for each in webhooks if each.given_up_at is None]
+        due |= dict.fromkeys(waiting, self.time(now))
+        self._db.executemany(OPEN, sorted(due.items()))
         self._db.execute(TAKE, (until,))
 
     def drop_oldest(
