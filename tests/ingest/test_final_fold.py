@@ -1,6 +1,8 @@
 """The time at which final slots are folded, and their number at a time."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,14 +17,17 @@ from typing_extensions import override
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.app.stores.stores import Market
 from mintscope.ingest.fold import COUNT_S, SLOTS_MAX, SLOTS_MIN, WAIT_S, FinalFold
+from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.metrics import TRACKED_MINTS
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import FinalSlot, Folded, NewSlot
 from mintscope.market.store.fold import SqlFolding
+from mintscope.solana.blocks import Block, Finalized, Tip, Update
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
+from support.fakes.made_chain import decode_made, random_chain
 from support.oracles.definitions import Trade
 from support.scenes.made_swaps import swap
 from support.scenes.stores import market_in
@@ -233,6 +238,46 @@ async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
 
     assert SLOTS_MIN < most < SLOTS_MAX
     assert longest_s < 0.4
+
+
+@dataclass
+class LateBlock:
+    """A source whose newest block comes when ingest has begun to fold the blocks before.
+
+    unfolded   the number of final slots that were not folded when that block came
+    """
+
+    market: Market
+    blocks: Sequence[Block]
+    unfolded: int = -1
+
+    async def genesis_hash(self) -> str | None:
+        """Return None, because this chain is not real."""
+        return None
+
+    async def updates(self, _after: Tip | None) -> AsyncIterator[Update]:
+        for each in self.blocks[:-1]:
+            yield each
+        yield Finalized(self.blocks[-2].slot)
+        await asyncio.sleep(0)
+        self.unfolded = await waiting(self.market)
+        yield self.blocks[-1]
+
+
+async def test_blocks_are_read_while_a_batch_is_under_way(market: Market) -> None:
+    """Also on SQLite, whose statements never let other tasks run."""
+    source = LateBlock(market, random_chain(1, SLOTS_MIN + 2, spread_s=1))
+    ingest = Ingest(
+        source=source,
+        store=market.store,
+        decode=decode_made,
+        clock=BusyClock(UnixMs(START * 1000)),
+        finality=lambda: Behind(1, 0.4),
+    )
+    await ingest.run()
+
+    assert source.unfolded == SLOTS_MIN + 1
+    assert await waiting(market) == 0
 
 
 @pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8, None])

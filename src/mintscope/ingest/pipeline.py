@@ -242,6 +242,7 @@ class Ingest:
                 return hole
             while fold.hurries and not queue.holds_updates:
                 await fold.go_on()
+                await asyncio.sleep(0)  # on SQLite, folding itself never lets other tasks run
         return None
 
     async def _write(self, chain: Slots, changes: Sequence[Change], fold: FinalFold) -> None:
