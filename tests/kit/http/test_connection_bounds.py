@@ -135,6 +135,25 @@ async def test_a_429_does_not_delay_other_requests_of_a_proxy(tmp_path: Path) ->
         assert loop.time() - began_s < 5.0 / 2
 
 
+async def test_connections_with_requests_that_wait_for_a_pause_count_until_they_are_answered(
+    tmp_path: Path,
+) -> None:
+    bounds = Bounds(connections_per_client_max=3, pause_s=PAUSE_S)
+    async with (
+        running_service(tmp_path, api=ApiConfig(health_limit_requests=1)) as service,
+        served(service.app, bounds) as server,
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(3):
+            client = await stack.enter_async_context(server.connection())
+            await client.send(HEALTH * 17)
+            while (await client.answer())[0] != 429:
+                pass
+        async with server.connection() as newcomer:
+            await newcomer.send(HEALTH)
+            assert (await newcomer.answer())[0] == 503
+
+
 @dataclass(eq=False)
 class Opened:
     """A connection as `Connections` sees it."""

@@ -147,7 +147,8 @@ class PacedProtocol(asyncio.Protocol):
         if self._is_slowed and not self.transport.is_closing():
             self._is_slowed = False
             self.flow.pause_reading()
-            self.open_connections.begin_idling(self, stays_s=0)
+            if self._is_idle():
+                self.open_connections.begin_idling(self, stays_s=0)
             self.loop.call_later(self._bounds.pause_s, self._go_on_after_pause)
         else:
             self._go_on()
