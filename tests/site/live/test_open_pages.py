@@ -9,18 +9,22 @@ from html import unescape
 from pathlib import Path
 from time import process_time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import pytest
 
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
+from support.processes.served import PATIENCE_S, Client
 from support.scenes.streaming import Reader
 from support.scenes.website import Website, served_website
 
 SOON_S = 5.0  # of this process, however busy the machine
 ROW = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
 CELL = re.compile(r"<t[hd][ >].*?</t[hd]>", re.DOTALL)
+ANSWERED = b"HTTP/1.1 200 "
 Rows = dict[str, list[str]]
 
 
@@ -112,6 +116,24 @@ async def test_a_list_gets_the_cells_that_change(tmp_path: Path) -> None:
         assert put(before, reported[0]) == after != before
         assert sum(map(len, reported[0]["rows"].values())) < sum(map(len, after.values()))
         assert len((await narrow.next()).data["rows"]) == 1
+
+
+@pytest.mark.parametrize("path", ["/live/events", "/tokens/events", f"/token/{WSOL}/live"])
+async def test_head_of_a_stream_has_no_body_and_takes_no_room(tmp_path: Path, path: str) -> None:
+    web = WebConfig(live_pages_max=1)
+    request = f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    async with served_website(tmp_path, has_market=True, web=web) as site:
+        place = urlsplit(site.origin)
+        client = Client(*await asyncio.open_connection(place.hostname, place.port))
+        await client.send(request * 2)
+        status, headers, _ = await client.answer()
+        async with asyncio.timeout(PATIENCE_S):
+            second = await client.reader.readexactly(len(ANSWERED))
+        await client.close()
+
+    assert (status, headers["content-type"]) == (200, "text/event-stream")
+    assert "transfer-encoding" not in headers
+    assert second == ANSWERED
 
 
 async def test_there_is_room_for_so_many_pages_of_all_kinds(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ class HttpApplication:
         is_head = request.scope["method"] == "HEAD"
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
         if isinstance(response, PushedResponse):
-            await _push(send, start, response)
+            await _push(send, start, response, is_head=is_head)
             return
         if not isinstance(response, Response):
             await send(start)
@@ -261,12 +261,18 @@ class HttpApplication:
         await send({"type": "http.response.body", "body": b"" if is_head else response.body})
 
 
-async def _push(send: Send, start: Message, response: PushedResponse) -> None:
-    """Send the head, then run *response* with the outlet, even if the client has left."""
+async def _push(send: Send, start: Message, response: PushedResponse, *, is_head: bool) -> None:
+    """Send the head, then run *response* with the outlet, even if the client has left.
+
+    If the request is a HEAD, end the response after the head, and run *response* with NO_OUTLET.
+    """
     outlets: list[Outlet] = [NO_OUTLET]
     try:
         await send(start)
-        await send({"type": OUTLET_MESSAGE, "take": outlets.append})
+        if is_head:
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await send({"type": OUTLET_MESSAGE, "take": outlets.append})
     finally:
         await response.push(outlets[-1])
 

@@ -65,7 +65,7 @@ class Outlet(Protocol):
 
 
 class NoOutlet:
-    """The outlet of a response whose client left before the response began."""
+    """The outlet of a response to a HEAD, or of one whose client left before it began."""
 
     def write(self, chunk: bytes) -> None:
         """Send nothing."""
@@ -78,7 +78,7 @@ class NoOutlet:
         return False
 
     def is_gone(self) -> bool:
-        """Return True, because the client has left."""
+        """Return True, because nothing is read."""
         return True
 
     async def wait_gone(self) -> None:
