@@ -62,6 +62,18 @@ async def test_one_that_succeeds_between_two_looks_ends_the_row() -> None:
     assert await tried.is_reported()
 
 
+@pytest.mark.parametrize("failures_max", [1, 3])
+async def test_after_an_hour_without_a_failure_a_new_row_begins_with_the_next_one(
+    failures_max: int,
+) -> None:
+    tried = Tried(failures_max)
+    for _ in range(2):  # an hour after the start, and an hour after a row
+        tried.clock.advance(60 * 60_000)
+        for number in range(1, failures_max + 1):
+            tried.counter.labels("bad").inc()
+            assert await tried.is_reported() is (number == failures_max)
+
+
 async def test_without_further_attempts_the_check_passes() -> None:
     tried = Tried(1)
     tried.counter.labels("bad").inc()

@@ -164,12 +164,13 @@ class Attempts:
         """Raise ServiceUnavailable if *failures_max* attempts in a row have failed."""
         succeeded, failed = self._counts()
         now_s = self._clock.monotonic_s()
-        if succeeded != self._succeeded or now_s - self._failed_at_s >= HOUR_S:
+        has_succeeded = succeeded != self._succeeded
+        if has_succeeded or now_s - self._failed_at_s >= HOUR_S:
             self._in_a_row = 0
-        elif failed != self._failed:
-            self._in_a_row += int(failed - self._failed)
         if failed != self._failed:
             self._failed_at_s = now_s
+            if not has_succeeded:
+                self._in_a_row += int(failed - self._failed)
         self._succeeded = succeeded
         self._failed = failed
         if self._in_a_row >= self._failures_max:
