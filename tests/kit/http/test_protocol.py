@@ -10,8 +10,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
+from starlette.types import Receive, Scope, Send
 
 from mintscope.app.config.config import ApiConfig
+from mintscope.kit.http.application import Draining
 from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
@@ -341,6 +343,36 @@ async def test_a_signal_ends_the_server_and_nothing_else(service: Service) -> No
         assert await client.rest() == b""
         async with asyncio.timeout(PATIENCE_S):
             await server.ended.wait()
+
+
+async def test_a_second_signal_ends_the_wait_and_open_responses_have_their_time() -> None:
+    loop = asyncio.get_running_loop()
+    has_begun, may_end, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def application(_scope: Scope, _receive: Receive, send: Send) -> None:
+        has_begun.set()
+        await may_end.wait()
+        length = (b"content-length", b"4")
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": b"paid"})
+
+    draining = Draining(1.0, at_end=stopped.set)
+    async with (
+        served(application, BOUNDS, draining=draining) as server,
+        server.connection() as client,
+    ):
+        await client.send(HEALTHZ)
+        async with asyncio.timeout(PATIENCE_S):
+            await has_begun.wait()
+        began_s = loop.time()
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE_S):
+            await stopped.wait()
+        loop.call_at(began_s + draining.lasts_s + 0.3, may_end.set)
+
+        assert (await client.answer())[2] == b"paid"
+        assert not server.ended.is_set()
 
 
 async def test_head_has_no_body(server: Served) -> None:

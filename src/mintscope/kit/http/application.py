@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from hashlib import sha256
 from time import perf_counter
 from types import FrameType
@@ -367,21 +366,17 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop after the draining time; stop at once on a second signal."""
         self.stopped_by = sig
-        stop = partial(self._obey, sig, frame)
         if self.draining.lasts_s == 0 or self.draining.has_begun:
-            stop()
+            super().handle_exit(sig, frame)
+            self._is_reported.set()
             return
         self.draining.has_begun = True
         self.draining.at_begin()
-        asyncio.get_running_loop().call_later(self.draining.lasts_s, stop)
+        asyncio.get_running_loop().call_later(self.draining.lasts_s, self.stop)
 
     def stop(self) -> None:
-        """Stop without a signal."""
+        """Stop without a signal; do nothing if the server already stops."""
         self.should_exit = True
-        self._is_reported.set()
-
-    def _obey(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
         self._is_reported.set()
 
     @override
