@@ -13,11 +13,14 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
+from support.fakes.facts import FACTS
 from support.processes.served import PATIENCE_S, Client
+from support.scenes.shown_market import mint_named
 from support.scenes.streaming import Reader
 from support.scenes.website import Website, served_website
 
@@ -116,6 +119,34 @@ async def test_a_list_gets_the_cells_that_change(tmp_path: Path) -> None:
         assert put(before, reported[0]) == after != before
         assert sum(map(len, reported[0]["rows"].values())) < sum(map(len, after.values()))
         assert len((await narrow.next()).data["rows"]) == 1
+
+
+async def test_each_change_of_a_list_without_a_new_slot_reaches_every_page(tmp_path: Path) -> None:
+    async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
+        assert site.market is not None
+        slot, jup = site.market.slot, mint_named("JUP")
+        before = rows(await page(site, "/tokens"))
+        path = f"/tokens/events?seen={slot}"
+        current = await stack.enter_async_context(stream(site, path))
+        marks = [str(slot)]
+        for number in range(2):
+            site.clock.advance(1_000)
+            facts = replace(FACTS, read_at_ms=site.clock.now(), symbol=f"JUP{number}")
+            await site.market.kept.learn(jup, facts)
+            await site.market.catch_up()
+            marks.append((await current.next()).data["slot"])
+        late = await stack.enter_async_context(stream(site, path))
+        whole = (await late.next()).data
+        shown = await page(site, "/tokens")
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=site.origin))
+        polled = [(await client.get(f"/tokens?seen={mark}")).status_code for mark in marks]
+
+    assert site.market.slot == slot
+    assert len({*marks}) == 3
+    assert whole["slot"] == marks[-1]
+    assert put({}, whole) == rows(shown) != before
+    assert f'data-live="{marks[-1]}"' in shown
+    assert polled == [200, 200, 204]
 
 
 @pytest.mark.parametrize("path", ["/live/events", "/tokens/events", f"/token/{WSOL}/live"])

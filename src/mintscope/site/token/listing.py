@@ -69,6 +69,8 @@ class LinePage(NamedTuple):
 
     followed   number of tracked tokens in the list, including those that do not match
     left       number of matching tokens from the first row of this page on
+    mark       identifies the state of the list in this process: the slot, and after a "." the
+               number of earlier states with this slot, if there are any
     """
 
     lines: Sequence[ShownToken]
@@ -77,6 +79,7 @@ class LinePage(NamedTuple):
     time: UnixS | None
     followed: int
     left: int
+    mark: str
 
 
 class TokenLines:
@@ -85,13 +88,16 @@ class TokenLines:
     def __init__(self, market: MarketParts) -> None:
         self._market = market
         self._listed: ListedTokens | None = None
+        self._changes = 0  # earlier states of the list with the slot of `_listed`
         self._pages: dict[object, asyncio.Task[LinePage]] = {}
 
     async def page(self, asked: ListQuestion) -> LinePage:
         """Return the page for *asked*.  Raises ServiceUnavailable while the list is loading."""
         if asked.among is not None:  # the query is a key, so it must be hashable
             asked = msgspec.structs.replace(asked, among=tuple(asked.among))
-        return await self._made(asked, lambda listed: _drawn(listed, listed.page(asked)))
+        return await self._made(
+            asked, lambda listed, mark: _drawn(listed, listed.page(asked), mark)
+        )
 
     async def movers(self) -> LinePage:
         """Return up to MOVERS of the most traded tokens: those whose price changed most in a day.
@@ -100,36 +106,40 @@ class TokenLines:
         """
         return await self._made(MOVERS, _movers)
 
-    async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
+    async def _made(self, key: object, make: Callable[[ListedTokens, str], LinePage]) -> LinePage:
         """Return the page that *make* creates from the newest list; all requests share it."""
         listed = self._market.lists.newest()
-        if listed is not self._listed:
+        before = self._listed
+        if listed is not before:
+            has_same_slot = before is not None and before.folded.slot == listed.folded.slot
+            self._changes = self._changes + 1 if has_same_slot else 0
             self._listed = listed
             self._pages.clear()
         page = self._pages.get(key)
         if page is None:
-            page = asyncio.create_task(asyncio.to_thread(make, listed))
+            mark = f"{listed.folded.slot}.{self._changes}".removesuffix(".0")
+            page = asyncio.create_task(asyncio.to_thread(make, listed, mark))
             if len(self._pages) < PAGES_KEPT:
                 self._pages[key] = page
         return await asyncio.shield(page)
 
 
-def _movers(listed: ListedTokens) -> LinePage:
+def _movers(listed: ListedTokens, mark: str) -> LinePage:
     found = listed.page(ListQuestion(sort=Sort.VOLUME, limit=MOST_TRADED))
     pairs = list(zip(found.lines, found.rows, strict=True))
     moved = [pair for pair in pairs if pair[0].changes[2] is not None and pair[0].volume]
     moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
     lines = [line for line, _ in moved[:MOVERS]]
     rows = [row for _, row in moved[:MOVERS]]
-    return _drawn(listed, ListedPage(lines, None, rows, len(rows)))
+    return _drawn(listed, ListedPage(lines, None, rows, len(rows)), mark)
 
 
-def _drawn(listed: ListedTokens, found: ListedPage) -> LinePage:
+def _drawn(listed: ListedTokens, found: ListedPage, mark: str) -> LinePage:
     days = listed.days(found.rows)
     drawn = [ShownToken(line, sparkline(day)) for line, day in zip(found.lines, days, strict=True)]
     folded = listed.folded
     after = found.next_after
-    return LinePage(drawn, after, folded.slot, folded.time, len(listed), found.left)
+    return LinePage(drawn, after, folded.slot, folded.time, len(listed), found.left, mark)
 
 
 QUESTION_PATH: Final = "/tokens"

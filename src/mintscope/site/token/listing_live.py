@@ -43,7 +43,7 @@ class ListView(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """The cells of each row, as HTML; *mark* identifies the list, *time* is its slot's time."""
+    """The cells of each row, as HTML; *mark* is that of the page, *time* is its slot's time."""
 
     mark: str
     time: UnixS | None
@@ -61,7 +61,8 @@ class LiveLists:
     _channel: Channel[ListView] | None = field(default=None, init=False)
     _listed: ListedTokens | None = field(default=None, init=False)
     _newest: dict[ListView, _Lines] = field(default_factory=dict, init=False)
-    # Cells of `_listed`, shared by all pages of the list.
+    # The mark of the newest drawn page, and cells of this state, shared by all pages of the list.
+    _mark: str = field(default="", init=False)
     _cells: dict[Mint, Sequence[str]] = field(default_factory=dict, init=False)
 
     async def open(self, request: PageRequest) -> PageResponse:
@@ -94,8 +95,6 @@ class LiveLists:
         try:
             listed = self.market.lists.newest()
             is_new = listed is not self._listed
-            if is_new:
-                self._cells.clear()
             for view in views if is_new else [each for each in views if each not in self._newest]:
                 watched = None if view.watched is None else list(view.watched)
                 asked = view.asked.of_list(watched, listed.folded.time or UnixS(0))
@@ -106,17 +105,17 @@ class LiveLists:
         return found
 
     def _news(self, macros: Macros, view: ListView, page: listing.LinePage) -> News:
+        if page.mark != self._mark:
+            self._mark = page.mark
+            self._cells.clear()
         drawn = macros("tokens/macros.html")
         places = [0, *(PLACES[key] for key in view.asked.shown)]
         rows = {}
         for each in page.lines:
             cells = self._cells_of(drawn, each)
             rows[each.mint] = [cells[place] for place in places]
-        mark = str(page.slot)
         before = self._newest.get(view)
-        if before is not None and before.mark == mark:
-            mark += "+"  # a row can change without a new slot
-        now = self._newest[view] = _Lines(mark, page.time, rows)
+        now = self._newest[view] = _Lines(page.mark, page.time, rows)
         footing = str(drawn.footing(page, view.asked)).strip()
         whole = _event(now, footing, dict.fromkeys(rows, ()))
         if before is None:
@@ -319,5 +318,5 @@ def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
 
 
 def _mark(page: listing.LinePage, *, is_stale: bool) -> str:
-    """Return the mark of a page for `seen`: its slot, and "!" if the data is stale."""
-    return f"{page.slot}{'!' if is_stale else ''}"
+    """Return the mark of a page for `seen`: that of its list, and "!" if the data is stale."""
+    return f"{page.mark}{'!' if is_stale else ''}"
