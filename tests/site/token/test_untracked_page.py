@@ -1,7 +1,9 @@
 """The page of a mint that is not tracked, and what comes of "Track it"."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,16 @@ from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint
 from mintscope.market.mint_facts import MintFacts
+from mintscope.market.series.pools import AskedCandles, KeptCandles
+from mintscope.site.live import OpenPages
+from mintscope.site.page import Page
+from mintscope.site.routes import PageRequest
+from mintscope.site.token.listing import Watching
+from mintscope.site.token.pages import TokenPages, UntrackedTokens, Views
 from support.fakes.facts import FACTS
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
-from support.scenes.token_market import BONE, UNTRACKED
-from support.scenes.website import ADMINISTRATOR, Website, website
+from support.scenes.token_market import BONE, UNTRACKED, TokenMarket
+from support.scenes.website import ADMINISTRATOR, HERE, Website, website
 
 OTHER = Mint("9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E")
 WALLET = Mint("7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7")
@@ -57,6 +65,43 @@ async def test_it_shows_the_facts_of_the_chain(site: Website) -> None:
     assert "track it" not in wallet
     assert "The chain is not available right now." in unread
     assert "Sign in to track it" in unread
+
+
+class UntrackingSeries:
+    """Reads the series of *market*, and untracks a token before its candles are read."""
+
+    def __init__(self, market: TokenMarket) -> None:
+        self._market = market
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._market.series, name)
+
+    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+        assert await self._market.market.tracking.remove(mint)
+        found: KeptCandles | None = await self._market.series.candles(mint, asked)
+        return found
+
+
+async def test_it_is_shown_for_a_token_that_is_untracked_while_its_page_is_read(
+    site: Website,
+) -> None:
+    assert site.token_market is not None
+    accounts = site.accounts
+    series: Any = UntrackingSeries(site.token_market)
+    parts = replace(site.token_market.parts, series=series)
+    pages = TokenPages(
+        parts,
+        Views(parts, accounts.credits),
+        Watching(accounts.watchlists),
+        OpenPages(parts),
+        UntrackedTokens(parts, accounts.operations, accounts.review),
+        origin=ORIGIN,
+    )
+    request = PageRequest(now=site.clock.now(), browser=HERE, path_params={"mint": BONE})
+    page = await pages.show(request)
+
+    assert isinstance(page, Page)
+    assert (page.status, page.facts["state"], page.facts["mint"]) == (404, "found", BONE)
 
 
 async def test_look_ups_of_an_address_are_limited(site: Website) -> None:

@@ -309,12 +309,15 @@ class TokenPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show everything about a token that the visitor may see."""
-        width = _width(request)
         try:
-            mint = parse_mint(request.path_params["mint"])
-            facts = await self.market.lists.facts_of(mint)
+            return await self._page(request, parse_mint(request.path_params["mint"]))
         except (errors.InvalidTokenAddress, errors.TokenNotFound):
             return await self.untracked.page(request, request.path_params["mint"])
+
+    async def _page(self, request: PageRequest, mint: Mint) -> Page:
+        """Return the page of *mint*.  Raises TokenNotFound if it is untracked, even meanwhile."""
+        width = _width(request)
+        facts = await self.market.lists.facts_of(mint)
         watched = await self.watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
         picture = None
@@ -323,8 +326,6 @@ class TokenPages:
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             aged = await self._reading.report(mint, kind_of(width))
-        except errors.TokenNotFound:  # the token was first tracked with the newest block
-            return await self.untracked.page(request, mint)
         except (errors.InsufficientData, errors.DataStale) as reason:
             return self._without_numbers(known, reason)
         admission = await self.views.admit(request, mint)
