@@ -104,6 +104,26 @@ async def test_it_is_shown_for_a_token_that_is_untracked_while_its_page_is_read(
     assert (page.status, page.facts["state"], page.facts["mint"]) == (404, "found", BONE)
 
 
+@pytest.mark.parametrize("is_noticed", [False, True])
+async def test_a_token_that_is_untracked_during_a_view_has_no_stream_and_no_picture(
+    site: Website, *, is_noticed: bool
+) -> None:
+    """Also before reports notice it, which happens with the next slot."""
+    market = site.token_market
+    assert market is not None
+    async with Person(site) as person:
+        assert (await person.open(f"/token/{BONE}")).status_code == 200
+        assert await market.market.tracking.remove(BONE)
+        if is_noticed:
+            await market.trade()
+        answers = [
+            (await person.open(f"/token/{BONE}/{path}")).status_code
+            for path in ("chart.png", "live?tf=s15")
+        ]
+
+    assert answers == [404, 404]
+
+
 async def test_look_ups_of_an_address_are_limited(site: Website) -> None:
     async with Person(site) as person:
         pages = [words(await person.open(f"/token/{UNTRACKED}")) for _ in range(11)]

@@ -360,7 +360,10 @@ class TokenPages:
         async def may_see() -> bool:
             return await self.views.standing(request, mint) is not Admission.NONE
 
-        return await self._live.open(request, mint, _width(request), may_see)
+        try:
+            return await self._live.open(request, mint, _width(request), may_see)
+        except (errors.TokenNotFound, errors.InsufficientData):
+            raise errors.NotFound from None
 
     async def older(self, request: PageRequest) -> PageResponse:
         """Return candles `before` a time for an open page, as JSON: `points` and `has_older`."""
@@ -382,19 +385,19 @@ class TokenPages:
         width = _width(request)
         if self._pictures is None:
             raise errors.NotFound
-        try:
-            aged = await self._reading.report(mint)
-        except (errors.TokenNotFound, errors.InsufficientData):
-            raise errors.NotFound from None
-        except errors.DataStale as stale:
-            raise errors.ServiceUnavailable(str(stale)) from stale
 
         async def svg() -> str:
             return await self.draw(mint, width)
 
         key = PictureKey(mint, width.name)
-        minute = aged.report.data_span.to // MINUTE_S
-        png = await self._pictures.get(key, minute, request.browser.address, svg)
+        try:
+            aged = await self._reading.report(mint)
+            minute = aged.report.data_span.to // MINUTE_S
+            png = await self._pictures.get(key, minute, request.browser.address, svg)
+        except (errors.TokenNotFound, errors.InsufficientData):
+            raise errors.NotFound from None
+        except errors.DataStale as stale:
+            raise errors.ServiceUnavailable(str(stale)) from stale
         return Picture(png, fresh_s=MINUTE_S)
 
     async def draw(self, mint: Mint, width: Width) -> str:
