@@ -13,7 +13,7 @@ from mintscope.api.failures import write_refusal
 from mintscope.app.config.config import ApiConfig
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.http.connections import Connections
-from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.http.request import SLOW_DOWN, ClientAddresses
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import SITE_SHARES
 from mintscope.kit.primitives import UnixMs
@@ -120,6 +120,45 @@ async def test_after_a_429_the_next_request_of_the_connection_waits_and_others_d
         assert loop.time() - began_s < PAUSE_S / 2
         assert (await client.answer())[0] == 429
         assert loop.time() - began_s > PAUSE_S / 2
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
+async def test_requests_that_were_received_before_a_429_is_sent_wait_and_keep_their_order() -> None:
+    """The first of them takes longer than the pause."""
+    loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
+    gates = {path: asyncio.Event() for path in ("/limited", "/slow")}
+
+    async def application(scope: Scope, _receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path == "/limited":
+            has_begun.set()
+            scope["extensions"][SLOW_DOWN]()
+        if path in gates:
+            await gates[path].wait()
+        length = (b"content-length", b"%d" % len(path))
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": path.encode()})
+
+    async with (
+        served(application, Bounds(pause_s=PAUSE_S)) as server,
+        server.connection() as client,
+        server.connection() as other,
+    ):
+        await client.send(get("/limited"))
+        async with asyncio.timeout(5):
+            await has_begun.wait()
+        # Both arrive in one iteration of the event loop, so the second one is read in the next.
+        other.writer.write(get("/other"))
+        client.writer.write(get("/slow") + get("/fast"))
+        loop.call_soon(gates["/limited"].set)
+        answers = [(await client.answer())[2]]
+        loop.call_later(2 * PAUSE_S, gates["/slow"].set)
+        answers += [(await client.answer())[2] for _ in range(2)]
+
+    assert answers == [b"/limited", b"/slow", b"/fast"]
 
 
 async def test_a_429_does_not_delay_other_requests_of_a_proxy(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ class PacedProtocol(asyncio.Protocol):
         self.cycle: WholeResponse | FastPathCycle | None = None  # the newest; None at first
         self._bounds = self.open_connections.bounds
         self._is_slowed = False
+        self._is_pausing = False
+        self._held = b""  # received before the pause, and read after it
         self._has_paid = False
         self._refused = False
         self._keeps = 0
@@ -116,12 +118,17 @@ class PacedProtocol(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        if not self._read_or_queue(data):
+            self._keep(self._keeps + len(data))
+
+    def _read_or_queue(self, data: bytes) -> bool:
+        """Parse *data* if this connection may be read now, else queue it; return whether it may."""
         if self._has_paid or self.open_connections.queue.take():
             self._read(data)
-        else:
-            self.flow.pause_reading()
-            self.open_connections.queue.wait(partial(self._read_queued, data))
-            self._keep(self._keeps + len(data))
+            return True
+        self.flow.pause_reading()
+        self.open_connections.queue.wait(partial(self._read_queued, data))
+        return False
 
     def _read(self, data: bytes) -> None:
         """Parse *data*."""
@@ -138,6 +145,9 @@ class PacedProtocol(asyncio.Protocol):
     def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
             return False
+        if self._is_pausing:
+            self._held += data
+            return False
         self.flow.resume_reading()
         self._read(data)
         return True
@@ -146,6 +156,7 @@ class PacedProtocol(asyncio.Protocol):
         """Start the next request, after a pause if the client has exceeded a rate limit."""
         if self._is_slowed and not self.transport.is_closing():
             self._is_slowed = False
+            self._is_pausing = True
             self.flow.pause_reading()
             if self._is_idle():
                 self.open_connections.begin_idling(self, stays_s=0)
@@ -158,8 +169,13 @@ class PacedProtocol(asyncio.Protocol):
         """Close the connection, after the open responses if there are any."""
 
     def _go_on_after_pause(self) -> None:
+        held = self._held
+        self._is_pausing = False
+        self._held = b""
         self.open_connections.end_idling(self)
         self._go_on()
+        if held and not self.transport.is_closing():
+            self._read_or_queue(held)
 
     def _go_on(self) -> None:
         self.server_state.total_requests += 1
