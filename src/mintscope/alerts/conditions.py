@@ -4,10 +4,9 @@
 only on the log up to that event.  After a restart, each mint starts from its stored state (its
 base), if there is one, and the events after the base are applied again.
 
-`look` evaluates a rule over one value: on which side of a level the value is, or how far it has
-moved.  A rule with a level fires only when the value changes sides.  The first evaluation never
-fires: it only records the side, or the value.  Rules and their states contain no cycles, so that
-the garbage collector can skip the many thousands of them.
+`look` evaluates a rule over one value: the side of a level on which it is, or its move.  A rule
+with a level fires only when the value changes sides.  The first evaluation never fires: it records
+the side, or the value.  Garbage collection skips rules and states, which contain no cycles.
 
 FIELDS are the values of a report that a rule may evaluate, by their names in JSON.
 """

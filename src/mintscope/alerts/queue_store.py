@@ -201,7 +201,7 @@ class SqlQueueRows:
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the alerts of the queue that have, or had, a waiting webhook."""
+        """Return the alerts that are in the queue."""
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:

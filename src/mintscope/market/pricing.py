@@ -213,13 +213,7 @@ def price_slot(
     ordered = sorted(swaps, key=_position)
     sided, unpriced = _sided(ordered, quotes)
     if rate is None:
-        moved = [
-            _succession(swap, seen.base, swap.succeeds, sets_price, time)
-            for swap, seen in sided
-            if swap.succeeds is not None
-        ]
-        unpriced[Unpriced.NO_RATE] += len(sided) - len(moved)
-        return Priced(moved, +unpriced)
+        return _without_rate(sided, unpriced, sets_price, time)
     shared = _with_several(ordered)
     wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
@@ -230,7 +224,7 @@ def price_slot(
     priced = []
     for swap, seen in sided:
         if swap.succeeds is not None:
-            priced.append(_succession(swap, seen.base, swap.succeeds, sets_price, time))
+            priced.append(_succession(swap, seen, sets_price, time))
             continue
         flow = _volume(seen, exact, quotes)
         if flow > VOLUME_MAX:
@@ -271,15 +265,28 @@ def price_slot(
     return Priced(priced, unpriced)
 
 
+def _without_rate(
+    sided: Sequence[tuple[Swap, Oriented]],
+    unpriced: Counter[Unpriced],
+    sets_price: SetsPrice | None,
+    time: UnixS,
+) -> Priced:
+    """Return the migrations of *sided*, and *unpriced* with all other swaps."""
+    moves = [one for one in sided if one[0].succeeds is not None]
+    without_rate = Counter({Unpriced.NO_RATE: len(sided) - len(moves)})
+    moved = [_succession(*one, sets_price, time) for one in moves]
+    return Priced(moved, unpriced + without_rate)
+
+
 def _succession(
-    swap: Swap, base: Mint, curve: str, sets_price: SetsPrice | None, time: UnixS
+    swap: Swap, seen: Oriented, sets_price: SetsPrice | None, time: UnixS
 ) -> PricedSwap:
-    """Return the entry that records that the pool of *swap* replaces *curve* from this swap on."""
-    evidence = Evidence(None, 0, "", succeeds=curve)
+    """Return the entry for *swap*, from which on its pool replaces the curve that it names."""
+    evidence = Evidence(None, 0, "", succeeds=swap.succeeds)
     if sets_price is not None:
-        sets_price(base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
+        sets_price(seen.base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
     at = _position(swap)
-    return PricedSwap(base, *at, False, 0, None, None, swap.pool, evidence=evidence)  # noqa: FBT003
+    return PricedSwap(seen.base, *at, False, 0, None, None, swap.pool, evidence=evidence)  # noqa: FBT003
 
 
 def _sided(

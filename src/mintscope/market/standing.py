@@ -9,14 +9,12 @@ Weight    of a pool: the least quote in it over the last 30 to 60 s, but at most
           trading pools at other prices that may show the same money: see `median.py`
 Silent    a pool is silent after LULLS_OF_SILENCE usual lulls, at least SILENCE_MIN_S and at most
           SILENCE_MAX_S, unless all pools that would then outweigh it are too young to replace it:
-          pauses happen by chance, and no new pool may set the price during a pause
+          no new pool may set the price during a pause
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          heaviest one's weight, silent or not.  It is a range: the prices within TIE of half of all
-          weight
+          heaviest one's weight, silent or not: a range, the prices within TIE of half the weight
 A swap    sets the price if its pool counts, and it leaves the pool within AGREEMENT of this range
-Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD at a price at
-          least MOVE_MIN off the last price of a pool that they cannot move: that price was no
-          offer
+Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD at MOVE_MIN or
+          more from the last price of a pool that they cannot move: that price was no offer
 
 A pool whose balances are not known weighs nothing.  If no pool weighs anything, the pool known
 longest that is not abandoned decides alone.
@@ -70,8 +68,7 @@ class Trip(IntEnum):
     """The role of a swap in a round trip of its transaction.
 
     NONE   the swap is not part of a round trip
-    LOOP   swaps of its signer led back to the mint with which they began: the pool keeps the price
-           that the swap set
+    LOOP   swaps of its signer led back to their first mint: the pool keeps the price of the swap
     BACK   the pool was traded in both directions in the transaction: its price has not changed
     """
 
@@ -407,8 +404,7 @@ def _awaited(
 ) -> list[int]:
     """Return the indices of the *silent* pools that keep the weight of a trading pool.
 
-    Trading pools outweigh them, but all of these are too young to replace them.  The age of a pool
-    with few signers counts less.
+    All pools that outweigh them are too young; the age of a pool with few signers counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -451,9 +447,8 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 def _proven(pool: StandingPool, time: UnixS) -> float:
     """Return the depth of *pool* times its age and number of signers; less if it is abandoned.
 
-    A new pool replaces one with a low value.  A shorter silence does not lower this value: in a
-    pause of all honest pools, a pool that trades must not count more than they do, or it would
-    replace them.
+    A shorter silence does not lower this value: in a pause of all honest pools, a pool that trades
+    must not count more than they do, or it would replace them.
     """
     proven = float(pool.depth * pool.stood_s * len(pool.signers))
     silent_s = time - pool.at
@@ -570,11 +565,10 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
     """Return the price from which the next move is measured, the flow, and the depth shown.
 
-    A move counts once the newest price of the pool and then *offer*, which must not be dust, have
-    shown it: one price may be odd.  Both are on the side at which the move began, because purchases
-    and sales differ by the fees.  Purchases that raise the price and sales that lower it count at
-    once.  A move against the trading side may be a falling fee, so the other side must have shown
-    it, too.
+    A move counts once the newest price of the pool and then *offer*, which is no dust, have shown
+    it: one price may be odd.  Both are on the side at which the move began, because purchases and
+    sales differ by the fees.  Purchases that raise the price and sales that lower it count at once.
+    A move against the trading side may be a falling fee: the other side must have shown it, too.
     """
     flow = min(pool.flow + offer.volume, SUM_MAX)
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy

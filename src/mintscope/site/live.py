@@ -10,7 +10,6 @@ import structlog
 from typing_extensions import override
 
 from mintscope.api.events import EventStream
-from mintscope.kit.errors import InsufficientData, TokenNotFound
 from mintscope.kit.http.response import NO_OUTLET, Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
@@ -199,19 +198,14 @@ class OpenPages:
 
         kind   kind of the reports that the page shows
 
-        If the limit is reached, or a token of *mints* is untracked or has too little data, return
-        no content, so that the browser does not reconnect.
-
-        Raises RateLimited and ServiceUnavailable.
+        If the limit is reached, return no content, so that the browser does not reconnect.
+        Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
         if self.are_full:
             return NoContent()
         with ExitStack() as room:
             room.enter_context(self._taken(request.browser.address))
-            try:
-                await self._market.streams.broadcast.prepare(mints, None, kind)
-            except (TokenNotFound, InsufficientData):
-                return NoContent()
+            await self._market.streams.broadcast.prepare(mints, None, kind)
             taken = room.pop_all()
 
         async def push(outlet: Outlet, macros: Macros) -> None:

@@ -208,7 +208,7 @@ async def test_a_free_token_without_data_has_no_stream(tmp_path: Path) -> None:
         open_site(tmp_path, WebConfig(showcase=(untracked,))) as (site, _),
         httpx.AsyncClient(base_url=site.origin) as client,
     ):
-        assert (await client.get(f"/token/{untracked}/live")).status_code == 204
+        assert (await client.get(f"/token/{untracked}/live")).status_code == 404
 
 
 async def _page(site: Website, mint: str, frame: str = "") -> str:

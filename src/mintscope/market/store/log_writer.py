@@ -321,11 +321,7 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add the slot *new*.
-
-        A mint with swaps gets a row if it is logged.  A mint without swaps in *new*, whose swaps
-        another shard logs, gets a row for its changed pools.
-        """
+        """Add the slot *new*: the swaps of logged mints, and the changed pools of all mints."""
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}

@@ -60,7 +60,7 @@ class LivePages:
 
         may_see   returns whether the visitor may see the page; called now and, unless the token is
                   free for all visitors, once a minute
-        Raises RateLimited and ServiceUnavailable.
+        Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
         if self._pages.are_full or not await may_see():
             return NoContent()
