@@ -151,7 +151,7 @@ BROKEN: Final = Recipe(
         Mutant(
             "what clients do not wait for any more is taken",
             "credits/store.py",
-            "self._owed.append(outcome.reversal())",
+            "reversals.append(outcome.reversal())",
             "pass",
             ("contract/test_debit_ledger.py",),
         ),

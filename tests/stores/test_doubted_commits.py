@@ -29,7 +29,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import DatabaseAway, DatabaseError, Rows
 from mintscope.kit.sql.migrating import migrate
-from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.postgres import InDoubt, PostgresDatabase
 from mintscope.kit.time import month_of
 from mintscope.payments.store.purchases import PurchasedCredits
 from support.processes.servers import PostgresServer
@@ -43,13 +43,15 @@ SOMEONE_WAITS: Final = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)
 
 
 class Losing(PostgresDatabase):
-    """Loses one answer to a batch of debits.
+    """Loses one answer to a batch of debits, or to a commit.
 
-    lost      "asked": the batch does not arrive; "answered": it is done, and its answer is lost
-    is_away   nothing is answered
+    lost          "asked": the batch does not arrive; "answered": it is done, and its answer is lost
+    lost_commit   the same for the next commit; then the database goes away
+    is_away       nothing is answered
     """
 
     lost = ""
+    lost_commit = ""
     is_away = False
     asked: Any = None
 
@@ -64,6 +66,16 @@ class Losing(PostgresDatabase):
         if how == "answered":
             super().execute(statement, values)
         raise DatabaseAway("the connection was lost")
+
+    @override
+    def _commit(self, xid: str) -> None:
+        how, self.lost_commit = self.lost_commit, ""
+        if how != "asked":
+            super()._commit(xid)
+        if how:
+            self.close()
+            self.is_away = True
+            raise InDoubt("the outcome is unknown")
 
 
 @pytest.fixture
@@ -168,6 +180,34 @@ def test_what_could_not_be_looked_up_is_given_back_later(
     assert book.balance(account) == 10
     assert book.contradictions() == []
     assert losing(book).execute("SELECT count(*) FROM stream_minute").get == 0
+
+
+@pytest.mark.parametrize("how", ["asked", "answered"])
+async def test_reversals_whose_commit_is_in_doubt_are_given_back_once(
+    tmp_path: Path, how: str
+) -> None:
+    ledger = PostgresCreditLedger(dsn_in(tmp_path), pepper=PEPPER, clock=ManualClock(NOW))
+    account = await ledger.issue(make_credit_token(bytes(28)), 10, "")
+    for left in (9, 8, 7):
+        assert await ledger.spend(account) == Spent(left)
+    database = Losing(dsn_in(tmp_path))
+    database.lost_commit = how
+    book = vars(vars(ledger)["_writing"])
+    book["_db"].close()
+    book |= {"_db": database, "_transaction": database.transaction}
+
+    ledger.owe(Reversal(account, 2))
+    for _ in range(2):
+        with pytest.raises(ServiceUnavailable):
+            await ledger.spend(account)
+    ledger.owe(Reversal(account, 1))
+    database.is_away = False
+
+    assert await ledger.spend(account) == Spent(9)
+    await ledger.close()
+    with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as other:
+        assert other.balance(account) == 9
+        assert other.contradictions() == []
 
 
 def test_credits_that_come_beside_debits_are_refused_neither(

@@ -34,7 +34,7 @@ class Writer:
         self.batches.append(list(items))
         return [item * 2 for item in items]
 
-    def note_unheard(self, unheard: Sequence[tuple[int, int]]) -> None:
+    def note_delivered(self, unheard: Sequence[tuple[int, int]]) -> None:
         self.unheard += unheard
         self.heard_of_it.set()
 
@@ -51,7 +51,7 @@ def writer() -> Writer:
 @pytest.fixture
 async def group(writer: Writer) -> AsyncIterator[GroupCommit[int, int]]:
     group = GroupCommit(
-        writer.commit, unheard=writer.note_unheard, rest=writer.rest, patience_s=0.3
+        writer.commit, delivered=writer.note_delivered, rest=writer.rest, patience_s=0.3
     )
     yield group
     writer.go_on.set()
@@ -120,7 +120,7 @@ async def test_an_outcome_that_is_an_exception_is_raised_to_its_waiter_alone() -
     def commit(items: Sequence[int]) -> Sequence[int | Exception]:
         return [ZeroDivisionError() if item == 0 else 1 // item for item in items]
 
-    group: GroupCommit[int, int] = GroupCommit(commit, unheard=print, rest=lambda: None)
+    group: GroupCommit[int, int] = GroupCommit(commit, rest=lambda: None)
     outcomes = await asyncio.gather(*map(group.submit, (1, 0, -1)), return_exceptions=True)
     await group.close()
 
@@ -189,7 +189,7 @@ async def test_when_every_request_is_cancelled_nothing_is_committed(
 
 async def test_the_queue_has_an_end(writer: Writer) -> None:
     group = GroupCommit(
-        writer.commit, unheard=writer.note_unheard, rest=writer.rest, patience_s=HOUR_S
+        writer.commit, delivered=writer.note_delivered, rest=writer.rest, patience_s=HOUR_S
     )
     first = await held(writer, group, 1)
     waiting = [group.submit(item) for item in range(WAITING_MAX - 1)]
@@ -212,7 +212,7 @@ async def test_a_slow_job_is_not_waited_for_forever(
 
 
 async def test_closing_finishes_what_is_queued_and_rests_once(writer: Writer) -> None:
-    group = GroupCommit(writer.commit, unheard=writer.note_unheard, rest=writer.rest)
+    group = GroupCommit(writer.commit, delivered=writer.note_delivered, rest=writer.rest)
     waiting = [group.submit(item) for item in range(3)]
     await group.close()
 
@@ -268,6 +268,7 @@ async def test_a_waiter_that_fails_is_unheard_and_keeps_nothing_from_the_others(
     for item, waiter in enumerate(waiters):
         group.submit_for(item, waiter)
     await group.submit(3)
+    await writer.heard_of_it.wait()
 
     assert [waiter.results for waiter in waiters] == [[0], [], [4]]
     assert writer.unheard == [(1, 2)]

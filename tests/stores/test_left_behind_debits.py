@@ -1,15 +1,16 @@
 """A replica that dies before it answers: another one gives back what it took, and nothing else."""
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from mintscope.credits.ledger import Debit, Empty, Spent
+from mintscope.credits.ledger import Debit, Empty, Reversal, Spent
 from mintscope.credits.postgres import (
     DEAD_MS,
     GAP_MS,
@@ -19,12 +20,15 @@ from mintscope.credits.postgres import (
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import Rows
 from mintscope.kit.sql.postgres import PostgresDatabase
 from support.scenes.postgres import dsn_in
 
 PEPPER: Final = bytes(range(32))
 NOW: Final = UnixMs(1_763_640_000_000)
 AGES: Final = DEAD_MS + 1_000
+BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+BATCHES: Final = "SELECT spent FROM credit_batch"
 
 
 class Replicas:
@@ -55,6 +59,13 @@ class Replicas:
 
     def batch_count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM credit_batch").get)
+
+    def balance_after_a_death(self) -> int:
+        """Return the balance of the account once all stored batches are given back."""
+        with self._db.snapshot():
+            balance = int(self._db.execute(BALANCE, (self.account,)).get)
+            stored = [json.loads(text) for (text,) in self._db.execute(BATCHES)]
+        return balance - sum(int(delta) for batch in stored for _, delta, _ in batch)
 
     def close(self) -> None:
         for each in (self.dying, self.living):
@@ -115,6 +126,15 @@ def test_what_was_answered_stays_taken(replicas: Replicas) -> None:
     assert replicas.living.balance(replicas.account) == 8
 
 
+def test_a_reversal_that_a_replica_stored_before_it_died_counts_once(replicas: Replicas) -> None:
+    replicas.dying.spend([replicas.account] * 3, NOW)
+    replicas.dying.note_answered(1)
+    replicas.dying.give_back([Reversal(replicas.account, 1)], NOW)
+    replicas.pass_ms(AGES, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 8
+
+
 def test_a_replica_that_was_heard_of_is_alive(replicas: Replicas) -> None:
     replicas.dying.spend([replicas.account], NOW)
     replicas.pass_ms(AGES, replicas.living, replicas.dying)
@@ -159,13 +179,15 @@ async def test_a_ledger_leaves_nothing_behind_that_it_answered(replicas: Replica
     assert replicas.batch_count() == 0
 
 
-async def test_a_debit_whose_client_left_is_answered_once_it_is_given_back(
+async def test_a_debit_whose_client_left_is_answered_when_it_is_given_back(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If the process dies at any moment, its credit is given back, and only once."""
     dsn = vars(vars(replicas.living)["_db"])["_dsn"]
     ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
     writing: PostgresCreditBook = vars(ledger)["_writing"]
-    spend, note_answered = writing.spend, writing.note_answered
+    database: PostgresDatabase = vars(writing)["_db"]
+    spend, execute = writing.spend, database.execute
     left: list[int] = []
 
     def spend_and_lose(accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
@@ -173,18 +195,17 @@ async def test_a_debit_whose_client_left_is_answered_once_it_is_given_back(
         loop.call_soon_threadsafe(asking.cancel)
         return outcomes
 
-    def note(batch_count: int) -> None:
-        if batch_count:
-            left.append(writing.balance(replicas.account))
-        note_answered(batch_count)
+    def execute_and_look(statement: str, values: Any = ()) -> Rows:
+        left.append(replicas.balance_after_a_death())
+        return execute(statement, values)
 
     monkeypatch.setattr(writing, "spend", spend_and_lose)
-    monkeypatch.setattr(writing, "note_answered", note)
+    monkeypatch.setattr(database, "execute", execute_and_look)
     loop = asyncio.get_running_loop()
     asking = loop.create_task(ledger.spend(replicas.account))
     await asyncio.wait([asking])
     assert asking.cancelled()
     await ledger.close()
-    assert left
     assert set(left) == {10}
     assert replicas.batch_count() == 0
+    assert replicas.living.balance(replicas.account) == 10

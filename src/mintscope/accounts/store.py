@@ -360,7 +360,7 @@ class AccountConnections:
         self._writing = writing
         self._reading = reading
         self._group: GroupCommit[NoReturn, None] = GroupCommit(
-            lambda _: (), unheard=lambda _: None, rest=lambda: None, patience_s=patience_s
+            lambda _: (), rest=lambda: None, patience_s=patience_s
         )
 
     async def write(self, work: Work[T], *, beside: bool = False) -> T:

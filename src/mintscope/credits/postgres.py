@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from secrets import randbits
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -25,7 +25,7 @@ from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError
 from mintscope.kit.sql.group_commit import PATIENCE_S
-from mintscope.kit.sql.postgres import HERE, PostgresDatabase
+from mintscope.kit.sql.postgres import HERE, InDoubt, PostgresDatabase
 from mintscope.kit.time import DAY_MS, Month, month_of
 
 # Now, by the clock of the database, in Unix milliseconds.
@@ -103,6 +103,12 @@ RETURNING debited
 FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
 LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
 ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
+# Part of the transaction of reversals.  The row of a batch that took nothing shows later whether
+# the transaction was committed.  Without a writer, other replicas keep it for a day.
+REVERSED: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?3::bigint[]))
+INSERT INTO credit_batch (id, at, spent) VALUES (?1, ?2, '[]')
+"""
 TAKE_BACK: Final = """
 DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
 """
@@ -142,6 +148,19 @@ decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
 log = structlog.get_logger()
 
 
+class _Reversed(NamedTuple):
+    """A transaction that gives back the first *reversal_count* owed reversals.
+
+    batch      the id of the row that it stores
+    answered   the answered batches whose rows it deletes
+    """
+
+    batch: int
+    reversal_count: int
+    credit_count: int
+    answered: list[int]
+
+
 class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     """The credit tables over one PostgreSQL connection, for one thread.
 
@@ -175,6 +194,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._answered_count = 0
         # Batches of unknown outcome: their ids, and the numbers of their stream minutes.
         self._doubted: list[tuple[int, Sequence[int]]] = []
+        self._doubted_reversals: _Reversed | None = None  # of unknown outcome
         self._seen_at_s: float | None = None
 
     @override
@@ -229,6 +249,47 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     @override
     def note_answered(self, batch_count: int) -> None:
         self._answered_count = batch_count
+
+    @override
+    def give_back(self, reversals: Sequence[ledger.Reversal], at: UnixMs) -> None:
+        """Do the same as `CreditTables.give_back`, and delete the rows of answered batches.
+
+        One transaction does both, because the credits of a batch are given back while its row is
+        stored.
+        """
+        self._owed.extend(reversals)
+        self._look_up_reversals(at)
+        if not self._owed:
+            return
+        batch = randbits(63)
+        answered = self._answered()
+        try:
+            with self._transaction():
+                credit_count = statements.reverse(self._db, self._owed, at)
+                self._db.execute(REVERSED, (batch, at, answered))
+                done = _Reversed(batch, len(self._owed), credit_count, answered)
+        except InDoubt:  # only the commit, after all statements, raises it
+            self._doubted_reversals = done
+            raise
+        self._note_reversed(done)
+
+    def _look_up_reversals(self, at: UnixMs) -> None:
+        """Find out whether reversals of unknown outcome were stored; if not, they stay owed."""
+        doubted = self._doubted_reversals
+        if doubted is None:
+            return
+        was_committed = self.look_up(doubted.batch, at) is not None
+        self._doubted_reversals = None
+        if was_committed:
+            log.warning("reversals_found", batch=doubted.batch, credits=doubted.credit_count)
+            self._note_reversed(doubted)
+
+    def _note_reversed(self, done: _Reversed) -> None:
+        del self._owed[: done.reversal_count]
+        self._forget(done.answered)
+        self._committed.appendleft(done.batch)  # its row is deleted like that of an answered batch
+        self._gone_count -= 1
+        DEBITS.labels("reversed").inc(done.credit_count)
 
     @override
     def rest(self, at: UnixMs) -> None:

@@ -373,6 +373,7 @@ class CreditTables(ABC, Generic[Db]):
         self._snapshot = snapshot
         self._sent: list[int] = []  # numbers of sent minutes, whose rows a later commit deletes
         self._cleared_at = UnixMs(0)
+        self._owed: list[Reversal] = []  # reversals that are not known to be stored
         self._expect_pepper(name)
 
     def issue(
@@ -447,9 +448,16 @@ class CreditTables(ABC, Generic[Db]):
         """Test that the store can write durably; raise an error if it cannot."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back the credits of *reversals*, as described at `reverse`."""
-        with self._transaction():
-            reverse(self._db, reversals, at)
+        """Give back the credits of *reversals*, as described at `reverse`.
+
+        If this raises, they remain owed, and the next call gives them back, too.
+        """
+        self._owed.extend(reversals)
+        if self._owed:
+            with self._transaction():
+                credit_count = reverse(self._db, self._owed, at)
+            self._owed.clear()
+            DEBITS.labels("reversed").inc(credit_count)
 
     def page(self, ending: str, after: int, limit: int) -> list[AccountLine]:
         """Return up to *limit* accounts with an id above *after*, oldest first.

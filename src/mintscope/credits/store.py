@@ -54,7 +54,10 @@ class GroupCreditLedger:
         self._drained: set[CreditAccount] = set()  # accounts that were empty after a single spend
         self._owed: deque[ledger.Reversal] = deque()
         self._sent: deque[int] = deque()  # numbers of minutes that were sent or have ended
-        self._answered_count = 0  # number of answered batches
+        # The reversals of each answered batch, as one item: the writer's thread must not see that a
+        # batch was answered without its reversals.
+        self._answered: deque[Sequence[ledger.Reversal]] = deque()
+        self._answered_count = 0  # number of answered batches that were taken from the deque
         self._writing = writing
         self._reading = reading
         self._errors = writing.errors
@@ -65,9 +68,8 @@ class GroupCreditLedger:
         self._prepaying = self._commit_minutes
         self._group: GroupCommit[CreditAccount, ledger.Spent | ledger.Empty] = GroupCommit(
             self._commit,
-            unheard=self._owe,
-            delivered=self._note_delivered,
             rest=self._rest,
+            delivered=self._note_delivered,
             patience_s=patience_s,
         )
 
@@ -135,9 +137,9 @@ class GroupCreditLedger:
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: ledger.Reversal) -> None:
-        """Give back the credits of *reversal* before the next batch, or soon if none follows."""
-        self._owed.append(reversal)
-        self._group.rest_soon()
+        """Give back the credits of *reversal* in the next commit, or soon if there is no commit."""
+        # In the next iteration, the batch of the debit counts as answered.
+        asyncio.get_running_loop().call_soon(self._owe, reversal)
 
     def recall(self, bearer: bytes) -> ledger.Remembered | None:
         """Return the cached results of `find` and `root`; None if they are not cached.
@@ -244,17 +246,21 @@ class GroupCreditLedger:
         with self._unavailable():
             self._writing.expect_writable()
 
-    def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Queue the reversal of each debit whose outcome did not reach its waiter."""
-        for account, outcome in unheard:
-            if isinstance(outcome, ledger.Spent):
-                self._owed.append(ledger.Reversal(account, 1))
-            elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:
-                self._owed.append(outcome.reversal())
+    def _owe(self, reversal: ledger.Reversal) -> None:
+        self._owed.append(reversal)
         self._group.rest_soon()
 
-    def _note_delivered(self) -> None:
-        self._answered_count += 1
+    def _note_delivered(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
+        """Record that a batch was answered, and queue the reversals of the debits in *unheard*."""
+        reversals = []
+        for account, outcome in unheard:
+            if isinstance(outcome, ledger.Spent):
+                reversals.append(ledger.Reversal(account, 1))
+            elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:
+                reversals.append(outcome.reversal())
+        self._answered.append(reversals)
+        if reversals:
+            self._group.rest_soon()
 
     def _give_back_now(self) -> None:
         with self._unavailable():
@@ -265,19 +271,15 @@ class GroupCreditLedger:
 
         Also record which minutes were sent, and which batches were answered.
         """
-        # Read first: a batch that is answered later may add owed credits.
-        answered_count = self._answered_count
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
+        # Read first, so that the batches of these reversals count as answered below.
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
-        if owed:
-            try:
-                self._writing.give_back(owed, self._clock.now())
-            except self._errors:
-                self._owed.extend(owed)
-                raise
-            DEBITS.labels("reversed").inc(sum(each.credit_count for each in owed))
-        self._writing.note_answered(answered_count)
+        for _ in range(len(self._answered)):
+            owed += self._answered.popleft()
+            self._answered_count += 1
+        self._writing.note_answered(self._answered_count)
+        self._writing.give_back(owed, self._clock.now())
 
     def _unavailable(self) -> AbstractContextManager[None]:
         return unavailable_on(self._errors)

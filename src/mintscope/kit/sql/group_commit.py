@@ -75,16 +75,16 @@ class GroupCommit(Generic[Item, Outcome]):
     commit      called in the writer's thread, with items in order of arrival.  An outcome that is
                 an exception is raised in its waiter; an exception of commit, in every waiter of the
                 batch
-    unheard     called in the event loop with the items and outcomes whose waiters have left or
-                failed, so that their effects can be undone
+    delivered   called in the event loop for each committed batch, after its waiters have continued,
+                with the items and outcomes whose waiters had left, so that their effects can be
+                undone
     """
 
     commit: Callable[[Sequence[Item]], Sequence[Outcome | Exception]]
     _: KW_ONLY
-    unheard: Callable[[Sequence[tuple[Item, Outcome]]], None]
     rest: Callable[[], None]  # after 0.05 s without work, then every 10 s, and at the end
-    delivered: Callable[[], None] = lambda: None  # called after the waiters of a committed batch
-    patience_s: float = PATIENCE_S  # waiters are refused if no batch ends for 1 to 2 times this
+    delivered: Callable[[Sequence[tuple[Item, Outcome]]], None] = lambda _: None
+    patience_s: float = PATIENCE_S  # waiters are refused if no batch ends for up to twice this
 
     def __post_init__(self) -> None:
         self._queue: SimpleQueue[_Batch | _Soon | None] = SimpleQueue()  # None ends the writer
@@ -227,11 +227,9 @@ class GroupCommit(Generic[Item, Outcome]):
             is_reported = not waiter.done() and _tell(waiter, outcome)
             if not is_reported and not isinstance(outcome, Exception):
                 unheard.append((batch.items[place], outcome))
-        if unheard:
-            self.unheard(unheard)
         if is_committed:
             # `delivered` is called later, so that the waiters first send their responses.
-            asyncio.get_running_loop().call_soon(self.delivered)
+            asyncio.get_running_loop().call_soon(self.delivered, unheard)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         while (batch := self._take()) is not None:

@@ -270,7 +270,6 @@ class SqlPaymentStore:
         self._table = PaymentTable(writing)
         self._group: GroupCommit[Job, Any] = GroupCommit(
             self._commit,
-            unheard=lambda _: None,  # the reconciler continues from the row
             rest=lambda: None,  # the engine makes its own checkpoints
             patience_s=patience_s,
         )
