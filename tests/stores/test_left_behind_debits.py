@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from mintscope.credits.ledger import Debit, Empty, Reversal, Spent
 from mintscope.credits.postgres import (
@@ -22,12 +23,15 @@ from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import Rows
 from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.time import month_of
 from support.scenes.postgres import dsn_in
 
 PEPPER: Final = bytes(range(32))
 NOW: Final = UnixMs(1_763_640_000_000)
 AGES: Final = DEAD_MS + 1_000
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+LEAVE: Final = "INSERT INTO credit_batch (id, at, writer, spent, debited) VALUES (?, ?, ?, ?, ?)"
+UNKNOWN_KEY: Final = 999
 BATCHES: Final = "SELECT spent FROM credit_batch"
 
 
@@ -59,6 +63,11 @@ class Replicas:
 
     def batch_count(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM credit_batch").get)
+
+    def leave_batch(self, taken: list[list[int]]) -> None:
+        """Store a batch of the dying replica, with debits of API keys, without taking credits."""
+        values = (0, NOW, vars(self.dying)["_writer"], "[]", json.dumps(taken))
+        self._db.execute(LEAVE, values)
 
     def balance_after_a_death(self) -> int:
         """Return the balance of the account once all stored batches are given back."""
@@ -133,6 +142,20 @@ def test_a_reversal_that_a_replica_stored_before_it_died_counts_once(replicas: R
     replicas.pass_ms(AGES, replicas.living)
     replicas.living.rest(NOW)
     assert replicas.living.balance(replicas.account) == 8
+
+
+def test_a_refused_reversal_of_a_dead_replica_holds_up_no_other(replicas: Replicas) -> None:
+    other = replicas.opened()
+    replicas.leave_batch([[replicas.account, -4, 6, UNKNOWN_KEY, month_of(NOW)], [other, -1, 9]])
+    replicas.dying.spend([replicas.account], NOW)
+    with capture_logs() as lines:
+        for _ in range(2):
+            replicas.pass_ms(AGES, replicas.living)
+            replicas.living.rest(NOW)
+    refused = [each for each in lines if each["event"] == "reversal_refused"]
+    assert [(each["account"], each["credits"]) for each in refused] == [(replicas.account, 4)]
+    assert (replicas.living.balance(replicas.account), replicas.living.balance(other)) == (10, 11)
+    assert replicas.batch_count() == 0
 
 
 def test_a_replica_that_was_heard_of_is_alive(replicas: Replicas) -> None:

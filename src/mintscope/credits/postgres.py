@@ -10,6 +10,7 @@ All decisions are made in SQL, so any number of replicas can spend, issue and re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from secrets import randbits
 from typing import Any, Final, NamedTuple
@@ -25,7 +26,7 @@ from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError
 from mintscope.kit.sql.group_commit import PATIENCE_S
-from mintscope.kit.sql.postgres import HERE, InDoubt, PostgresDatabase
+from mintscope.kit.sql.postgres import HERE, InDoubt, PostgresDatabase, Refused
 from mintscope.kit.time import DAY_MS, Month, month_of
 
 # Now, by the clock of the database, in Unix milliseconds.
@@ -170,6 +171,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     """
 
     errors = DatabaseError
+    refusals = Refused
 
     def __init__(
         self,
@@ -265,7 +267,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         answered = self._answered()
         try:
             with self._transaction():
-                credit_count = statements.reverse(self._db, self._owed, at)
+                credit_count = self._reverse(self._owed, at)
                 self._db.execute(REVERSED, (batch, at, answered))
                 done = _Reversed(batch, len(self._owed), credit_count, answered)
         except InDoubt:  # only the commit, after all statements, raises it
@@ -309,6 +311,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._db.expect_clock()
 
     @override
+    def _savepoint(self) -> AbstractContextManager[object]:
+        return self._db.savepoint()
+
+    @override
     def _clear_minutes(self, at: UnixMs) -> None:
         sent = list(self._sent)
         self._db.execute(CLEAR, (sent,))
@@ -346,7 +352,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             self._give_batch_back(batch, at)
         with self._db.transaction():
             left = [ledger.Reversal(*row) for row in self._db.execute(LEFT, (DEAD_MS,))]
-            credit_count = statements.reverse(self._db, left, at)
+            credit_count = self._reverse(left, at)
         statements.tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
         for _ in range(FORGETS_MAX):
@@ -388,7 +394,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             reversals = [_reversal(each) for each in taken if each[1]]
             rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
             reversals += [ledger.Reversal(*row) for row in rows]
-            credit_count = statements.reverse(self._db, reversals, at)
+            credit_count = self._reverse(reversals, at)
         if credit_count:
             DEBITS.labels("reversed").inc(credit_count)
             log.warning("debits_given_back", batch=batch, credits=credit_count)

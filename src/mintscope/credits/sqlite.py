@@ -11,7 +11,7 @@ import fcntl
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from secrets import randbits
@@ -186,6 +186,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     """The credit tables over one SQLite connection, for one thread."""
 
     errors = apsw.Error
+    refusals = apsw.ConstraintError
 
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         db = open_store(path, "money")
@@ -315,6 +316,10 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._checkpoint(CHECKPOINT_DEBITS)
 
     @override
+    def _savepoint(self) -> AbstractContextManager[object]:
+        return self._db
+
+    @override
     def _clear_minutes(self, at: UnixMs) -> None:
         with transaction(self._db):
             cleared_count = self._delete_sent()
@@ -330,7 +335,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         """Give back the credits of minutes that dead processes left."""
         if self._minutes.may_be_left(at):
             with transaction(self._db):
-                credit_count = statements.reverse(self._db, self._minutes.left(at), at)
+                credit_count = self._reverse(self._minutes.left(at), at)
             statements.tell_given_back(credit_count)
 
     def wait_at_most(self, milliseconds: int) -> None:

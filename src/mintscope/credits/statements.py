@@ -295,29 +295,26 @@ class Executes(Protocol):
         """Close the connection."""
 
 
-def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
-    """Give back the credits of *reversals* in the current transaction; return the credit count.
-
-    Credits of a minute are given back only if its row exists, and credits of a named answer only if
-    the name is stored and no other request has got the answer.  Accounts are locked in the order of
-    their ids, as by debits, and each one before its minute.
-    """
+def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
+    """Return those of *reversals* to enter, by account; delete their minutes and names."""
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
-    if any(each.minute is not None or each.once is not None for each in left):
-        found = []
-        for each in left:
-            db.execute(LOCKED_BALANCE, (each.account,))
-            if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
-                continue
-            if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
-                continue  # another request has got the answer of this name
-            found.append(each)
-        left = found
-    values = [
-        (each.account, each.credit_count, at, each.key, each.month, each.endpoint) for each in left
-    ]
-    db.executemany(REVERSE, values)
-    return sum(each.credit_count for each in left)
+    if all(each.minute is None and each.once is None for each in left):
+        return left
+    found = []
+    for each in left:
+        db.execute(LOCKED_BALANCE, (each.account,))
+        if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
+            continue
+        if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
+            continue  # another request has got the answer of this name
+        found.append(each)
+    return found
+
+
+def _values(reversal: Reversal, at: UnixMs) -> tuple[int | None, ...]:
+    """Return the values of REVERSE for *reversal*."""
+    taken = (reversal.account, reversal.credit_count, at)
+    return (*taken, reversal.key, reversal.month, reversal.endpoint)
 
 
 def tell_given_back(credit_count: int) -> None:
@@ -359,10 +356,12 @@ class CreditTables(ABC, Generic[Db]):
     transaction, snapshot   begin a transaction or a snapshot on *db*
     name                    the name of the store in error messages
     errors                  the exceptions of the engine
+    refusals                those of them that say that the values of a statement are refused
     Raises                  UnusableStore if the hashes were made with another *pepper*
     """
 
     errors: ClassVar[type[Exception]]
+    refusals: ClassVar[type[Exception]]
 
     def __init__(
         self, db: Db, *, pepper: bytes, transaction: Block, snapshot: Block, name: str
@@ -448,14 +447,14 @@ class CreditTables(ABC, Generic[Db]):
         """Test that the store can write durably; raise an error if it cannot."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back the credits of *reversals*, as described at `reverse`.
+        """Give back the credits of *reversals*, as described at `_reverse`.
 
         If this raises, they remain owed, and the next call gives them back, too.
         """
         self._owed.extend(reversals)
         if self._owed:
             with self._transaction():
-                credit_count = reverse(self._db, self._owed, at)
+                credit_count = self._reverse(self._owed, at)
             self._owed.clear()
             DEBITS.labels("reversed").inc(credit_count)
 
@@ -486,6 +485,46 @@ class CreditTables(ABC, Generic[Db]):
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+    @abstractmethod
+    def _savepoint(self) -> AbstractContextManager[object]:
+        """Undo only the block's changes if it raises."""
+
+    def _reverse(self, reversals: Iterable[Reversal], at: UnixMs) -> int:
+        """Give back the credits of *reversals* in the current transaction; return the credit count.
+
+        Credits of a minute are given back only if its row exists, and credits of a named answer
+        only if the name is stored and no other request has got the answer.  Rows are locked in the
+        same order as by debits: accounts by id, then minutes.
+
+        A reversal that the engine refuses is logged and left out, because it would be refused
+        again, and all others would wait for it.  Its minute and its name are deleted, too.
+        """
+        left = _still_owed(self._db, reversals)
+        if not left:
+            return 0
+        try:
+            with self._savepoint():
+                self._db.executemany(REVERSE, [_values(each, at) for each in left])
+        except self.refusals:
+            return sum(each.credit_count for each in left if self._is_reversed(each, at))
+        return sum(each.credit_count for each in left)
+
+    def _is_reversed(self, reversal: Reversal, at: UnixMs) -> bool:
+        """Give back the credits of *reversal*; if the engine refuses it, log it, return False."""
+        try:
+            with self._savepoint():
+                self._db.execute(REVERSE, _values(reversal, at))
+        except self.refusals:
+            log.exception(
+                "reversal_refused",
+                account=reversal.account,
+                credits=reversal.credit_count,
+                key=reversal.key,
+                month=reversal.month,
+            )
+            return False
+        return True
 
     @abstractmethod
     def _clear_minutes(self, at: UnixMs) -> None:

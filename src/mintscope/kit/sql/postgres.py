@@ -279,6 +279,10 @@ class TakenOver(DatabaseAway):
     """Another process now has the right to write; nothing was written."""
 
 
+class Refused(DatabaseError):
+    """The values of a statement violate a constraint, or the type of a column."""
+
+
 class InDoubt(DatabaseAway):
     """A commit was sent, but its outcome could not be determined in time."""
 
@@ -501,5 +505,7 @@ class PostgresDatabase:
             if self._connection is not None and self._connection.closed:
                 self._connection = None
             raise DatabaseAway(str(cause)) from cause
+        except (psycopg.IntegrityError, psycopg.DataError) as cause:
+            raise Refused(str(cause)) from cause
         except psycopg.Error as cause:
             raise DatabaseError(str(cause)) from cause
