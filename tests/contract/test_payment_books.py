@@ -1,21 +1,27 @@
 """The contract of every store of the payment books.  Add an engine to `ENGINES`, nothing else."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.sqlite import payment_books, payment_store
 from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.kit.sql.sqlite import SqliteDatabase
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, ScanScope
 from mintscope.payments.payment import Evidence, State, Takings
 from mintscope.payments.ports import SALES_CLOSED, Begun, Budget, FeesAtRisk, PaymentStore
 from mintscope.payments.protocol.envelope import Resource
+from mintscope.payments.store import books as books_module
 from mintscope.payments.store.books import SqlPaymentBooks
 from support.scenes.payments.audited import violations_of
 from support.scenes.payments.pending_payments import (
@@ -44,6 +50,21 @@ def postgres(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:
     dsn = dsn_in(folder)
     books, payments = openers.payment_books(dsn), openers.payment_store(dsn)
     return books, payments, [books, payments]
+
+
+class Closing(SqliteDatabase):
+    """Notes when it is closed."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        super().__init__(path, kind)
+        self.events: list[str] = []
+        self.is_closed = asyncio.Event()
+
+    @override
+    def close(self) -> None:
+        super().close()
+        self.events.append("closed")
+        self.is_closed.set()
 
 
 ENGINES = {"sqlite": sqlite, "postgresql": postgres}
@@ -80,6 +101,27 @@ async def test_sales_stop_for_the_first_reason_until_they_are_resumed(
     assert await payments.begin(new_payment("a")) == SALES_CLOSED
     await books.resume_sales()
     assert await books.why_stopped() is None
+
+
+async def test_a_job_that_outlasts_the_close_keeps_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(books_module, "AUDIT_S", 0.05)
+    database = Closing(tmp_path / "money.sqlite", "money")
+    go_on = threading.Event()
+
+    def is_auditor() -> bool:
+        assert go_on.wait(10)
+        database.events.append(str(database.execute("SELECT 'read'").get))
+        return True
+
+    books = Books(database, is_auditor=is_auditor)
+    with pytest.raises(ServiceUnavailable):
+        await books.is_auditor()
+    await books.close()
+    go_on.set()
+    await asyncio.wait_for(database.is_closed.wait(), 10)
+    assert database.events == ["read", "closed"]
 
 
 async def test_each_scope_has_a_scan_of_its_own(books: Books) -> None:

@@ -356,9 +356,15 @@ class SqlPaymentBooks:
         )
 
     async def close(self) -> None:
-        """Close the database; first wait up to AUDIT_S for a job that still runs in its thread."""
+        """Close the database after every job has ended; a cancelled job continues in its thread.
+
+        If a job runs longer than AUDIT_S, return, and close the database when the job ends.
+        """
         await self._end_running()
-        self._db.close()
+        if self._running is None or self._running.done():
+            self._db.close()
+        else:
+            self._running.add_done_callback(lambda _: self._db.close())
 
     def _check(self, after_entry: int | None) -> invariants.Checked:
         # Entries that cancel out are written together, under the write lock.  So under that lock
