@@ -249,3 +249,23 @@ async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) 
         answer = await shop.client.get(REPORT, headers=headers)
         assert answer.status_code == 400, headers
         assert answer.json()["error"]["code"] == "INVALID_PAYMENT"
+
+
+@pytest.mark.parametrize(
+    ("changes", "payload", "expected"),
+    [
+        ({"amount": "-1"}, {}, "the amount of challenge.request to be an integer of atoms"),
+        ({"amount": "0"}, {}, "the amount of challenge.request between 1 and"),
+        ({}, {"transaction": "*"}, "payload.transaction to be standard base64"),
+    ],
+)
+async def test_an_error_names_the_header_that_was_sent(
+    shop: SellingApi, changes: dict[str, str], payload: dict[str, str], expected: str
+) -> None:
+    one = await challenge(shop, "GET", REPORT)
+    request = as_base64url(plain(one["request"]) | changes)
+    headers = credential(one | {"request": request}, transaction(shop, one), **payload)
+    answer = await shop.client.get(REPORT, headers=headers)
+
+    message = answer.json()["error"]["message"]
+    assert message.startswith(f"Authorization: Payment: expected {expected}")

@@ -266,23 +266,32 @@ def _encode(model: PaymentRequired | SettleResponse) -> str:
     return b64encode(model.model_dump_json(by_alias=True, exclude_none=True).encode()).decode()
 
 
-def parse_transaction(value: object) -> bytes:
-    """Return the bytes of *value*, standard base64.  Raises InvalidPayment."""
+def parse_transaction(value: object, *, header: str = PAYMENT_SIGNATURE) -> bytes:
+    """Return the bytes of *value*, standard base64; *header* is its header, for errors.
+
+    Raises InvalidPayment.
+    """
     if not isinstance(value, str):
-        raise _invalid("payload.transaction to be text")
+        raise _invalid("payload.transaction to be text", header)
     try:
         return b64decode(value, validate=True)
     except ValueError as cause:
-        raise _invalid("payload.transaction to be standard base64") from cause
+        raise _invalid("payload.transaction to be standard base64", header) from cause
 
 
-def parse_amount(text: str) -> int:
-    """Return the atoms of *text*, between 1 and AMOUNT_MAX.  Raises InvalidPayment."""
+def parse_amount(
+    text: str, *, header: str = PAYMENT_SIGNATURE, field: str = "accepted.amount"
+) -> int:
+    """Return the atoms of *text*, between 1 and AMOUNT_MAX.
+
+    header, field   where *text* was sent, for the message of the error
+    Raises          InvalidPayment
+    """
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
-        raise _invalid("accepted.amount to be an integer of atoms, as text")
+        raise _invalid(f"{field} to be an integer of atoms, as text", header)
     amount = int(text)
     if not 0 < amount <= AMOUNT_MAX:
-        raise _invalid(f"accepted.amount between 1 and {AMOUNT_MAX}")
+        raise _invalid(f"{field} between 1 and {AMOUNT_MAX}", header)
     return amount
 
 
@@ -310,5 +319,5 @@ def _identifier(extensions: dict[str, object] | None) -> str | None:
     return parse_identifier(value)
 
 
-def _invalid(expected: str) -> InvalidPayment:
-    return InvalidPayment(f"{PAYMENT_SIGNATURE}: expected {expected}")
+def _invalid(expected: str, header: str = PAYMENT_SIGNATURE) -> InvalidPayment:
+    return InvalidPayment(f"{header}: expected {expected}")

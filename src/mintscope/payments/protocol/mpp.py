@@ -27,6 +27,7 @@ from mintscope.payments.protocol.headers import (
 CHALLENGE_HEADER: Final = "WWW-Authenticate"
 RECEIPT_HEADER: Final = "Payment-Receipt"
 AUTH_SCHEME: Final = "Payment "
+CREDENTIAL: Final = "Authorization: Payment"
 METHOD: Final = "solana"
 INTENT: Final = "charge"
 NETWORK: Final = "mainnet-beta"  # the only network accepted, and the default if none is named
@@ -117,12 +118,14 @@ def decode_credential(header: str) -> Presented:
     if challenge.id != request.external_id or QUOTE_PATTERN.fullmatch(challenge.id) is None:
         raise _invalid("challenge.id and externalId as they were sent")
     return Presented(
-        transaction=parse_transaction(credential.payload.transaction),
+        transaction=parse_transaction(credential.payload.transaction, header=CREDENTIAL),
         scheme=SCHEME,
         network=MAINNET if request.details.network == NETWORK else "",
         asset=request.currency,
         pay_to=request.recipient,
-        amount=parse_amount(request.amount),
+        amount=parse_amount(
+            request.amount, header=CREDENTIAL, field="the amount of challenge.request"
+        ),
         identifier=None,
         quote=None,  # the memo is the quote: MPP clients write `externalId` there
     )
@@ -159,4 +162,4 @@ def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
 
 
 def _invalid(expected: str) -> InvalidPayment:
-    return InvalidPayment(f"Authorization: Payment: expected {expected}")
+    return InvalidPayment(f"{CREDENTIAL}: expected {expected}")
