@@ -177,6 +177,15 @@ async def test_one_price_serves_a_minute() -> None:
     assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
 
 
+async def test_a_clock_that_was_decades_behind_stops_no_sale() -> None:
+    clock = ManualClock(UnixMs(0))
+    price_cache = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
+    await price_cache.price_list()
+    clock.step(NOW)
+
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
+
+
 async def test_a_price_that_others_share_is_read_again_when_their_minute_ends() -> None:
     clock, source = ManualClock(NOW), ScriptedSource("1", "1.1")
 

@@ -25,6 +25,7 @@ VWAP_MINUTES: Final = 5
 TWAP_MINUTES: Final = 30
 DISAGREEMENT_MAX: Final = 0.05
 CHANGE_PER_MINUTE_MAX: Final = 0.30
+MINUTES_MAX: Final = 1e6  # after two years any change is allowed; Decimal limits the exponent
 SIDE_USD_MIN: Final = 1_000.0
 SIDES_RATIO_MAX: Final = 2.0
 TRADE_AGE_S_MAX: Final = DAY_S
@@ -149,6 +150,7 @@ def is_jump(quote: Quote, previous: Quote) -> bool:
     *quote* counts as one minute.
     """
     minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
+    minutes = min(minutes, MINUTES_MAX)
     factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
     return not previous.usd / factor <= quote.usd <= previous.usd * factor
 
