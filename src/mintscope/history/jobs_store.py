@@ -314,7 +314,7 @@ class SqlHistory(SqlStore):
     async def pools(self, mint: Mint) -> Mapping[str, int]:
         """Return the pools of *mint* in the log, each with its number of swaps.
 
-        Pools that are booked with a quote other than USDC, USDT and SOL are left out.
+        Pools of the pool book with a quote other than USDC, USDT and SOL are left out.
         """
 
         def work(db: Database) -> Mapping[str, int]:
@@ -343,8 +343,8 @@ class SqlHistory(SqlStore):
 def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
     """Return the quotes of the mint that a backfill cannot price, sorted, if they have a share.
 
-    The share is the volume of their booked pools in that of all booked pools, over two UTC days of
-    each pool.  At or below OTHERS_MAX, none is returned.
+    The share is the volume of their pools in that of all pools of the pool book, over two UTC days
+    of each pool.  At or below OTHERS_MAX, none is returned.
     """
     others = _unpriced(db, mint_id)
     pools = booked(db.execute(BOOK, (mint_id,)).get)
@@ -366,7 +366,7 @@ def has_candles(db: Database, mint_id: int | None, until: UnixS) -> bool:
 
 
 def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:
-    """Return the booked pools of a mint that are known to have a quote that is not in BASIC.
+    """Return the pools of the pool book of a mint whose quote is known, and is not in BASIC.
 
     A backfill cannot price their swaps, because it does not know the markets of these quotes.
     """

@@ -381,9 +381,10 @@ def _has_evidence(flow: int, uncounted: int) -> bool:
 
 
 def dust_volume(evidence: Evidence, *, counts: bool) -> int:
-    """Return the volume of a swap too small to set a price; *counts*: whether its pool counts.
+    """Return the volume of a swap without a price; 0 if it is above DUST_VOLUME or must not count.
 
-    The owner of a private pool can trade a few raw units for ten cents any number of times.
+    counts   whether the pool of the swap counts for the price; if not, the result is 0: the owner
+             of a private pool could otherwise add volume by any number of trades of ten cents
     """
     is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME
     return evidence.flow if is_volume else 0

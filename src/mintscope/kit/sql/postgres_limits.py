@@ -73,7 +73,7 @@ class PostgresWindows:
         self._asked_count = 0
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back and take for all keys by one statement."""
+        """Give back and take admissions, as `WindowStore.settle`, by one statement."""
         now = None if self._clock is None else now_us(self._clock)
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
             AskedWindow._fields

@@ -54,7 +54,7 @@ class HolderReader(Protocol):
     """Reads the largest holders of a mint."""
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return the largest holders of *mint*, whose pools in the book are *booked*.
+        """Return the largest holders of *mint*, whose pools in the pool book are *booked*.
 
         Raises ServiceUnavailable if no reading is stored, and none can be made now, for example
         because the node does not offer the largest accounts.
@@ -102,7 +102,7 @@ class NodeHolders:
         self._not_before_ms = 0
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return the largest holders of *mint*, whose pools in the book are *booked*."""
+        """Return the largest holders of *mint*, whose pools in the pool book are *booked*."""
         found = self._known(mint)
         if found is not None:
             return found

@@ -4,8 +4,8 @@ A node returns the 20 largest accounts of a mint.  An account has one of these k
 
 burned   the owner is the incinerator or the system program: no token ever leaves it
 locked   the owner is an account of a program that locks or vests tokens: see LOCKERS
-pool     the account is a vault of a pool of this mint in the book, or the owner is an account or
-         the authority of an exchange in `dex.programs`
+pool     the account is a vault of a pool of this mint in the pool book, or the owner is an account
+         or the authority of an exchange in `dex.programs`
 
 Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  Accounts of
 other lockers are shown without a name, like any other account.
@@ -49,7 +49,7 @@ def no_holders(mint: Mint) -> "Holders | None":  # noqa: ARG001
 
 
 class HolderKind(StrEnum):
-    """The kind of an account; it follows from the owner, or from the pools of the book."""
+    """The kind of an account; it depends on the owner and on the mint's pools in the pool book."""
 
     BURNED = "burned"
     LOCKED = "locked"
@@ -115,7 +115,7 @@ def named(
     """Return the holder of *account*, with its kind and name.
 
     programs   the program that owns the account of each owner, by address
-    booked     the pools of the mint in the book
+    booked     the pools of the mint in the pool book
     """
     if owner is None:
         return Holder(account, owner, amount, HolderKind.OTHER, None)

@@ -166,7 +166,7 @@ class KeptCrowds(msgspec.Struct, frozen=True):
     """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
 
     since   the time from which all swaps are in the crowds: that of the first swap, or the end of
-            the newest span with swaps that are not in the book; None: the crowds have no swaps
+            the newest span with swaps that are not in the pool book; None: the crowds have no swaps
     rows    the crowds of a day, oldest first, of spans that end after *since*
     """
 
@@ -199,10 +199,10 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     tip            the tip of the log in the snapshot
     time           the time of the newest folded slot; None before the first
     standing       the `Standing` after that slot, packed; None before the first price
-    booked         the pools in the book
+    booked         the pools in the pool book
     rows           the candles of these pools, oldest first, including the open ones
-    missed_until   the end of the newest span with swaps that are not in the book; None: there is
-                   no such span
+    missed_until   the end of the newest span with swaps that are not in the pool book; None: there
+                   is no such span
     has_crowd      whether the newest span with a trader is at most a day old
     """
 
@@ -314,7 +314,8 @@ class PoolNow(NamedTuple):
     """A pool as of one slot; unknown values are None.
 
     usd, sol, at    the price after its newest swap, and the time of that swap
-    venue, quote   the program and the quote mint of its newest stored swap, or those in the book
+    venue, quote   the program and the quote mint of its newest stored swap, or those in the pool
+                   book
     weight         its part of the weight of all pools that count for the price, 0 to 1
     agrees         whether its price is within AGREEMENT of the price of the mint
     quote_usd      the USD of the quote in the pool after its newest swap
@@ -322,8 +323,8 @@ class PoolNow(NamedTuple):
     newest, kept   the trades of the last NEWEST_S seconds, and those of all stored swaps
     is_estimate    whether the moves are estimated
     hour, day      the trades of the newest 12 and 288 spans of five minutes, including the open
-                   one; None if the pool is not in the book
-    since          the time of its first swap in the book
+                   one; None if the pool is not in the pool book
+    since          the time of its first swap in the pool book; None if it is not in the pool book
     moves          the price moves of trades of TRADES_USD; empty if the depth is not known
     fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap that states a fee,
                    otherwise that of the venue, if all its pools take the same

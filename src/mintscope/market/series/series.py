@@ -526,7 +526,7 @@ def short_series(kept: KeptSwaps) -> Series:
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
     """Return the candles of *pool* in *kept*, without the first if its start may be missing.
 
-    If the pool is not in the book, there are no candles.  The count of a candle includes swaps
+    If the pool is not in the pool book, there are no candles.  The count of a candle includes swaps
     without a price.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)

@@ -366,11 +366,11 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
 
 
 def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
-    """Return the end of the newest span after *since* with swaps that are not in the book, or None.
+    """Return the end of the newest span after *since* with swaps that the pool book lacks, or None.
 
-    Older versions of ingest, and backfills that mend a gap, write candles, but not the book.
+    Older versions of ingest, and backfills that mend a gap, write candles, but not the pool book.
 
-    swaps   the number of swaps in the book, by span
+    swaps   the number of swaps in the pool book, by span
     """
     counts = db.execute(SWAPS_OF_CANDLES, (mint_id, since))
     missed = [at for at, count in counts if count > swaps.get(at, 0)]
