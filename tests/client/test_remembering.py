@@ -18,6 +18,7 @@ from mintscope_client.buyer import Buyer
 from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope_client.errors import PendingError, RefusedError
 from mintscope_client.journal import SENT_MAX, Journal, JournalUnusable, Sent
+from mintscope_client.node import NODE_TIMEOUT_S
 from mintscope_client.wallet import OverSpendLimit, WillNotPay
 from support.scenes.payments.payment_build import payer_wallet
 from support.scenes.payments.payment_shop import Shop
@@ -35,12 +36,14 @@ class Street(httpx.AsyncBaseTransport):
         self._shop = httpx.ASGITransport(app=Shop(world.facilitator(patience_s=patience_s)).app)
         self._chain = world.transport
         self.paid: list[str] = []
+        self.of_node: list[httpx.Request] = []
         self.refusing: httpx.Response | None = None
         self.is_deaf = False
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.host == "chain":
+            self.of_node.append(request)
             return await self._chain.handle_async_request(request)
         payment = request.headers.get(PAYMENT_SIGNATURE)
         if payment is not None:
@@ -247,6 +250,20 @@ async def test_a_node_that_says_nothing_proves_nothing(
     assert (await visit.buy()).status_code == 402
     assert visit.auth.holds(KEY)
     assert visit.wallet.limit.spent == PRICE
+
+
+@ways
+async def test_each_request_to_the_node_has_a_timeout(world: World, way: str) -> None:
+    visit = Visit(world, way)
+    visit.street.is_deaf = True
+    visit.street.refusing = httpx.Response(402, json={})
+    for _ in range(2):
+        await visit.buy()
+        world.slots(EXPIRY_SLOTS)
+
+    timeouts = [each.extensions.get("timeout") for each in visit.street.of_node]
+    assert len(timeouts) > 2
+    assert timeouts == [httpx.Timeout(NODE_TIMEOUT_S).as_dict()] * len(timeouts)
 
 
 @ways

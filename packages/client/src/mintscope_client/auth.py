@@ -67,7 +67,8 @@ class PaymentAuth(PayingAuth):
     JournalUnusable.
 
     rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
-               of payments; None: a payment counts as spent even if no purchase arrives
+               of payments; None: a payment counts as spent even if no purchase arrives.  A request
+               to the node times out if a connection, read or write takes NODE_TIMEOUT_S
     journal    stores the payments whose outcome is unknown; None: they are stored in memory
     """
 

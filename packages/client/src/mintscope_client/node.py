@@ -23,6 +23,7 @@ Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 
 # The most blocks that the node is assumed to be behind the node of the seller.
 NODES_APART_BLOCKS: Final = 32
+NODE_TIMEOUT_S: Final = 30.0  # to connect, and for each read and write
 TIP: Final = "processed"  # the newest level of commitment; every node knows it
 PAGE: Final = 1_000  # the largest number of signatures in one answer of a node
 PAGES_MAX: Final = 20
@@ -183,7 +184,9 @@ def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue
 
 def _answered(url: str, method: str, params: list[object]) -> Dialogue[_Answered]:
     question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    response = yield httpx.Request("POST", url, json=question)
+    # httpx sets the timeout of a client only on the first request of a flow
+    timeout = httpx.Timeout(NODE_TIMEOUT_S).as_dict()
+    response = yield httpx.Request("POST", url, json=question, extensions={"timeout": timeout})
     return decode_json(response.content, _ANSWERED)
 
 
