@@ -39,11 +39,14 @@ class Street(httpx.AsyncBaseTransport):
         self.of_node: list[httpx.Request] = []
         self.refusing: httpx.Response | None = None
         self.is_deaf = False
+        self.is_node_away = False
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.host == "chain":
             self.of_node.append(request)
+            if self.is_node_away:
+                raise httpx.ConnectError("refused", request=request)
             return await self._chain.handle_async_request(request)
         payment = request.headers.get(PAYMENT_SIGNATURE)
         if payment is not None:
@@ -414,6 +417,24 @@ async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_p
     assert set(second.street.paid) == set(first.street.paid)
     assert world.received() == second.wallet.limit.spent == PRICE
     assert list(folder.iterdir()) == []
+
+
+async def test_a_node_that_is_away_does_not_keep_back_what_is_paid_for(
+    world: World, tmp_path: Path
+) -> None:
+    with Journal(tmp_path) as journal:
+        first = Visit(world, journal=journal)
+        first.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
+        with pytest.raises(PendingError):
+            await first.buy_credits()
+    with Journal(tmp_path) as journal:
+        second = Visit(world, journal=journal)
+        second.street.is_node_away = True
+        await second.buy_credits()
+
+    assert set(second.street.paid) == set(first.street.paid)
+    assert world.received() == second.wallet.limit.spent == PRICE
+    assert len(second.street.of_node) == 1
 
 
 def test_a_journal_outlives_its_process_and_belongs_to_one(tmp_path: Path) -> None:

@@ -63,8 +63,9 @@ class PaymentAuth(PayingAuth):
     or when the chain proves that the payment can no longer land; in the second case, the wallet may
     spend the amount again.  A statement of the seller is no proof.
 
-    If the wallet does not pay, the request raises WillNotPay; if the payment cannot be stored,
-    JournalUnusable.
+    A payment that the seller refused, or that an earlier process sent, is looked up on chain before
+    it is sent again.  If the node cannot be reached, the request fails with its error, and the next
+    request with that key goes to the seller without the look-up.
 
     rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
                of payments; None: a payment counts as spent even if no purchase arrives.  A request
@@ -83,6 +84,9 @@ class PaymentAuth(PayingAuth):
         # Keys of payments to look up on chain before they are sent again: the seller refused the
         # payment, or an earlier process sent it.
         self._doubted = {sent.key for sent in self._journal}
+        # Keys whose look-up is not answered.  httpx raises the error of a node that is away without
+        # returning to the flow, so the next request skips the look-up: the seller may deliver.
+        self._unanswered: set[str] = set()
         wallet.limit.count(self._journal.atoms)
 
     @override
@@ -104,8 +108,12 @@ class PaymentAuth(PayingAuth):
         key = request.headers.setdefault(IDEMPOTENCY_KEY, secrets.token_urlsafe(KEY_BYTES))
         request.headers.pop(PAYMENT_SIGNATURE, None)
         sent = self._journal.find(key)
-        if sent is not None and key in self._doubted:
+        if sent is not None and key in self._unanswered:
+            self._unanswered.discard(key)
+        elif sent is not None and key in self._doubted:
+            self._unanswered.add(key)
             yield from self._bury([sent])
+            self._unanswered.discard(key)
             sent = self._journal.find(key)
         if sent is None:
             response = yield request
