@@ -191,6 +191,13 @@ def test_a_service_that_stays_away_is_given_up() -> None:
     assert not raised.value.may_be_charged
 
 
+def test_a_service_that_is_away_for_hours_is_asked_again_every_few_seconds() -> None:
+    reported = Reported(session(patience_s=86_400), [NOT_SENT] * 1_100 + [answered()])
+
+    assert reported.answer is not None
+    assert reported.waits[-1] == 8.0
+
+
 def test_a_limit_without_room_is_waited_for_before_sending() -> None:
     here = session()
     full = answered()

@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 BACKOFF_S: Final = 0.5  # the longest pause before the first retry; doubled for each later retry
-BACKOFF_S_MAX: Final = 8.0
+DOUBLINGS_MAX: Final = 4  # to 8 s
 ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
 
@@ -28,7 +28,8 @@ def backoff_s(repetition: int, share: float) -> float:
     share    a random number from 0 to 1, so that clients that failed at the same time do not retry
              at the same time
     """
-    return float(min(BACKOFF_S * 2**repetition, BACKOFF_S_MAX) * (1 + share) / 2)
+    most_s: float = BACKOFF_S * 2 ** min(repetition, DOUBLINGS_MAX)
+    return most_s * (1 + share) / 2
 
 
 class Pacing:
