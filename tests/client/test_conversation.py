@@ -271,30 +271,53 @@ OUTCOMES: Mapping[str, tuple[Reply, int]] = {
 
 @given(st.lists(st.sampled_from(sorted(OUTCOMES)), max_size=30), st.integers(0, 8))
 def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: int) -> None:
+    """All requests of a call have one key, so the service takes credits once."""
     here = session(budget=CreditBudget(credits_in_all=most), patience_s=10)
-    waiting, sent = list(names), []
+    waiting = list(names)
+    charged = 0
 
     class Service:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
         def __iter__(self) -> "Service":
             return self
 
         def __next__(self) -> Reply:
             if not waiting:
                 raise KeyboardInterrupt  # the user goes
-            sent.append(waiting.pop(0))
-            return OUTCOMES[sent[-1]][0]
+            self.seen.append(waiting.pop(0))
+            return OUTCOMES[self.seen[-1]][0]
 
     while waiting:
-        before = len(sent)
+        service = Service()
         try:
-            Reported(here, Service())  # type: ignore[arg-type]
+            Reported(here, service)  # type: ignore[arg-type]
         except errors.OverBudgetError:
+            assert service.seen == []
             break
         except (errors.ClientError, KeyboardInterrupt):
-            assert len(sent) > before or not waiting
-    charged = sum(OUTCOMES[name][1] for name in sent)
+            assert service.seen
+        charged += max(OUTCOMES[name][1] for name in service.seen)
 
     assert charged <= here.budget.spent <= most
+
+
+def test_a_retry_of_a_lost_call_has_the_credits_of_the_call() -> None:
+    here = session(budget=CreditBudget(credits_in_all=1))
+    with pytest.raises(errors.UnreachableError) as raised:
+        Reported(here, [LOST, *[NOT_SENT] * 10])
+
+    assert raised.value.may_be_charged
+    assert here.budget.spent == 1
+
+
+def test_retries_with_one_key_count_once() -> None:
+    here = session(budget=CreditBudget(credits_in_all=3))
+    reported = Reported(here, [LOST, refused(503, "DATA_STALE"), LOST, answered()])
+
+    assert reported.answer is not None
+    assert here.budget.spent == 1
 
 
 @given(st.binary() | st.text().map(str.encode), st.sampled_from([200, 201, 400, 402, 429, 503]))

@@ -4,7 +4,10 @@ import { OverBudgetError } from "./errors.ts";
 export class CreditBudget {
   readonly creditsPerCall: number;
   readonly creditsInAll: number;
-  /** The credits of all calls that have succeeded or may have succeeded. */
+  /**
+   * The credits of all calls that have succeeded, that may have succeeded, or that have no answer
+   * yet; a call counts once, however often it is repeated.
+   */
   spent = 0;
 
   constructor(most: { creditsPerCall?: number; creditsInAll?: number } = {}) {

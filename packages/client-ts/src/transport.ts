@@ -80,17 +80,31 @@ export class Transport {
     this.#fetch = options.fetch ?? fetch.bind(globalThis);
   }
 
-  /** Send `call`; all its requests have the same Idempotency-Key. */
+  /**
+   * Send `call`; all its requests have the same Idempotency-Key, so the budget counts it once. The
+   * credits of the call are reserved until it ends.
+   */
   async send<Data>(call: Call<Data>, key: string = crypto.randomUUID()): Promise<Answer<Data>> {
     const attempt = new Attempt(key, this.#payerOf(call), performance.now(), this.#signInOf(call));
     await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
-    for (;;) {
-      try {
-        return await this.#once(call, attempt);
-      } catch (failure) {
-        if (!(failure instanceof ClientError)) throw failure;
-        await sleep(attempt.waitMs(failure, this.patienceMs, this.#retriesMax));
+    const isByCredential = attempt.payer === undefined && this.#credential !== undefined;
+    const credits = isByCredential || attempt.signIn !== undefined ? call.creditsMax : 0;
+    this.budget.reserve(credits);
+    let spent = 0; // as far as the requests may have been charged
+    try {
+      for (;;) {
+        try {
+          const answer = await this.#once(call, attempt);
+          spent = Math.min(call.creditsOf?.(answer.data) ?? call.creditsMax, credits);
+          return answer;
+        } catch (failure) {
+          if (!(failure instanceof RefusedError)) spent = credits;
+          if (!(failure instanceof ClientError)) throw failure;
+          await sleep(attempt.waitMs(failure, this.patienceMs, this.#retriesMax));
+        }
       }
+    } finally {
+      this.budget.giveBack(credits - spent);
     }
   }
 
@@ -144,31 +158,18 @@ export class Transport {
   }
 
   async #once<Data>(call: Call<Data>, attempt: Attempt): Promise<Answer<Data>> {
-    const isByCredential = attempt.payer === undefined && this.#credential !== undefined;
-    const credits = isByCredential || attempt.signIn !== undefined ? call.creditsMax : 0;
-    this.budget.reserve(credits);
-    let spent = credits; // until the cost is known, the most is counted
-    try {
-      const response = await this.open(call, attempt);
-      const data = await dataOf<Data>(call, response);
-      spent = Math.min(call.creditsOf?.(data) ?? call.creditsMax, credits);
-      return {
-        data,
-        creditsLeft: integer(response.headers.get("X-Credits-Remaining")),
-        dataSlot: integer(response.headers.get("X-Data-Slot")),
-        dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
-        dataStatus: response.headers.get("X-Data-Status"),
-        requestId: response.headers.get("X-Request-Id"),
-        receipt: receiptOf(response.headers.get("PAYMENT-RESPONSE")),
-        status: response.status,
-        headers: response.headers,
-      };
-    } catch (failure) {
-      if (failure instanceof RefusedError) spent = 0;
-      throw failure;
-    } finally {
-      this.budget.giveBack(credits - spent);
-    }
+    const response = await this.open(call, attempt);
+    return {
+      data: await dataOf<Data>(call, response),
+      creditsLeft: integer(response.headers.get("X-Credits-Remaining")),
+      dataSlot: integer(response.headers.get("X-Data-Slot")),
+      dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
+      dataStatus: response.headers.get("X-Data-Status"),
+      requestId: response.headers.get("X-Request-Id"),
+      receipt: receiptOf(response.headers.get("PAYMENT-RESPONSE")),
+      status: response.status,
+      headers: response.headers,
+    };
   }
 
   async #request<Data>(

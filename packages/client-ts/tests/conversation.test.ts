@@ -88,7 +88,16 @@ test("what passes is sent again with the same key", async () => {
 
   assert.equal(sent.length, 3);
   assert.equal(new Set(sent.map((each) => each.headers.get("Idempotency-Key"))).size, 1);
-  assert.equal(client.budget.spent, 2); // the lost one may have been charged
+  assert.equal(client.budget.spent, 1); // the service takes credits once for a key
+});
+
+test("a retry of a lost call has the credits of the call", async () => {
+  const { fetch } = scripted(new TypeError("fetch failed"), answered());
+  const budget = new CreditBudget({ creditsInAll: 1 });
+  const client = new Client("https://api.example", { credential: TOKEN, fetch, budget });
+  await client.token("m");
+
+  assert.equal(budget.spent, 1);
 });
 
 test("a refusal is thrown by its status, told by its code, and costs nothing", async () => {

@@ -17,8 +17,8 @@ class CreditBudget:
     credits_per_call   the most credits that one call may cost; None: no such limit
     credits_in_all     the most credits that all calls with this object may cost together; None: no
                        such limit
-    spent              the credits of all requests that have succeeded, that may have succeeded, or
-                       that have no answer yet; a repeated request counts again
+    spent              the credits of all calls that have succeeded, that may have succeeded, or
+                       that have no answer yet; a call counts once, however often it is repeated
     """
 
     credits_per_call: int | None = None

@@ -10,7 +10,7 @@ RefusedError                 the service ended a stream, or refused the call, wh
   NotNowError                5xx, 408, 425: try again later
 UnreachableError             no complete answer arrived; the request may have been executed
 UnreadableError              the answer does not have the documented form, or lacks the purchase
-OverBudgetError              the budget does not allow the call, a retry, or a minute of a stream
+OverBudgetError              the budget does not allow the call, or the next minute of a stream
 PendingError                 a payment was sent and its outcome is not known yet
 """
 
@@ -216,7 +216,7 @@ class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
 class UnreachableError(ClientError):
     """No complete response arrived.
 
-    may_be_charged    whether the request may have arrived, and may have spent credits
+    may_be_charged    whether a request of the call may have arrived, and may have spent credits
     """
 
     def __init__(self, message: str, *, may_be_charged: bool = False) -> None:
@@ -238,10 +238,7 @@ class UnreadableError(ClientError):
 
 
 class OverBudgetError(ClientError):
-    """The budget does not allow the call, a retry of it, or the next minute of a stream.
-
-    An earlier attempt of the call may have been charged.
-    """
+    """The budget does not allow the call, which was not sent, or the next minute of a stream."""
 
 
 class PendingError(ClientError):

@@ -156,7 +156,8 @@ def converse(
 ) -> Conversation[Answered[Data]]:
     """Return the answer to *call*.
 
-    All requests of a call have the same `Idempotency-Key`, so that nothing is paid twice.
+    All requests of a call have the same `Idempotency-Key`, so that nothing is paid twice, and the
+    budget counts the call once.  The credits of the call are reserved until it ends.
 
     key       the key of an earlier call with a pending payment, to continue that payment; None: a
               new call, unless an earlier process left a payment for the same request
@@ -172,50 +173,59 @@ def converse(
     wait_s = session.pacing.wait_s(call.name, now_s=session.clock.monotonic_s())
     if 0 < wait_s <= session.patience_s:
         yield Wait(wait_s)
-    while True:
-        found = yield from _once(session, call, key, payer)
-        if isinstance(found, Answered):
-            return found
-        yield Wait(patience.wait_s(found))
+    stake = _Stake(session.credits_at_stake(call))
+    session.budget.reserve(stake.credit_count)
+    try:
+        while True:
+            found = yield from _once(session, call, key, payer, stake)
+            if isinstance(found, Answered):
+                return found
+            yield Wait(patience.wait_s(found))
+    finally:
+        session.budget.give_back(stake.credit_count - stake.spent)
+
+
+@dataclass(slots=True)
+class _Stake:
+    """The credits that a call may cost, and those that its requests may have spent so far.
+
+    All requests of a call have the same key, for which the service takes the credits only once.
+    """
+
+    credit_count: int
+    spent: int = 0
 
 
 def _once(
-    session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None
+    session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None, stake: _Stake
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its answer, or the error in place of the answer.
-
-    Raises OverBudgetError if the budget does not allow the call.
-    """
-    credit_count = session.credits_at_stake(call)
-    session.budget.reserve(credit_count)
-    spent = credit_count  # until the cost is known, the most is counted
+    """Send *call* once; return its answer, or the error in place of the answer."""
+    spent_before = stake.spent
+    stake.spent = stake.credit_count  # until the cost is known, the most is counted
+    reply = yield Send(session.build(call, key), payer)
+    if isinstance(reply, httpx.RequestError):
+        if isinstance(reply, NOT_SENT):
+            stake.spent = spent_before
+        return UnreachableError(
+            f"{call.method} {session.url(call).host}: {type(reply).__name__}: {reply}",
+            may_be_charged=stake.spent > 0,
+        )
+    assert reply is not None
+    session.pacing.hear(call.name, reply.headers, now_s=session.clock.monotonic_s())
     try:
-        reply = yield Send(session.build(call, key), payer)
-        if isinstance(reply, httpx.RequestError):
-            was_sent = not isinstance(reply, NOT_SENT)
-            spent = credit_count if was_sent else 0
-            return UnreachableError(
-                f"{call.method} {session.url(call).host}: {type(reply).__name__}: {reply}",
-                may_be_charged=was_sent and credit_count > 0,
-            )
-        assert reply is not None
-        session.pacing.hear(call.name, reply.headers, now_s=session.clock.monotonic_s())
-        try:
-            answer = read_answer(call, reply, now_ms=session.clock.now())
-        except RefusedError as refused:
-            spent = 0
-            return refused
-        except UnreadableError as unreadable:
-            return unreadable
-        if payer is not None and payer.holds(key):
-            return UnreadableError(
-                f"expected what was paid for by {call.method} {call.path}; it is not in the answer",
-                status=reply.status_code,
-            )
-        spent = min(call.cost(answer.data), credit_count)
-        return answer
-    finally:
-        session.budget.give_back(credit_count - spent)
+        answer = read_answer(call, reply, now_ms=session.clock.now())
+    except RefusedError as refused:
+        stake.spent = spent_before
+        return refused
+    except UnreadableError as unreadable:
+        return unreadable
+    if payer is not None and payer.holds(key):
+        return UnreadableError(
+            f"expected what was paid for by {call.method} {call.path}; it is not in the answer",
+            status=reply.status_code,
+        )
+    stake.spent = min(call.cost(answer.data), stake.credit_count)
+    return answer
 
 
 class _Patience:
