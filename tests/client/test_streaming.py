@@ -148,6 +148,19 @@ def test_an_end_that_passes_is_waited_for(reason: str) -> None:
     assert call.wait_s() == 0.5
 
 
+def test_a_connection_that_is_lost_after_its_end_has_the_reason_of_the_end() -> None:
+    here = session()
+    call = LiveCall(here, [MINT])
+    call.request()
+    list(call.feed(minute() + end("shutting_down")))
+    call.lose(httpx.ReadError("closed"))
+    assert isinstance(here.clock, ManualClock)
+    here.clock.advance(30_000)
+
+    with pytest.raises(errors.NotNowError, match="shutting_down"):
+        call.wait_s()
+
+
 def test_a_stream_is_left_before_a_minute_that_is_over_the_budget() -> None:
     budget = CreditBudget(credits_in_all=5)
     here = session(budget)

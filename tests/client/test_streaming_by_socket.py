@@ -1,10 +1,14 @@
 """Streams of the client by WebSocket, at a service that streams: the same reports as by events."""
 
 import asyncio
+import json
 from contextlib import aclosing
+from http import HTTPStatus
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 
 from mintscope_client import AsyncClient, Client, CreditBudget, errors
 from mintscope_client.calls.opening import open_session
@@ -105,6 +109,48 @@ async def test_a_service_that_is_away_is_given_up(streaming: Streaming) -> None:
     async with AsyncClient(url, credential=token, **options) as client:
         with pytest.raises(errors.UnreachableError):
             await anext(aiter(client.stream(TOKENS)))
+
+
+async def refuse_message(socket: ServerConnection) -> None:
+    await socket.recv()
+    error = {"code": "RATE_LIMITED", "message": "too many streams"}
+    await socket.send(
+        json.dumps({"type": "error", "status": 429, "retryAfterS": 20, "error": error})
+    )
+    await socket.close(4429)
+
+
+def refuse_handshake(socket: ServerConnection, _: Request) -> Response:
+    body = {"error": {"code": "RATE_LIMITED", "message": "too many streams"}}
+    response = socket.respond(HTTPStatus.TOO_MANY_REQUESTS, json.dumps(body))
+    response.headers["Retry-After"] = "20"
+    response.headers["X-Request-Id"] = "r-1"
+    return response
+
+
+@pytest.mark.parametrize("kind", ["waits", "asyncio"])
+@pytest.mark.parametrize(
+    ("process_request", "request_id"), [(None, None), (refuse_handshake, "r-1")]
+)
+async def test_a_refusal_keeps_the_time_after_which_to_come_back(
+    kind: str, process_request: Any, request_id: str | None
+) -> None:
+    options: dict[str, Any] = {"by_websocket": True, "patience_s": 10}
+
+    def wait(url: str) -> None:
+        with Client(url, **options) as client:
+            next(iter(client.stream(TOKENS)))
+
+    async def ask(url: str) -> None:
+        async with AsyncClient(url, **options) as client:
+            await anext(aiter(client.stream(TOKENS)))
+
+    async with serve(refuse_message, "127.0.0.1", 0, process_request=process_request) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(errors.TooManyRequestsError, match="too many streams") as raised:
+            await (asyncio.to_thread(wait, url) if kind == "waits" else ask(url))
+
+    assert (raised.value.retry_after_s, raised.value.request_id) == (20, request_id)
 
 
 async def test_too_few_credits_in_the_budget_leave_it_in_time(

@@ -64,9 +64,15 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
 
 
 def _lose(live: LiveCall, trouble: Exception) -> None:
-    # The answer is an HTTP response in place of a WebSocket, such as a refusal or a proxy's page
+    # The answer is an HTTP response in place of a WebSocket: a refusal, or a proxy's page
     if isinstance(trouble, InvalidStatus):
         reported = trouble.response
-        live.refuse(httpx.Response(reported.status_code, content=bytes(reported.body or b"")))
+        headers = [
+            (name.encode(), value.encode(errors="surrogateescape"))
+            for name, value in reported.headers.raw_items()
+            if name.lower() != "content-encoding"  # the body stays as it is
+        ]
+        body = bytes(reported.body or b"")
+        live.refuse(httpx.Response(reported.status_code, headers=headers, content=body))
     else:
         live.lose(httpx.ReadError(f"{type(trouble).__name__}: {trouble}"))

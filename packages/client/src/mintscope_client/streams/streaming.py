@@ -92,7 +92,7 @@ class LiveCall:
         self._leave_at_s: float | None = None
         self._failures = 0
         self._since_s = session.clock.monotonic_s()
-        self._failure: ClientError = UnreachableError("the stream ended")
+        self._failure: ClientError | None = None
 
     def request(self) -> httpx.Request:
         """Return the request that opens the stream, or opens it again after a lost connection.
@@ -101,6 +101,7 @@ class LiveCall:
         """
         self._release()
         self._reserve()
+        self._failure = None
         self._leave_at_s = None
         self._reader.restart()
         request = self._session.build(self._call, "", "text/event-stream")
@@ -137,8 +138,9 @@ class LiveCall:
             raise failure
 
     def lose(self, trouble: httpx.RequestError) -> None:
-        """Record that the connection was lost."""
-        self._failure = UnreachableError(f"{type(trouble).__name__}: {trouble}")
+        """Record that the connection was lost, unless the service has said why it ends."""
+        if self._failure is None:
+            self._failure = UnreachableError(f"{type(trouble).__name__}: {trouble}")
 
     def feed(self, chunk: bytes) -> Iterator[LiveReport]:
         """Yield the reports that *chunk* completes.
@@ -186,12 +188,13 @@ class LiveCall:
         Raise the last failure if the stream would have been silent for longer than the patience.
         """
         now_s = self._session.clock.monotonic_s()
-        asked_s = self._failure.retry_after_s if isinstance(self._failure, RefusedError) else None
+        failure = self._failure or UnreachableError("the stream ended")
+        asked_s = failure.retry_after_s if isinstance(failure, RefusedError) else None
         own_s = backoff_s(self._failures, self._session.chance())
         self._failures += 1
         wait_s = max(own_s, asked_s or 0.0, self._reader.retry_s or 0.0)
         if now_s + wait_s > self._since_s + self._session.patience_s:
-            raise self._failure
+            raise failure
         return wait_s
 
     def close(self) -> None:
@@ -239,9 +242,11 @@ class LiveCall:
         self._session.budget.give_back(end.credits_returned)
         status, code = ENDS.get(end.reason, (503, "SERVICE_UNAVAILABLE"))
         kind = refusal_kind(status, code)
-        self._failure = kind(f"{end.reason}: {end.message}"[:500], status=status, code=code)
+        self._failure = failure = kind(
+            f"{end.reason}: {end.message}"[:500], status=status, code=code
+        )
         if end.reason in ENDS:
-            raise self._failure
+            raise failure
 
     def _reserve(self) -> None:
         self._session.budget.reserve(self._call.credits_max)
