@@ -198,6 +198,14 @@ def test_an_event_without_end_is_not_kept() -> None:
         list(chain.from_iterable(reader.feed(line) for _ in range(1_000)))
 
 
+def test_a_stream_of_no_mints_is_refused_by_the_service() -> None:
+    error = {"code": "VALIDATION_ERROR", "message": "expected mints"}
+    line = Line(httpx.Response(400, json={"error": error}))
+    client = Client("https://api.example", credential=CREDIT_TOKEN, transport=line)
+    with client, pytest.raises(errors.WrongCallError, match="expected mints"):
+        next(iter(client.stream([])))
+
+
 def test_an_update_of_something_unknown_is_not_taken() -> None:
     call = live()
     call.request()

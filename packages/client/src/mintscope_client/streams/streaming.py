@@ -105,7 +105,7 @@ class LiveCall:
         self._leave_at_s = None
         self._reader.restart()
         request = self._session.build(self._call, "", "text/event-stream")
-        del request.headers["Idempotency-Key"]  # each connection begins a new paid minute
+        request.headers.pop("Idempotency-Key", None)  # each connection begins a new paid minute
         if self._reader.last_id is not None:
             request.headers["Last-Event-ID"] = self._reader.last_id
         timeout = httpx.Timeout(SILENCE_S_MAX).as_dict()
