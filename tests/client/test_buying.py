@@ -21,7 +21,7 @@ from mintscope.payments.protocol.headers import PAYMENT_SIGNATURE
 from mintscope_client.auth import CreditAuth, PaymentAuth
 from mintscope_client.buyer import Buyer
 from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
-from mintscope_client.errors import PendingError, RefusedError
+from mintscope_client.errors import PendingError, RefusedError, UnreadableError
 from mintscope_client.wallet import WillNotPay
 from support.processes.listening import listening
 from support.scenes.payments.payment_build import payer_wallet
@@ -75,6 +75,15 @@ async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
     assert report == {"price": 1}
     assert world.ledger() == {hint(Credential(bought.token)): 10}
     assert visit.wallet.limit.spent == world.received() == 25_000
+
+
+async def test_credits_without_a_token_are_not_taken_from_who_was_not_paid(world: World) -> None:
+    data = {"credits": 10, "pricePaid": 0, "userId": 7}
+    gift = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": data}))
+    async with httpx.AsyncClient(transport=gift, base_url="https://shop.example") as http:
+        buyer = Buyer(http, Visit(world).auth)
+        with pytest.raises(UnreadableError, match="201: expected a credit token"):
+            await buyer.buy_credits(10)
 
 
 async def test_a_lost_answer_is_bought_once(world: World) -> None:

@@ -9,11 +9,12 @@ import httpx
 
 from mintscope_client.async_client import REQUEST_S_MAX, drive
 from mintscope_client.auth import PaymentAuth
-from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.clock import Clock, SystemClock
 from mintscope_client.calls.conversation import Data, converse
 from mintscope_client.calls.opening import open_session
 from mintscope_client.endpoints import purchases, reports
+from mintscope_client.errors import UnreadableError
 from mintscope_client.wire import CreditToken
 
 NO_PATIENCE: Final = 0.0  # seconds for retries: a request that is not paid yet is not sent again
@@ -66,9 +67,12 @@ class Buyer:
                   an earlier process left a payment for the same request, which is then continued
         Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
-        bought = await self._pay(purchases.purchase(credit_count), key)
-        # The request has no API key: a paid answer without a credit token is an UnreadableError.
-        assert bought.token is not None
+        answered = await self._pay(purchases.purchase(credit_count), key)
+        bought = answered.data
+        if bought.token is None:  # the seller was not paid: an answer to a payment has one
+            raise UnreadableError(
+                "expected a credit token in the answer; it has none", status=answered.status
+            )
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
@@ -81,18 +85,17 @@ class Buyer:
             kind=dict[str, Any],
             credits_max=asked.credits_max,
         )
-        return await self._pay(call, key)
+        return (await self._pay(call, key)).data
 
-    async def _pay(self, call: ApiCall[Data], key: str | None) -> Data:
-        """Return the data of *call*; pay once.
+    async def _pay(self, call: ApiCall[Data], key: str | None) -> Answered[Data]:
+        """Return the answer to *call*; pay once.
 
         Continue the payment under *key*, or, if *key* is None, the one that an earlier process left
         for this request, if any.
         """
-        answered = await drive(
+        return await drive(
             converse(self._session, call, key=key),
             self._http,
             sleep=self._sleep,
             request_s_max=self._request_s_max,
         )
-        return answered.data
