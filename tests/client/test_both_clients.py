@@ -189,6 +189,7 @@ async def test_a_service_that_is_not_there_is_said(client: Any) -> None:
     [
         ("api.example", None),
         ("ftp://api.example", None),
+        ("http://a:b", None),
         ("https://api.example", "svc_credit_" + "0" * 64),
         ("https://api.example", "svc_app_" + "0" * 64),
     ],

@@ -86,6 +86,7 @@ async def test_each_failure_has_its_exit_code(service: Service, run: Run, tmp_pa
     assert (await run("get", WSOL, "--credential-file", missing)).exit_code == Exit.USAGE
     assert (await run("get", WSOL, **{CREDENTIAL_VARIABLE: UNKNOWN})).exit_code == Exit.CREDENTIAL
     assert (await run("get", WSOL)).exit_code == Exit.UNPAID
+    assert (await run("get", WSOL, "--url", "http://a:b")).exit_code == Exit.USAGE
     nowhere = ("--url", "http://127.0.0.1:9", "--patience", "0.1")
     assert (await run("get", WSOL, *nowhere)).exit_code == Exit.UNREACHABLE
     assert (await run("get", WSOL, **token)).exit_code == Exit.OK

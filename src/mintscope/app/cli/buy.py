@@ -132,7 +132,7 @@ def prepare(
         pin=pin,
         limit=SpendLimit(atoms_per_payment=atoms, atoms_in_all=atoms),
     )
-    with refusing("--url", ValueError, httpx.InvalidURL):
+    with refusing("--url", ValueError):
         open_session(url)
     folder = journal or wallet.with_name(f"{wallet.name}.payments")
     context.obj = BuyOptions(url=url, rpc_url=rpc, wallet=payer, folder=folder)

@@ -28,9 +28,13 @@ def open_session(  # noqa: PLR0913 - one argument for each setting
     Raises ValueError if *url* or *credential* does not have the expected form, and httpx.InvalidURL
     if *url* cannot be parsed.
     """
-    origin = httpx.URL(url)
+    expected = f"expected a URL as in https://api.example; was {url[:100]!r}"
+    try:
+        origin = httpx.URL(url)
+    except httpx.InvalidURL as cause:  # it is no ValueError
+        raise ValueError(f"{expected}: {cause}") from cause
     if origin.scheme not in {"http", "https"} or not origin.host:
-        raise ValueError(f"expected a URL as in https://api.example; was {url[:100]!r}")
+        raise ValueError(expected)
     if credential is not None and not any(is_well_formed(kind, credential) for kind in SPENDING):
         raise ValueError(
             "expected a credit token, svc_credit_ and 64 hex digits, or an API key, svc_live_ and"
