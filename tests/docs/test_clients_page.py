@@ -1,9 +1,10 @@
-"""docs/clients.md names every exception of a client; `test_commands.py` runs its programs."""
+"""docs/clients.md names errors and calls of a client; `test_commands.py` runs its programs."""
 
 import re
 from pathlib import Path
 
-from mintscope_client import errors
+from mintscope_client import Client, errors
+from mintscope_client.endpoints.methods import RawResponses
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text()
 
@@ -13,3 +14,11 @@ def test_every_exception_of_a_kind_is_named() -> None:
     kinds |= {each.__name__ for each in errors.RefusedError.__subclasses__()}
 
     assert kinds - set(re.findall(r"`(\w+)`", PAGE)) == set()
+
+
+def test_the_page_names_the_calls_without_raw_responses() -> None:
+    missing = re.findall(r"`client.with_raw_response` has the same calls, except([^;]*);", PAGE)
+    own = {"close", "budget", "with_raw_response", "result"}  # are not calls
+    calls = {name for name in dir(Client) if not name.startswith("_")} - own
+
+    assert set(re.findall(r"`(\w+)`", "".join(missing))) == calls - set(dir(RawResponses))
