@@ -37,11 +37,11 @@ export type SignalEvent = SignalEventsPage["events"][number];
 
 const PAGE_MAX = 100;
 const OF_SIGNUP = ["email", "motivation", "userType", "scopes", "telegram", "twitter"];
-const OF_SIGNAL = [
-  "name", "mint", "field", "kind", "level", "margin", "percent", "windowS", "candles",
-  "leastConfidence", "webhookUrl", "email", "isActive", "fires", "comparedWith", "direction",
-  "message", "expiresAt", "telegram",
+const OF_CHANGES = [
+  "name", "level", "margin", "percent", "windowS", "candles", "leastConfidence", "webhookUrl",
+  "email", "isActive", "fires", "message", "expiresAt", "telegram",
 ];
+const OF_SIGNAL = [...OF_CHANGES, "mint", "field", "kind", "comparedWith", "direction"];
 
 /** The calls of accounts and of applications for an API key, all of them free. */
 export abstract class AccountCalls {
@@ -213,7 +213,7 @@ export abstract class AccountCalls {
   }
 
   async changeSignal(signalId: number, changes: SignalChanges): Promise<SignalRule> {
-    known(changes, OF_SIGNAL);
+    known(changes, OF_CHANGES);
     return await this.data(free("PATCH", `/v1/signals/${signalId}`, changes));
   }
 

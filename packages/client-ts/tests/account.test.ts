@@ -68,6 +68,8 @@ test("an unknown field is refused before anything is sent", async () => {
   await assert.rejects(client.token("mint", { candels: "closed" } as never), TypeError);
   assert.throws(() => client.candles("mint", "m1", { since: 3 } as never), TypeError);
   await assert.rejects(client.changeSignal(7, { active: false } as never), TypeError);
+  await assert.rejects(client.changeSignal(7, { direction: "up" } as never), TypeError);
+  await assert.rejects(client.changeSignal(7, { comparedWith: "price.usd" } as never), TypeError);
   assert.equal(sent.length, 0);
 });
 

@@ -104,15 +104,13 @@ class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
     next_cursor: str | None
 
 
-class SignalParts(TypedDict, total=False):
-    """The settings of a signal other than its name, mint, field and kind.
+class SignalSettings(TypedDict, total=False):
+    """The settings of a signal that can also be changed later.
 
     level, margin       for `above`, `below` and `crosses`: the level, and the distance that the
                         value must move back before the signal can fire again
     percent, window_s   for `changes_by`: the change, and the span over which it is measured, in
                         seconds
-    compared_with, direction   for `crosses_field`, which has `margin` too: the other field, and the
-                               direction of the crossing, "up" or "down"; None: both
     fires               how often it can fire: "once", "hourly" or "each" (the default)
     message             a text that the e-mails and webhooks of the signal contain
     expires_at          the time at which the signal ends, Unix seconds; None: never
@@ -136,17 +134,23 @@ class SignalParts(TypedDict, total=False):
     email: bool
     telegram: bool
     fires: Literal["once", "hourly", "each"]
-    compared_with: str
-    direction: Literal["up", "down"] | None
     message: str
     expires_at: int | None
 
 
-class SignalChanges(SignalParts, total=False):
-    """Changes to a signal; settings that are left out do not change.
+class SignalParts(SignalSettings, total=False):
+    """The settings of a new signal other than its name, mint, field and kind.
 
-    The service refuses changes to `compared_with` and `direction`.
+    compared_with, direction   for `crosses_field`, which has `margin` too: the other field, and the
+                               direction of the crossing, "up" or "down"; None: both
     """
+
+    compared_with: str
+    direction: Literal["up", "down"] | None
+
+
+class SignalChanges(SignalSettings, total=False):
+    """Changes to a signal; settings that are left out do not change."""
 
     name: str
     is_active: bool
