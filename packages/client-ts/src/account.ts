@@ -41,7 +41,7 @@ const OF_CHANGES = [
   "name", "level", "margin", "percent", "windowS", "candles", "leastConfidence", "webhookUrl",
   "email", "isActive", "fires", "message", "expiresAt", "telegram",
 ];
-const OF_SIGNAL = [...OF_CHANGES, "mint", "field", "kind", "comparedWith", "direction"];
+const OF_SIGNAL = [...OF_CHANGES, "mint", "field", "kind", "where", "comparedWith", "direction"];
 
 /** The calls of accounts and of applications for an API key, all of them free. */
 export abstract class AccountCalls {

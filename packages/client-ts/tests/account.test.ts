@@ -61,6 +61,14 @@ test("a call is sent again as often as it may", async () => {
   assert.equal(sent.length, 2);
 });
 
+test("a signal on a condition is made", async () => {
+  const [sent, fetch] = recording(200, { data: { signalId: 7 } });
+  const signal = { name: "a", mint: "m", kind: "condition", where: "rsi_h1 < 30" } as const;
+  await new Client("http://api.example", { fetch }).makeSignal(signal);
+
+  assert.deepEqual(sent[0]?.body, signal);
+});
+
 test("an unknown field is refused before anything is sent", async () => {
   const [sent, fetch] = recording(200, { data: {} });
   const client = new Client("http://api.example", { fetch });
