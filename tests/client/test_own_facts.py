@@ -1,5 +1,8 @@
 """The client stands alone and repeats some facts of the wire; they are those of the service."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,15 @@ from mintscope.kit.errors import ErrorCode
 from mintscope.payments.protocol import envelope, headers
 from mintscope.solana import finality_meter, pace
 from mintscope_client import errors, wire
+
+PROJECT = Path(__file__).resolve().parents[2] / "packages" / "client" / "pyproject.toml"
+
+
+def test_websockets_is_of_a_version_that_notices_a_dead_connection() -> None:
+    """Before 15, its client for threads sends no pings."""
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+
+    assert extras["websocket"] == ["websockets>=15"]
 
 
 def test_codes_are_those_of_the_service() -> None:
