@@ -14,6 +14,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixMs
 from mintscope_client import errors
+from mintscope_client.async_client import drive
 from mintscope_client.budget import CreditBudget
 from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.conversation import (
@@ -310,6 +311,20 @@ def test_a_retry_of_a_lost_call_has_the_credits_of_the_call() -> None:
 
     assert raised.value.may_be_charged
     assert here.budget.spent == 1
+
+
+async def test_who_goes_while_a_call_waits_has_its_credits_back_at_once() -> None:
+    here = session(budget=CreditBudget(credits_in_all=1))
+    busy = httpx.MockTransport(lambda _: refused(503, "DATA_STALE"))
+
+    async def go(_: float) -> None:
+        raise KeyboardInterrupt
+
+    async with httpx.AsyncClient(transport=busy) as http:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            await drive(converse(here, PAID), http, sleep=go)
+
+    assert here.budget.spent == 0, raised
 
 
 def test_retries_with_one_key_count_once() -> None:

@@ -188,6 +188,7 @@ async def test_only_a_challenge_for_the_call_is_signed(
             await client.token(TRACKED)
 
     assert way.signatures == [None]
+    assert client.budget.spent == 0
 
 
 async def paid(buyer: Buyer) -> tuple[str, DidDocument]:

@@ -5,11 +5,13 @@ import type { Answer, Call } from "./call.ts";
 import {
   ClientError,
   NotNowError,
+  OverBudgetError,
   PendingError,
   RefusedError,
   TooManyRequestsError,
   UnreachableError,
   UnreadableError,
+  WillNotPayError,
   refused,
 } from "./errors.ts";
 import { Pacing, backoffMs, retryAfterMs } from "./pacing.ts";
@@ -98,7 +100,7 @@ export class Transport {
           spent = Math.min(call.creditsOf?.(answer.data) ?? call.creditsMax, credits);
           return answer;
         } catch (failure) {
-          if (!(failure instanceof RefusedError)) spent = credits;
+          if (!isUncharged(failure)) spent = credits;
           if (!(failure instanceof ClientError)) throw failure;
           await sleep(attempt.waitMs(failure, this.patienceMs, this.#retriesMax));
         }
@@ -239,6 +241,15 @@ export class Attempt {
     if (performance.now() + wait > until) throw isHeld ? new PendingError(this.key) : failure;
     return wait;
   }
+}
+
+/** Return whether a request that failed with `failure` cost no credits. */
+function isUncharged(failure: unknown): boolean {
+  return (
+    failure instanceof RefusedError ||
+    failure instanceof WillNotPayError ||
+    failure instanceof OverBudgetError
+  );
 }
 
 function mayChange(failure: ClientError, isHeld: boolean): boolean {

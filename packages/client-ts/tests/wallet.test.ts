@@ -111,8 +111,10 @@ test("only a challenge for the call is signed", async () => {
   ];
   for (const each of evil) {
     const { fetch, sent } = scripted(each);
-    await assert.rejects(new Client(ORIGIN, { signIn: await signIn(), fetch }).token(MINT), WillNotPayError);
+    const client = new Client(ORIGIN, { signIn: await signIn(), fetch });
+    await assert.rejects(client.token(MINT), WillNotPayError);
     assert.equal(sent.length, 1);
+    assert.equal(client.budget.spent, 0);
   }
 });
 

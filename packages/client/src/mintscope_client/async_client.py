@@ -15,6 +15,7 @@ from mintscope_client.calls.conversation import (
     PATIENCE_S,
     TIMEOUT_S,
     Conversation,
+    NotPaid,
     PayingAuth,
     Reply,
     Send,
@@ -165,12 +166,14 @@ async def drive(
     except StopIteration as done:
         data: Data = done.value
         return data
+    finally:
+        conversation.close()
 
 
 async def _exchange(http: httpx.AsyncClient, step: Send, request_s_max: float) -> Reply:
     try:
         return await asyncio.wait_for(http.send(step.request, auth=step.auth), request_s_max)
-    except httpx.RequestError as trouble:
+    except (httpx.RequestError, NotPaid) as trouble:
         return trouble
     except asyncio.TimeoutError:  # not the same as TimeoutError in Python 3.10
         expected = f"expected the whole answer within {request_s_max:g} s; it goes on"

@@ -15,6 +15,7 @@ from mintscope_client.calls.conversation import (
     PATIENCE_S,
     TIMEOUT_S,
     Conversation,
+    NotPaid,
     PayingAuth,
     Reply,
     Send,
@@ -167,9 +168,11 @@ class Client(Methods, PagedMethods, Blocking):
         except StopIteration as done:
             data: Data = done.value
             return data
+        finally:
+            conversation.close()
 
     def _exchange(self, step: Send) -> Reply:
         try:
             return self._http.send(step.request, auth=step.auth)
-        except httpx.RequestError as trouble:
+        except (httpx.RequestError, NotPaid) as trouble:
             return trouble

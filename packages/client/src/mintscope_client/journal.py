@@ -16,13 +16,14 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import Self
 
+from mintscope_client.calls.conversation import NotPaid
 from mintscope_client.decoding import Undecodable, decode_json
 
 SENT_MAX: Final = 1_000
 SUFFIX: Final = ".payment.json"
 
 
-class JournalUnusable(Exception):
+class JournalUnusable(NotPaid):
     """The folder of the journal cannot be used, or has a damaged file; the message has the reason.
 
     No new payment was sent.

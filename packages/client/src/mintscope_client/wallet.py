@@ -19,6 +19,7 @@ from typing_extensions import Self
 from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
+from mintscope_client.calls.conversation import NotPaid
 from mintscope_client.wire import AMOUNT_MAX, SCHEME, TOKEN_PROGRAM
 
 COMPUTE_BUDGET: Final = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
@@ -31,7 +32,7 @@ MEMO_CHARACTERS_MAX: Final = 256
 RANDOM_MEMO_BYTES: Final = 16
 
 
-class WillNotPay(Exception):
+class WillNotPay(NotPaid):
     """The wallet does not sign or pay; the message has the reason."""
 
 

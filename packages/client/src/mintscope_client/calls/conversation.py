@@ -1,7 +1,7 @@
 """The steps of a call until it is answered: requests, waits and the decision to give up.
 
 A conversation is a generator, so that it serves both clients.  It yields `Send` and receives the
-response, or a `RequestError` instead; it yields `Wait` and receives None.
+response, or a `RequestError` or `NotPaid` instead; it yields `Wait` and receives None.
 """
 
 import secrets
@@ -42,6 +42,10 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 Data = TypeVar("Data")
 
 
+class NotPaid(Exception):
+    """The wallet did not sign, or its payment was not sent; the request cost no credits."""
+
+
 class PayingAuth(httpx.Auth):
     """Authentication that pays, or signs in, after a 402, and records payments that may still land.
 
@@ -79,7 +83,7 @@ class Wait:
 
 
 Step: TypeAlias = Send | Wait
-Reply: TypeAlias = httpx.Response | httpx.RequestError | None
+Reply: TypeAlias = httpx.Response | httpx.RequestError | NotPaid | None
 Conversation: TypeAlias = Generator[Step, Reply, Data]
 
 
@@ -199,10 +203,16 @@ class _Stake:
 def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None, stake: _Stake
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its answer, or the error in place of the answer."""
+    """Send *call* once; return its answer, or the error in place of the answer.
+
+    Raises NotPaid.
+    """
     spent_before = stake.spent
     stake.spent = stake.credit_count  # until the cost is known, the most is counted
     reply = yield Send(session.build(call, key), payer)
+    if isinstance(reply, NotPaid):
+        stake.spent = spent_before
+        raise reply
     if isinstance(reply, httpx.RequestError):
         if isinstance(reply, NOT_SENT):
             stake.spent = spent_before
