@@ -481,6 +481,22 @@ def test_an_unusable_journal_is_named_in_the_error(tmp_path: Path) -> None:
         Journal(tmp_path)
 
 
+def test_an_unusable_journal_leaves_its_payments_to_the_next_process(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for number in range(3):
+            journal.add(sent(key=f"{KEY}-{number}"))
+    unreadable = tmp_path / "x.payment.json"
+    unreadable.mkdir()
+    with pytest.raises(JournalUnusable, match="Is a directory"):
+        Journal(tmp_path)
+    opened = [each.resolve() for each in Path("/proc/self/fd").iterdir()]
+    assert [each for each in opened if tmp_path in each.parents] == []
+    unreadable.rmdir()
+
+    with Journal(tmp_path) as journal:
+        assert len(list(journal)) == 3
+
+
 async def test_a_payment_that_cannot_be_written_down_is_not_sent(
     world: World, tmp_path: Path
 ) -> None:

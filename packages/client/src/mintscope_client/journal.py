@@ -76,7 +76,11 @@ class Journal:
             try:
                 self._load(folder)
             except OSError as cause:
+                self.close()
                 raise _unusable(folder, cause) from cause
+            except JournalUnusable:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -165,13 +169,9 @@ class Journal:
         for path in folder.glob(f"*{SUFFIX}"):
             locked = _lock(path)
             if locked is not None:
-                try:
-                    sent = decode_json(path.read_bytes(), _SENT)
-                except Undecodable as cause:
-                    os.close(locked)
-                    self.close()
-                    raise JournalUnusable(f"expected a payment in {path}; {cause}") from cause
-                self._files[sent.key] = locked
+                self._files[path.name] = locked  # until its key is read
+                sent = _read(path)
+                self._files[sent.key] = self._files.pop(path.name)
                 found.append((path.stat().st_mtime_ns, sent))
         found.sort(key=lambda each: each[0])
         self._sent = {sent.key: sent for _, sent in found}
@@ -184,6 +184,13 @@ class Journal:
     def _unlink(self, key: str) -> None:
         self._path(key).unlink(missing_ok=True)
         os.close(self._files.pop(key))
+
+
+def _read(path: Path) -> Sent:
+    try:
+        return decode_json(path.read_bytes(), _SENT)
+    except Undecodable as cause:
+        raise JournalUnusable(f"expected a payment in {path}; {cause}") from cause
 
 
 def _write(path: Path, content: bytes) -> int:
