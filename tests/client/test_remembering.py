@@ -1,6 +1,7 @@
 """A buyer believes the chain: no seller's word makes it forget a payment, or pay for it twice."""
 
 import asyncio
+import errno
 import os
 import stat
 from datetime import UTC, datetime
@@ -508,6 +509,44 @@ async def test_a_payment_that_cannot_be_written_down_is_not_sent(
 
     assert visit.street.paid == []
     assert visit.wallet.limit.spent == 0
+
+
+@pytest.fixture
+def folders_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk fail when the entries of a folder are written."""
+    sync = os.fsync
+
+    def fsync(file: int) -> None:
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.usefixtures("folders_that_fail")
+async def test_a_payment_that_may_not_outlast_a_crash_is_not_left_to_the_next_process(
+    world: World, tmp_path: Path
+) -> None:
+    folder = tmp_path / "payments"
+    with Journal(folder) as journal:
+        visit = Visit(world, journal=journal)
+        with pytest.raises(JournalUnusable, match="Input/output error"):
+            await visit.buy()
+
+    assert (visit.street.paid, visit.wallet.limit.spent) == ([], 0)
+    assert list(Journal(folder)) == []
+
+
+def test_a_height_that_may_not_outlast_a_crash_leaves_the_payment_to_its_process(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with Journal(tmp_path) as journal:
+        journal.add(sent(last_valid_height=0))
+        request.getfixturevalue("folders_that_fail")
+        assert journal.bound(KEY, 7).last_valid_height == 7
+        with Journal(tmp_path) as other:
+            assert list(other) == []
 
 
 async def test_a_payment_without_a_memo_of_the_sellers_has_its_own(world: World) -> None:

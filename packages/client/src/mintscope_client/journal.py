@@ -118,9 +118,15 @@ class Journal:
         """Store *sent*, on disk if there is a folder.  Raises JournalUnusable."""
         assert sent.key not in self._sent
         if self._folder is not None:
+            path = self._path(sent.key)
             try:
-                self._files[sent.key] = _write(self._path(sent.key), msgspec.json.encode(sent))
+                self._files[sent.key] = _write(path, msgspec.json.encode(sent))
+                _sync_folder(self._folder)
             except OSError as cause:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)  # else the next process could send it
+                if sent.key in self._files:
+                    os.close(self._files.pop(sent.key))
                 raise _unusable(self._folder, cause) from cause
         self._sent[sent.key] = sent
 
@@ -136,6 +142,7 @@ class Journal:
                 file = _write(self._path(key), msgspec.json.encode(sent))
                 os.close(self._files[key])
                 self._files[key] = file
+                _sync_folder(self._folder)
         return sent
 
     def finish(self, key: str) -> None:
@@ -194,7 +201,10 @@ def _read(path: Path) -> Sent:
 
 
 def _write(path: Path, content: bytes) -> int:
-    """Write *content* to *path* on disk; return the descriptor of the open, locked file."""
+    """Write *content* to *path*; return the descriptor of the open, locked file.
+
+    The content is on disk then, but its name may not be: see `_sync_folder`.
+    """
     new = path.with_suffix(".new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -203,7 +213,6 @@ def _write(path: Path, content: bytes) -> int:
             writing.write(content)
         os.fsync(file)
         new.replace(path)
-        _sync_folder(path.parent)
     except BaseException:
         os.close(file)
         raise
