@@ -4,10 +4,12 @@ import asyncio
 import errno
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any, Final
+from threading import Barrier
+from typing import Any, ClassVar, Final
 
 import httpx
 import pytest
@@ -471,6 +473,28 @@ def test_a_journal_is_in_the_order_in_which_was_paid(tmp_path: Path) -> None:
         assert journal.atoms == 6
     with Journal(tmp_path) as journal:
         assert [each.key[0] for each in journal] == ["b", "a", "c"]
+
+
+class Meeting(str):
+    """A request whose comparison in one thread waits for that in another."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+    meeting: ClassVar = Barrier(2, timeout=10)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        self.meeting.wait()
+        return str.__eq__(self, other)
+
+
+def test_two_threads_do_not_adopt_the_same_payment(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.add(sent())
+    with Journal(tmp_path) as journal, ThreadPoolExecutor() as threads:
+        adopted = list(threads.map(journal.adopt, [Meeting(f"POST {PURCHASE}")] * 2))
+
+    assert sorted(each is None for each in adopted) == [False, True]
 
 
 def test_an_unusable_journal_is_named_in_the_error(tmp_path: Path) -> None:

@@ -108,10 +108,12 @@ class Journal:
 
     def adopt(self, request: str) -> Sent | None:
         """Claim and return the oldest payment for *request* of an earlier process, if any."""
-        for key in self._left:
-            if self._sent[key].request == request:
-                self._left.remove(key)
-                return self._sent[key]
+        for key in list(self._left):
+            sent = self._sent.get(key)
+            if sent is not None and sent.request == request:
+                with suppress(ValueError):  # another thread has claimed it meanwhile
+                    self._left.remove(key)
+                    return sent
         return None
 
     def add(self, sent: Sent) -> None:
@@ -166,7 +168,7 @@ class Journal:
             os.close(self._files.popitem()[1])
 
     def _forget(self, key: str) -> bool:
-        if key in self._left:
+        with suppress(ValueError):  # it was sent, or claimed, by this process
             self._left.remove(key)
         return self._sent.pop(key, None) is not None
 
