@@ -102,6 +102,22 @@ def test_a_lost_connection_is_opened_again_after_a_while_that_doubles() -> None:
     assert call.wait_s() == 3.0
 
 
+def test_a_connection_that_is_lost_in_a_quiet_time_is_opened_again() -> None:
+    """No event came for longer than the patience, which begins with the loss."""
+    here = session()
+    call = LiveCall(here, [MINT])
+    assert isinstance(here.clock, ManualClock)
+    call.request()
+    list(call.feed(minute()))
+    here.clock.advance(45_000)
+    call.lose(httpx.ReadTimeout("silence"))
+
+    assert call.wait_s() == 0.5
+    here.clock.advance(30_000)
+    with pytest.raises(errors.UnreachableError, match="silence"):
+        call.wait_s()
+
+
 def test_a_service_that_stays_away_is_given_up() -> None:
     here = session()
     call = LiveCall(here, [MINT])
@@ -154,6 +170,7 @@ def test_a_connection_that_is_lost_after_its_end_has_the_reason_of_the_end() -> 
     call.request()
     list(call.feed(minute() + end("shutting_down")))
     call.lose(httpx.ReadError("closed"))
+    call.wait_s()
     assert isinstance(here.clock, ManualClock)
     here.clock.advance(30_000)
 

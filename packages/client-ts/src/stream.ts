@@ -53,7 +53,8 @@ class LiveCall {
   readonly #call: Call<never>;
   readonly #reader = new EventReader();
   readonly #known = new Map<string, Fields>();
-  #attempt: Attempt;
+  /** The retries since the call began, or since the first loss after an event; null: none yet. */
+  #attempt: Attempt | null = newAttempt();
   #reserved = 0;
   #creditsLeft: number | null = null;
   #leaveAtMs = Infinity;
@@ -67,7 +68,6 @@ class LiveCall {
       query: { mints: mints.join(","), ...options },
       creditsMax: mints.length,
     };
-    this.#attempt = newAttempt();
   }
 
   /** Open a connection, from the last received event; yield its reports until it is closed. */
@@ -129,6 +129,7 @@ class LiveCall {
   waitMs(failure: ClientError): number {
     const isEnd = failure instanceof RefusedError || failure instanceof UnreachableError;
     if (!isEnd) throw failure;
+    this.#attempt ??= newAttempt();
     return Math.max(this.#attempt.waitMs(failure, this.#transport.patienceMs), this.#reader.retryMs);
   }
 
@@ -149,7 +150,7 @@ class LiveCall {
   }
 
   *#take(event: ServerEvent): Generator<LiveReport, void, undefined> {
-    this.#attempt = newAttempt(); // an event came: the time for retries begins again
+    this.#attempt = null; // the time for retries begins with the next loss
     const report = this.#hear(event);
     if (report !== null) yield report;
   }

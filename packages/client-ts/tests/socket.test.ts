@@ -91,3 +91,23 @@ test("one that stays away is given up, and one without room in the budget is lef
   await assert.rejects(seen(new Client("http://a", { credential: TOKEN, webSocket, budget })), OverBudgetError);
   assert.equal(asked.length, 0);
 });
+
+test("a connection that is lost in a quiet time is opened again", async () => {
+  const { now } = performance;
+  let aheadMs = 0;
+  performance.now = () => now.call(performance) + aheadMs;
+  try {
+    const { webSocket, asked } = sockets([MINUTE, { type: "snapshot", data: REPORT }], [
+      MINUTE,
+      { type: "snapshot", data: REPORT },
+    ]);
+    const client = new Client("http://a", { credential: TOKEN, webSocket });
+    for await (const live of client.stream(["m"])) {
+      assert.equal(live.slot, 7);
+      aheadMs = 45_000; // no event came for longer than the patience, which begins with the loss
+      if (asked.length === 2) break;
+    }
+  } finally {
+    performance.now = now;
+  }
+});

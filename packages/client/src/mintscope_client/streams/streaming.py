@@ -91,7 +91,8 @@ class LiveCall:
         self._reserved = 0
         self._leave_at_s: float | None = None
         self._failures = 0
-        self._since_s = session.clock.monotonic_s()
+        # When the patience began: with the call, or with the first loss after an event
+        self._since_s: float | None = session.clock.monotonic_s()
         self._failure: ClientError | None = None
 
     def request(self) -> httpx.Request:
@@ -185,9 +186,11 @@ class LiveCall:
     def wait_s(self) -> float:
         """Return the seconds to wait before reopening the stream.
 
-        Raise the last failure if the stream would have been silent for longer than the patience.
+        Raise the last failure if the wait would end more than the patience after the connection was
+        lost, or after the call began if no event has arrived yet.
         """
         now_s = self._session.clock.monotonic_s()
+        self._since_s = now_s if self._since_s is None else self._since_s
         failure = self._failure or UnreachableError("the stream ended")
         asked_s = failure.retry_after_s if isinstance(failure, RefusedError) else None
         own_s = backoff_s(self._failures, self._session.chance())
@@ -202,7 +205,8 @@ class LiveCall:
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:
-        self._failures, self._since_s = 0, self._session.clock.monotonic_s()
+        self._failures = 0
+        self._since_s = None
         match event.name:
             case "minute":
                 self._begin(_decoded(event, StartedMinute))
