@@ -199,6 +199,56 @@ def test_a_stream_is_left_before_a_minute_that_is_over_the_budget() -> None:
         LiveCall(here, [MINT, "another"]).request()
 
 
+@pytest.mark.parametrize(
+    ("trouble", "spent"),
+    [(httpx.ReadError("gone"), 1), (httpx.ConnectError("refused"), 0), (None, 1)],
+)
+def test_a_first_minute_that_may_have_been_charged_is_counted(
+    trouble: httpx.RequestError | None, spent: int
+) -> None:
+    """The service takes the credits, and its event `minute` does not arrive."""
+    budget = CreditBudget()
+    call = live(budget)
+    call.request()
+    if trouble is not None:
+        call.lose(trouble)
+    call.close()
+
+    assert budget.spent == spent
+
+
+@pytest.mark.parametrize(("seconds", "spent"), [(39, 1), (40, 2), (75, 2)])
+def test_a_next_minute_that_may_have_been_charged_is_counted(seconds: int, spent: int) -> None:
+    budget = CreditBudget()
+    here = session(budget)
+    call = LiveCall(here, [MINT])
+    assert isinstance(here.clock, ManualClock)
+    call.request()
+    list(call.feed(minute()))
+    here.clock.advance(seconds * 1_000)
+    call.lose(httpx.ReadTimeout("silence"))
+    here.clock.advance(round(call.wait_s() * 1_000) + 60_000)
+    call.close()
+
+    assert budget.spent == spent
+
+
+def test_an_end_and_a_refusal_leave_nothing_that_may_have_been_charged() -> None:
+    budget = CreditBudget()
+    here = session(budget)
+    call = LiveCall(here, [MINT])
+    assert isinstance(here.clock, ManualClock)
+    call.request()
+    list(call.feed(minute()))
+    here.clock.advance(60_000)
+    list(call.feed(end("shutting_down")))
+    call.request()
+    call.refuse(httpx.Response(503))
+    call.close()
+
+    assert budget.spent == 1
+
+
 @given(st.binary(max_size=200), st.data())
 def test_events_are_the_same_however_they_are_cut(noise: bytes, data: st.DataObject) -> None:
     text = minute() + b": \r\n\r\n" + noise.replace(b"\n", b"") + b"\n\n" + event("end", 1, id="x")

@@ -110,6 +110,21 @@ async def test_a_service_that_is_away_is_given_up(streaming: Streaming) -> None:
         with pytest.raises(errors.UnreachableError):
             await anext(aiter(client.stream(TOKENS)))
 
+    assert client.budget.spent == 0
+
+
+async def test_a_minute_that_may_have_been_charged_is_counted() -> None:
+    async def break_off(socket: ServerConnection) -> None:
+        await socket.recv()
+
+    async with serve(break_off, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with AsyncClient(url, by_websocket=True, patience_s=0) as client:
+            with pytest.raises(errors.UnreachableError):
+                await anext(aiter(client.stream(TOKENS[:1])))
+
+    assert client.budget.spent == 1
+
 
 async def refuse_message(socket: ServerConnection) -> None:
     await socket.recv()

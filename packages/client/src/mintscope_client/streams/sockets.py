@@ -75,4 +75,6 @@ def _lose(live: LiveCall, trouble: Exception) -> None:
         body = bytes(reported.body or b"")
         live.refuse(httpx.Response(reported.status_code, headers=headers, content=body))
     else:
-        live.lose(httpx.ReadError(f"{type(trouble).__name__}: {trouble}"))
+        is_open = isinstance(trouble, ConnectionClosed)
+        kind = httpx.ReadError if is_open else httpx.ConnectError
+        live.lose(kind(f"{type(trouble).__name__}: {trouble}"))

@@ -7,7 +7,7 @@ import httpx
 import msgspec
 
 from mintscope_client.calls.call import ApiCall
-from mintscope_client.calls.conversation import CallSession
+from mintscope_client.calls.conversation import NOT_SENT, CallSession
 from mintscope_client.calls.pacing import backoff_s
 from mintscope_client.calls.reading import refusal
 from mintscope_client.decoding import Undecodable, decode_json
@@ -28,8 +28,8 @@ from mintscope_client.transport import ENDLESS
 
 # A connection without data for this time is lost; the service sends a heartbeat every 15 s
 SILENCE_S_MAX: Final = 45.0
-# If the budget has no room for the next minute, the stream ends at the first `expect_time` after
-# these seconds of the current minute
+# After these seconds of the current minute the next one may have been charged; if the budget has no
+# room for it, the stream ends at the first `expect_time` after them
 LEAVE_AFTER_S: Final = 40.0
 ENDS: Final = {
     "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
@@ -70,7 +70,9 @@ class LiveCall:
     again.  If the stream must end, one of these methods raises the error.
 
     The credits of a minute are reserved before the minute begins.  If the budget has no room for
-    the next minute, the stream ends up to 20 s before that minute, with OverBudgetError.
+    the next minute, the stream ends up to 20 s before that minute, with OverBudgetError.  If a
+    connection is lost when the service may have charged a minute whose event has not arrived, the
+    credits of that minute count as spent.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class LiveCall:
         self._known: dict[str, dict[str, Any]] = {}
         self._credits_left: int | None = None
         self._reserved = 0
+        self._charged_from_s = 0.0  # the reserved credits may have been spent from this time on
         self._leave_at_s: float | None = None
         self._failures = 0
         # When the patience began: with the call, or with the first loss after an event
@@ -133,13 +136,15 @@ class LiveCall:
 
         Raises RefusedError if a retry cannot help.
         """
-        self._release()
+        self._release(is_unspent=True)
         self._failure = failure = refusal(response, now_ms=self._session.clock.now())
         if not isinstance(failure, NotNowError | TooManyRequestsError):
             raise failure
 
     def lose(self, trouble: httpx.RequestError) -> None:
         """Record that the connection was lost, unless the service has said why it ends."""
+        if isinstance(trouble, NOT_SENT):
+            self._release(is_unspent=True)
         if self._failure is None:
             self._failure = UnreachableError(f"{type(trouble).__name__}: {trouble}")
 
@@ -189,6 +194,7 @@ class LiveCall:
         Raise the last failure if the wait would end more than the patience after the connection was
         lost, or after the call began if no event has arrived yet.
         """
+        self._release()
         now_s = self._session.clock.monotonic_s()
         self._since_s = now_s if self._since_s is None else self._since_s
         failure = self._failure or UnreachableError("the stream ended")
@@ -201,7 +207,7 @@ class LiveCall:
         return wait_s
 
     def close(self) -> None:
-        """Release the credits reserved for a minute whose event has not arrived."""
+        """Release the reserved credits, unless their minute may have been charged."""
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:
@@ -226,7 +232,7 @@ class LiveCall:
         self._reserved = 0
         self._credits_left = minute.credits_remaining
         try:
-            self._reserve()
+            self._reserve(after_s=LEAVE_AFTER_S)
         except OverBudgetError:
             self._leave_at_s = self._session.clock.monotonic_s() + LEAVE_AFTER_S
 
@@ -243,6 +249,7 @@ class LiveCall:
         return LiveReport(slot, report, self._credits_left)
 
     def _end(self, end: StreamEnd) -> None:
+        self._release(is_unspent=True)  # the event of a charged minute comes before the end
         self._session.budget.give_back(end.credits_returned)
         status, code = ENDS.get(end.reason, (503, "SERVICE_UNAVAILABLE"))
         kind = refusal_kind(status, code)
@@ -252,12 +259,16 @@ class LiveCall:
         if end.reason in ENDS:
             raise failure
 
-    def _reserve(self) -> None:
+    def _reserve(self, after_s: float = 0.0) -> None:
+        """Reserve the credits of the next minute, which may be charged from *after_s* on."""
         self._session.budget.reserve(self._call.credits_max)
         self._reserved = self._call.credits_max
+        self._charged_from_s = self._session.clock.monotonic_s() + after_s
 
-    def _release(self) -> None:
-        self._session.budget.give_back(self._reserved)
+    def _release(self, *, is_unspent: bool = False) -> None:
+        """Count the reserved credits as unspent if *is_unspent*, or if it is too early for them."""
+        if is_unspent or self._session.clock.monotonic_s() < self._charged_from_s:
+            self._session.budget.give_back(self._reserved)
         self._reserved = 0
 
 
