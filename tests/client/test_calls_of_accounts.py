@@ -105,6 +105,7 @@ async def test_a_raw_response_has_status_and_headers(service: Service, url: str)
         lambda: series.candles(WSOL, "m1", since=3),  # type: ignore[call-arg]
         lambda: series.indicators(WSOL, "m1", name="rsi"),  # type: ignore[call-arg]
         lambda: alerts.make_signal("a", WSOL, "price.usd", "above", levle=3),  # type: ignore[call-arg]
+        lambda: alerts.make_signal_of("a", WSOL, "rsi_h1 < 30", level=3),  # type: ignore[call-arg]
         lambda: alerts.change_signal(7, active=False),  # type: ignore[call-arg]
         lambda: alerts.change_signal(7, direction="up"),  # type: ignore[call-arg]
         lambda: alerts.change_signal(7, compared_with="price.usd"),  # type: ignore[call-arg]

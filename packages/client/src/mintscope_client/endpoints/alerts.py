@@ -104,13 +104,9 @@ class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
     next_cursor: str | None
 
 
-class SignalSettings(TypedDict, total=False):
-    """The settings of a signal that can also be changed later.
+class SignalOptions(TypedDict, total=False):
+    """The settings of a signal of any kind.
 
-    level, margin       for `above`, `below` and `crosses`: the level, and the distance that the
-                        value must move back before the signal can fire again
-    percent, window_s   for `changes_by`: the change, and the span over which it is measured, in
-                        seconds
     fires               how often it can fire: "once", "hourly" or "each" (the default)
     message             a text that the e-mails and webhooks of the signal contain
     expires_at          the time at which the signal ends, Unix seconds; None: never
@@ -124,10 +120,6 @@ class SignalSettings(TypedDict, total=False):
     telegram            whether firings are sent to the Telegram chat of the account
     """
 
-    level: float
-    margin: float
-    percent: float
-    window_s: int
     candles: Literal["all", "closed"]
     least_confidence: Literal["low", "medium", "high"]
     webhook_url: str | None
@@ -136,6 +128,21 @@ class SignalSettings(TypedDict, total=False):
     fires: Literal["once", "hourly", "each"]
     message: str
     expires_at: int | None
+
+
+class SignalSettings(SignalOptions, total=False):
+    """The settings of a signal that can also be changed later.
+
+    level, margin       for `above`, `below` and `crosses`: the level, and the distance that the
+                        value must move back before the signal can fire again
+    percent, window_s   for `changes_by`: the change, and the span over which it is measured, in
+                        seconds
+    """
+
+    level: float
+    margin: float
+    percent: float
+    window_s: int
 
 
 class SignalParts(SignalSettings, total=False):
@@ -171,15 +178,15 @@ def make_signal(
 
 
 def make_signal_of(
-    name: str, mint: str, where: str, **parts: Unpack[SignalParts]
+    name: str, mint: str, where: str, **options: Unpack[SignalOptions]
 ) -> ApiCall[MadeSignal]:
     """Return the call that creates a signal on a condition, in the syntax of screens.
 
     where    one comparison of two numbers of a report or of a number and a level, or one crossing,
              for example "crosses_below(rsi_h1, 30)"
     """
-    expect_known(parts, SignalParts)
-    body = {"name": name, "mint": mint, "kind": "condition", "where": where} | camel(parts)
+    expect_known(options, SignalOptions)
+    body = {"name": name, "mint": mint, "kind": "condition", "where": where} | camel(options)
     return call_of("POST", "/v1/signals", MadeSignal, body, takes_key=True)
 
 
