@@ -67,6 +67,9 @@ class PaymentAuth(PayingAuth):
     it is sent again.  If the node cannot be reached, the request fails with its error, and the next
     request with that key goes to the seller without the look-up.
 
+    If the wallet does not pay, the request raises WillNotPay; if the payment cannot be stored,
+    JournalUnusable.
+
     rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
                of payments; None: a payment counts as spent even if no purchase arrives.  A request
                to the node times out if a connection, read or write takes NODE_TIMEOUT_S

@@ -15,8 +15,7 @@ from mintscope_client.streams.streaming import LiveCall
 
 LOOK_S: Final = 5.0  # seconds between two checks of the budget while no message arrives
 OPEN_S_MAX: Final = 30.0
-# The package websockets sends a ping every 20 s, and closes a connection that does not answer;
-# before version 15, only its asyncio client does.
+# The package websockets sends a ping every 20 s, and closes a connection that does not answer.
 OPTIONS: Final[dict[str, Any]] = {
     "open_timeout": OPEN_S_MAX,
     "max_size": EVENT_BYTES_MAX,
