@@ -220,9 +220,9 @@ class Ended:
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
     """End every session, and undo changes of the user that were made at *since* or later.
 
-    Added factors, keys, wallets, alerts and Telegram chats are removed, and changed webhooks are
-    stopped.  Keys with changed networks are revoked.  Changed caps and spend alerts are restored.
-    All other changes stay, such as deletions.
+    Added factors, wallets, alerts and Telegram chats are removed.  Added keys, and keys with
+    changed networks, are revoked.  Changed webhooks are stopped.  Changed caps and spend alerts are
+    restored.  All other changes stay, such as deletions.
     """
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)

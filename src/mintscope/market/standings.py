@@ -244,9 +244,9 @@ class Standings:
 
         Call the returned function for each swap, in order; it does not change the standings.  It
         accepts more swaps than those that set the price: a log that begins later, in which pools
-        weigh less at first, must have the same samples, so that a backfill can join it.  A swap
-        near a median in which, of three or more pools, none has more than a third is accepted, so
-        that one pool, however deep, does not exclude all others.
+        weigh less at first, must have the same samples, so that a backfill can join it.  It also
+        accepts a swap near the weighted median in which each of three or more pools counts for at
+        most a third of the weight, so that one deep pool does not exclude all others.
         """
         standing = self._now.get(mint)
 

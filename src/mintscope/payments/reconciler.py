@@ -145,7 +145,7 @@ class Secrets:
         )
 
     def holds(self, key: str, payer: Wallet, key_hash: credentials.CredentialHash) -> bool:
-        """Return whether *key_hash* is the hash of *key* of *payer* by any set of `all`."""
+        """Return whether any set in `all` gives *key_hash* for the redelivery *key* of *payer*."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:

@@ -299,8 +299,10 @@ class RpcSettlement:
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history for *signatures*; return the results in the same order.
 
-        The height is read before the search, so that absence is evidence.  The two requests may
-        reach two nodes: absence at a lagging node proves nothing.
+        The finalized height is read first, and each `Unseen` has it.  A transaction that is not
+        found, and whose blockhash had expired at that height, can no longer land.  If the node that
+        searched is behind the node that gave the height, `Unseen` has the height 0, which proves
+        nothing.
         """
         if len(signatures) > node.STATUSES_MAX:
             raise ValueError(

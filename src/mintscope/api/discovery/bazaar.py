@@ -225,7 +225,10 @@ def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Sche
 
 
 def _excerpt(example: Any, width: int, depth: int = 0) -> Any:
-    """Return *example* with only *width* items of a list, and fields of an object inside `data`."""
+    """Return *example* with at most *width* items of each list.
+
+    Objects that are nested inside `data` keep at most *width* fields; `data` itself keeps all.
+    """
     if isinstance(example, list):
         return [_excerpt(each, width, depth + 1) for each in example[:width]]
     if not isinstance(example, dict):

@@ -66,7 +66,7 @@ class IndicatorRoutes:
         "/v1/token/{tokenAddress}/indicators", wire.IndicatorPage, query=wire.IndicatorsQuery
     )
     async def get_indicators(self, request: Request) -> Response:
-        """Indicators candle by candle, up to 1,000 for a credit; none for a page without any.
+        """Indicators candle by candle, up to 1,000 for a credit; a page without points is free.
 
         Returns the indicators of a Solana token candle by candle, oldest first, up to 1,000 points
         a page: those of the report, ATR, Bollinger bands, VWAP, stochastic RSI, and the indicators

@@ -339,7 +339,7 @@ class CandleRoutes:
         other_types=tuple(MEDIA_TYPES.values()),
     )
     async def get_candles(self, request: Request) -> Response:
-        """Candles of a token, up to 1,000 for a credit; none for a page without any.
+        """Candles of a token, up to 1,000 for a credit; a page without candles is free.
 
         Returns candles of a Solana token from its swaps, oldest first, up to 1,000 a page: open,
         high, low and close in USD and SOL, buy and sell volume in USD, number of swaps. Costs one

@@ -321,7 +321,7 @@ class SwapRoutes:
 
     @sold_page("/v1/token/{tokenAddress}/swaps", SwapPage, query=SwapsQuery)
     async def get_swaps(self, request: Request) -> Response:
-        """The newest swaps of a token, up to 500 for a credit; none for a page without any.
+        """The newest swaps of a token, up to 500 for a credit; a page without swaps is free.
 
         Returns the swaps of a Solana token, newest first, up to 500 a page: slot, time, signature,
         program, pool, side, amounts and price. Costs one credit or one payment a page, and nothing

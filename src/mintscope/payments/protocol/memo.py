@@ -171,9 +171,9 @@ FORBIDDEN: Final = {
 
 
 class UnusablePaymentToken(NeedsOperator):
-    """An accepted token, its treasury or its pools cannot be used; the message says how to fix it.
+    """An accepted token, its treasury or its pools cannot be used; the message says why.
 
-    Until then, nothing is sold for the token.
+    Until the operator fixes it, nothing is sold for the token.
     """
 
 
