@@ -2,6 +2,7 @@
 
 import re
 
+import httpx
 import pytest
 
 from mintscope.accounts.email_address import EmailAddress
@@ -13,7 +14,15 @@ from mintscope.kit.audit import UserId
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 from support.scenes.engine import rows_of
 from support.scenes.people.takeover import RULE
-from support.scenes.people.web_person import ALICE, MALLORY, Person, tags, where, words
+from support.scenes.people.web_person import (
+    ALICE,
+    MALLORY,
+    Person,
+    fields_of,
+    tags,
+    where,
+    words,
+)
 from support.scenes.service import bearer, credit_token
 from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
 
@@ -216,13 +225,44 @@ async def test_credits_are_taken_along_as_a_credit_token(site: Website, alice: P
     ((username,),) = site.rows("SELECT username FROM user")
     await give_credits(site, 7)
     assert "7 credits" in words(await alice.open(DELETE))
-    left = await alice.send(DELETE, {"username": username, "keep": "yes"})
-    assert left.status_code == 200
-    token = re.search("svc_credit_[0-9a-f]{64}", left.text)
-    assert token
-    assert "Sign out" not in words(left)
-    balance = await alice.client.get("/v1/credits/balance", headers=bearer(token[0]))
-    assert '"balance":7' in balance.text.replace(" ", "")
+    asked = await alice.send(DELETE, {"username": username, "keep": "yes"})
+    assert "Your account is not deleted yet" in words(asked)
+    (token,) = tokens_of(asked)
+    assert "seen" not in fields_of(asked, DELETE)
+    again = await alice.send(DELETE, fields_of(asked, DELETE))  # the box is not checked
+    assert tokens_of(again) == [token]
+    left = await alice.send(DELETE, fields_of(asked, DELETE) | {"seen": "1"})
+    assert "account-deleted" in where(left)
+    assert alice.cookie is None
+    assert await balance_of(alice, token) == 7
+
+
+async def test_a_lost_answer_to_a_deletion_loses_no_credits(site: Website, alice: Person) -> None:
+    ((username,),) = site.rows("SELECT username FROM user")
+    form = {"username": username, "keep": "yes"}
+    await give_credits(site, 7)
+    await alice.send(DELETE, form)  # the answer is lost
+    assert "7 credits are in a credit token" in words(await alice.open(DELETE))
+    (token,) = tokens_of(await alice.send(DELETE, form))
+    assert await balance_of(alice, token) == 7
+
+    await give_credits(site, 3, 2)
+    asked = await alice.send(DELETE, form | {"seen": "1"})
+    first, second = tokens_of(asked)
+    assert first == token
+    assert [await balance_of(alice, each) for each in (first, second)] == [7, 3]
+    assert tokens_of(await alice.send(DELETE, form | {"seen": "1"})) == [first, second]
+    left = await alice.send(DELETE, fields_of(asked, DELETE) | {"seen": "2"})
+    assert "account-deleted" in where(left)
+    assert [await balance_of(alice, each) for each in (first, second)] == [7, 3]
+
+
+async def test_credits_that_are_not_kept_are_deleted_with_the_account(
+    site: Website, alice: Person
+) -> None:
+    ((username,),) = site.rows("SELECT username FROM user")
+    await give_credits(site, 7)
+    assert "account-deleted" in where(await alice.send(DELETE, {"username": username}))
 
 
 async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Person) -> None:
@@ -231,27 +271,38 @@ async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Pers
     await give_credits(site, 7)
     trigger = "BEFORE UPDATE ON user BEGIN SELECT raise(FAIL, 'full'); END"
     path = site.folder / MONEY_FILE
+    (token,) = tokens_of(await alice.send(DELETE, form))
     rows_of(path, f"CREATE TRIGGER full {trigger}")
-    assert (await alice.send(DELETE, form)).status_code == 503
+    assert (await alice.send(DELETE, form | {"seen": "1"})).status_code == 503
     rows_of(path, "DROP TRIGGER full")
 
     assert "7 credits" in words(await alice.open(DELETE))
-    left = await alice.send(DELETE, form)
-    token = re.search("svc_credit_[0-9a-f]{64}", left.text)
-    assert token
-    balance = await alice.client.get("/v1/credits/balance", headers=bearer(token[0]))
-    assert '"balance":7' in balance.text.replace(" ", "")
+    assert tokens_of(await alice.send(DELETE, form)) == [token]
+    assert "account-deleted" in where(await alice.send(DELETE, form | {"seen": "1"}))
+    assert await balance_of(alice, token) == 7
 
 
-async def give_credits(site: Website, count: int) -> None:
-    """Put credits into the account of the first user, from a credit token."""
+def tokens_of(page: httpx.Response) -> list[str]:
+    """Return the credit tokens that the page shows."""
+    return re.findall("svc_credit_[0-9a-f]{64}", page.text)
+
+
+async def balance_of(person: Person, token: str) -> int:
+    answer = await person.client.get("/v1/credits/balance", headers=bearer(token))
+    balance = answer.json()["data"]["balance"]
+    assert isinstance(balance, int)
+    return balance
+
+
+async def give_credits(site: Website, count: int, number: int = 1) -> None:
+    """Put credits into the account of the first user, from the credit token with *number*."""
     key = await make_key(site, ALICE, "deposits")
-    token = credit_token(1)
+    token = credit_token(number)
     await site.ledger.issue(token, count, "")
     async with Person(site) as program:
         moved = await program.client.post(
             "/v1/account/credits/deposit",
-            headers=bearer(key) | {"idempotency-key": "a-deposit-of-mine-1"},
+            headers=bearer(key) | {"idempotency-key": f"a-deposit-of-mine-{number}"},
             json={"creditToken": token},
         )
     assert moved.status_code == 200, moved.text

@@ -16,6 +16,7 @@ from mintscope.accounts.session import Purpose
 from mintscope.accounts.signups.application import UNDECIDED, ApplicationState, SignupId, UserType
 from mintscope.accounts.signups.reviews import STANDINGS
 from mintscope.accounts.user import TooManyAttempts
+from mintscope.accounts.wallets.credits import KEPT_KEY
 from mintscope.kit.audit import APPLICANT, COMMAND_LINE, MAILBOX, SERVICE, user_actor
 from mintscope.kit.credentials import CredentialKind, hash_credential, is_well_formed
 from mintscope.kit.primitives import UnixMs
@@ -144,6 +145,10 @@ def test_what_an_older_version_handed_out_is_still_good() -> None:
     assert not SECRETS.is_link_of(nonce, "\ud800")
     assert SECRETS.is_code_of(nonce, SECRETS.code_of(nonce))
     assert not SECRETS.is_code_of(nonce, "0" * 9)
+
+
+def test_a_lost_credit_token_of_a_deletion_is_found_again_by_these_words() -> None:
+    assert [KEPT_KEY.format(number=number) for number in (1, 2)] == ["kept 1", "kept 2"]
 
 
 def test_codes_keep_their_zeros() -> None:

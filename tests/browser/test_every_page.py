@@ -274,6 +274,8 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
             faults += await look_at(visitor.page, name)
         if role == "newcomer":
             faults += await look_when_stale(site, visitor)
+        if role == "person":
+            faults += await look_at_kept_credits(visitor)
         if role == "stranger":
             site.clock.advance(6 * MINUTE_MS)
             await visitor.open("/status")
@@ -288,6 +290,16 @@ async def look_when_stale(site: Website, visitor: Visitor) -> list[Fault]:
     faults = await look_at(visitor.page, "prove")
     await visitor.press("Go on")
     return faults + await look_at(visitor.page, "prove-wrong")
+
+
+async def look_at_kept_credits(visitor: Visitor) -> list[Fault]:
+    """Look at the credit token that the deletion of an account shows; the account stays."""
+    await visitor.open("/settings/account/delete")
+    label = await visitor.page.locator("label[for=username]").inner_text()
+    await visitor.page.get_by_label("Type your user name").fill(label.split()[-1])
+    await visitor.press("Delete my account")
+    await visitor.reads("Your account is not deleted yet.")
+    return await look_at(visitor.page, "account-kept")
 
 
 def route_of(page: PageRoute) -> Route:

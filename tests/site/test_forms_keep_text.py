@@ -26,6 +26,7 @@ LOOSER: Final = "a link must not fill in looser limits of a key"
 OPEN: Final = "it needs no session, so none ends"
 NOT_KEPT: Final = {
     "account/delete.html": RETYPED,
+    "account/kept.html": RETYPED,
     "account/email.html": "a link must not fill in the address that an account moves to",
     "admin/remove.html": RETYPED,
     "factors/app.html": SECRET,

@@ -12,7 +12,6 @@ name.
 
 from collections.abc import Callable
 from dataclasses import InitVar, asdict, dataclass
-from typing import TypeVar
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import User
@@ -44,8 +43,6 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
-
-Last = TypeVar("Last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +220,8 @@ class AccountDeletion:
         return await self.store.read(count)
 
     async def delete(
-        self, session: Session, before: Callable[[AccountRows], Last] | None = None
-    ) -> Last | None:
+        self, session: Session, before: Callable[[AccountRows], None] | None = None
+    ) -> None:
         """Delete the account at once and permanently; write an e-mail about this to the owner.
 
         Keys, sessions and links stop working.  Watchlists, wallets, client addresses, second
@@ -232,16 +229,17 @@ class AccountDeletion:
         deleted.  The credits can no longer be spent.  The user's row is kept, without user name and
         e-mail address.
 
-        before    work on the account, first in the same transaction; None: there is none
-        Returns   the result of *before*
+        before    work on the account, first in the same transaction; None: there is none.  If it
+                  raises an error, nothing is deleted, and this method raises the error
         Raises    NotPossible for the last administrator, or if a payment is in progress
         """
         now = self.clock.now()
 
-        def delete(rows: AccountRows) -> Last | None:
+        def delete(rows: AccountRows) -> None:
             owner = expect_session(rows, session)
             expect_removable(rows, owner)
-            result = None if before is None else before(rows)
+            if before is not None:
+                before(rows)
             actor = user_actor(owner.user_id)
             application = _own_application(rows, owner)
             rows.emails.tell_owner(owner, EmailKind.ACCOUNT_REMOVED, {}, now)
@@ -259,9 +257,8 @@ class AccountDeletion:
                 username=f"removed-{owner.user_id}",
                 administrator=False,
             )
-            return result
 
-        return await self.store.transact(delete)
+        await self.store.transact(delete)
 
 
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:

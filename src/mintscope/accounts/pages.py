@@ -16,7 +16,7 @@ from mintscope.accounts.session import Purpose, SecondFactorDue, SessionEnded, S
 from mintscope.accounts.sessions import Ended, NotPossible
 from mintscope.accounts.signups.signups import Signups
 from mintscope.accounts.user import EmailTaken, WeakPassword, WrongPassword, expect_password
-from mintscope.accounts.wallets.credits import AccountCredits, Withdrawn
+from mintscope.accounts.wallets.credits import AccountCredits, CreditsLeft
 from mintscope.kit.audit import EventFilter, UserId
 from mintscope.kit.errors import BadRequest, NotFound, ServiceUnavailable
 from mintscope.kit.http.application import evenly
@@ -523,7 +523,12 @@ DELETE: Final = f"{ACCOUNT}/delete"
 
 
 class AccountDeletionPages:
-    """Pages to delete an account; its credits can first be withdrawn to a credit token."""
+    """Pages to delete an account.
+
+    If the user keeps the credits, the form first moves them to a credit token and shows the token.
+    The form of that page deletes the account.  If a response is lost, the first form can be sent
+    again: it shows the same token.
+    """
 
     def __init__(self, deletion: AccountDeletion, credits_: AccountCredits) -> None:
         self._deletion = deletion
@@ -540,19 +545,32 @@ class AccountDeletionPages:
         if request.form.line("username") != here.user.username:
             errors = {"username": f"Type {here.user.username} here."}
             return await self.ask(request, errors)
-        withdraw = None
+        expect = None
         if request.form.text("keep") == "yes":
-            withdraw = self._credits.withdrawal(here.user.user_id, None, None)
+            seen = parse_place(request.form.text("seen")) or 0
+            expect = self._credits.expect_kept(here.user.user_id, seen)
         try:
-            drawn = await self._deletion.delete(here, withdraw)
+            await self._deletion.delete(here, expect)
+        except CreditsLeft:
+            return await self._keep(request)
         except NotPossible as error:
             return await self.ask(request, {"": sentence(error)})
-        if not isinstance(drawn, Withdrawn):  # the form asks for no token, or there is no credit
-            return Redirect(START, notice="account-deleted", cookie=END_SESSION)
-        return Page("account/left.html", {"drawn": drawn}, cookie=END_SESSION)
+        return Redirect(START, notice="account-deleted", cookie=END_SESSION)
+
+    async def _keep(self, request: PageRequest) -> PageResponse:
+        """Move the credits to a credit token, and ask the user to save it before the deletion."""
+        try:
+            kept = await self._credits.keep(request.signed_in)
+        except NotPossible as error:
+            return await self.ask(request, {"": sentence(error)})
+        return Page("account/kept.html", {"kept": kept}) if kept else await self.ask(request)
 
     async def ask(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
         """Show which contents of the account are deleted with it."""
-        facts = {"contents": await self._deletion.contents(request.signed_in)}
+        kept = await self._credits.kept(request.user_id)
+        facts = {
+            "contents": await self._deletion.contents(request.signed_in),
+            "kept_count": sum(each.credit_count for each in kept),
+        }
         values = {"username": request.form.line("username")}
         return Page("account/delete.html", facts, errors, values)

@@ -1,6 +1,6 @@
 """Transfers and caps of users' credits, and the wallets linked to users."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -11,7 +11,12 @@ from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import Session
-from mintscope.accounts.sessions import SPEND_ALERT_SET, announce, expect_session
+from mintscope.accounts.sessions import (
+    SPEND_ALERT_SET,
+    NotPossible,
+    announce,
+    expect_session,
+)
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
     CreditMove,
@@ -28,6 +33,9 @@ GENERATED_KEY_BYTES: Final = 24
 USAGE_LINES_MAX: Final = 10_000
 USAGE_KEYS_MAX: Final = 200  # the most keys whose names are read for one answer
 KNOWN_MAX: Final = 100_000
+# A client cannot send such an Idempotency-Key, because it is too short and has a space.
+KEPT_KEY: Final = "kept {number}"
+KEPT_MAX: Final = 100  # the most credit tokens of one user to keep credits
 COMPARED_AT_ONCE: Final = 100  # spend alerts compared in one transaction
 
 
@@ -62,6 +70,22 @@ class Withdrawn:
     token: CreditToken
     credit_count: int
     balance: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptToken:
+    """A credit token with credits that a user took out of the account before its deletion.
+
+    number   1 for the first such token of the user, then 2, and so on
+    """
+
+    number: int
+    token: CreditToken
+    credit_count: int
+
+
+class CreditsLeft(Exception):
+    """The account has credits that would be lost, or there is a kept token not shown yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,53 +218,121 @@ class AccountCredits(AccountService):
         *,
         asked_by: KeyId | None = None,
     ) -> Withdrawn | MoveDenied:
-        """Run `withdrawal` as one transaction."""
-        return await self.store.transact(
-            self.withdrawal(user_id, credit_count, key, asked_by=asked_by)
-        )
-
-    def withdrawal(
-        self,
-        user_id: UserId,
-        credit_count: int | None,
-        key: str | None,
-        *,
-        asked_by: KeyId | None = None,
-    ) -> Callable[[AccountRows], Withdrawn | MoveDenied]:
-        """Return work that moves *credit_count* credits to a new credit token; None: all of them.
+        """Move *credit_count* credits to a new credit token; None: all of them.
 
         A repetition with the same *key* moves nothing again, and returns the same credit token.
-        The work returns MoveDenied if the account has too few credits, if another request used
-        *key*, or if *asked_by* has a cap.
+        Return MoveDenied if the account has too few credits, if another request used *key*, or if
+        *asked_by* has a cap.
 
         key         the Idempotency-Key, or None
         asked_by    the API key of the request; None: the user, for whom no cap applies
         """
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
-        token = self.secrets.withdrawn_token(user_id, sent_key)
-        key_hash = self.secrets.request_hash(sent_key, user_id)
         now = self.clock.now()
 
         def withdraw(rows: AccountRows) -> Withdrawn | MoveDenied:
-            account = rows.credits.open(user_id, now)
-            move = None if key_hash is None else rows.moves.find(key_hash)
-            if move is None:
-                held = rows.moves.hold(account, account)
-                asking = None if asked_by is None else rows.api_keys.get(asked_by)
-                if asking is not None and asking.month_credits_max is not None:
-                    return MoveDenied.CAPPED
-                wanted = held if credit_count is None else credit_count
-                if not 1 <= wanted <= held:
-                    return MoveDenied.TOO_FEW
-                onto = rows.credits.open_token(self.secrets.hash(token), hint(token), account, now)
-                kind = MoveKind.WITHDRAWAL
-                move = CreditMove(user_id, kind, account, onto, wanted, now, key_hash)
-                rows.moves.move(move)
-            elif not _is_same(move, MoveKind.WITHDRAWAL, credit_count):
-                return MoveDenied.KEY_USED
-            return Withdrawn(token, move.credit_count, rows.credits.balance(account))
+            asking = None if asked_by is None else rows.api_keys.get(asked_by)
+            is_capped = asking is not None and asking.month_credits_max is not None
+            return self._withdraw(rows, user_id, credit_count, sent_key, now, is_capped=is_capped)
 
-        return withdraw
+        return await self.store.transact(withdraw)
+
+    def _withdraw(  # noqa: PLR0913 - one argument for each part
+        self,
+        rows: AccountRows,
+        user_id: UserId,
+        credit_count: int | None,
+        key: str,
+        now: UnixMs,
+        *,
+        is_capped: bool = False,
+    ) -> Withdrawn | MoveDenied:
+        """Do the work of `withdraw` in its transaction, with an Idempotency-Key."""
+        token = self.secrets.withdrawn_token(user_id, key)
+        key_hash = self.secrets.request_hash(key, user_id)
+        assert key_hash is not None, "there is a key"
+        account = rows.credits.open(user_id, now)
+        move = rows.moves.find(key_hash)
+        if move is None:
+            held = rows.moves.hold(account, account)
+            if is_capped:
+                return MoveDenied.CAPPED
+            wanted = held if credit_count is None else credit_count
+            if not 1 <= wanted <= held:
+                return MoveDenied.TOO_FEW
+            onto = rows.credits.open_token(self.secrets.hash(token), hint(token), account, now)
+            kind = MoveKind.WITHDRAWAL
+            move = CreditMove(user_id, kind, account, onto, wanted, now, key_hash)
+            rows.moves.move(move)
+        elif not _is_same(move, MoveKind.WITHDRAWAL, credit_count):
+            return MoveDenied.KEY_USED
+        return Withdrawn(token, move.credit_count, rows.credits.balance(account))
+
+    async def keep(self, session: Session) -> Sequence[KeptToken]:
+        """Move all credits of the account to a credit token that outlives the account.
+
+        Return every credit token that was made in this way and still has credits.  A repetition
+        returns the same tokens; it moves credits that came in meanwhile to a further token, because
+        someone else may have the earlier ones.
+        Raises    SessionEnded; NotPossible if KEPT_MAX tokens were made before
+        """
+        now = self.clock.now()
+
+        def keep(rows: AccountRows) -> Sequence[KeptToken]:
+            user_id = expect_session(rows, session).user_id
+            account = rows.credits.open(user_id, now)
+            if rows.credits.balance(account):
+                number = sum(1 for _ in self._kept_moves(rows, user_id)) + 1
+                if number > KEPT_MAX:
+                    raise NotPossible(
+                        f"expected at most {KEPT_MAX} credit tokens of earlier attempts; there are"
+                        " as many. Spend your credits, or move them out with an API key, first"
+                    )
+                self._withdraw(rows, user_id, None, KEPT_KEY.format(number=number), now)
+            return self._kept(rows, user_id)
+
+        return await self.store.transact(keep)
+
+    async def kept(self, user_id: UserId) -> Sequence[KeptToken]:
+        """Return the credit tokens that `keep` has made for the user and that still have credits.
+
+        These are no longer part of the account.
+        """
+        return await self.store.read(lambda rows: self._kept(rows, user_id))
+
+    def expect_kept(self, user_id: UserId, seen: int) -> Callable[[AccountRows], None]:
+        """Return work that raises CreditsLeft if a deletion of the account would lose credits.
+
+        It would lose credits of the account, and of kept tokens with a number above *seen*, which
+        the user has not seen yet.
+        """
+
+        def expect(rows: AccountRows) -> None:
+            account = rows.credits.find(user_id)
+            if account is not None and rows.moves.hold(account, account):
+                raise CreditsLeft
+            if any(each.number > seen for each in self._kept(rows, user_id)):
+                raise CreditsLeft
+
+        return expect
+
+    def _kept(self, rows: AccountRows, user_id: UserId) -> list[KeptToken]:
+        found = []
+        for number, move in enumerate(self._kept_moves(rows, user_id), 1):
+            balance = rows.credits.balance(move.onto)
+            if balance:
+                token = self.secrets.withdrawn_token(user_id, KEPT_KEY.format(number=number))
+                found.append(KeptToken(number, token, balance))
+        return found
+
+    def _kept_moves(self, rows: AccountRows, user_id: UserId) -> Iterator[CreditMove]:
+        for number in range(1, KEPT_MAX + 1):
+            key_hash = self.secrets.request_hash(KEPT_KEY.format(number=number), user_id)
+            assert key_hash is not None, "there is a key"
+            move = rows.moves.find(key_hash)
+            if move is None:
+                return
+            yield move
 
     async def tighten(
         self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
