@@ -8,11 +8,11 @@ from typing import Final, Protocol, TypeVar
 
 from mintscope.accounts import store as tables
 from mintscope.accounts.email_address import EmailAddress
-from mintscope.accounts.factor_rows import KeptUser, UserKind
+from mintscope.accounts.factor_rows import KeptUser, User, UserKind
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
 from mintscope.accounts.secrets import AccountSecrets
-from mintscope.accounts.session import EmailProof, ProofId, Purpose, parse_link
+from mintscope.accounts.session import EmailProof, ProofId, Purpose, UserRemoved, parse_link
 from mintscope.accounts.signups.application import Application, SignupId, subject_of
 from mintscope.accounts.signups.store import SqlApplicationRows
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
@@ -135,6 +135,17 @@ class AccountService:
 def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | None:
     """Return the person with the address *email*; None if there is none."""
     return next(iter(users.of_email(email, UserKind.PERSON)), None)
+
+
+def expect_user(rows: AccountRows, user_id: UserId) -> User:
+    """Return a user, read in this transaction.
+
+    Raises    UserRemoved if the user was removed after the request was admitted
+    """
+    kept = rows.users.get(user_id)
+    if kept is None:
+        raise UserRemoved
+    return kept.user
 
 
 def use_proof(

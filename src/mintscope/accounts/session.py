@@ -10,6 +10,7 @@ from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import User
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import ErrorCode, InvalidToken
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -27,6 +28,19 @@ COOKIE_LENGTH: Final = 43
 
 class SessionEnded(Exception):
     """The session has ended, or its user may not do the action; the action was not carried out."""
+
+
+class UserRemoved(
+    InvalidToken,
+    SessionEnded,
+    code=ErrorCode.INVALID_TOKEN,
+    text="expected a credential of an account that exists; during this request, the account was"
+    " deleted, or became part of another account",
+):
+    """The user was removed during the request; the action was not carried out.
+
+    The API refuses the API key, and pages redirect to sign-in.
+    """
 
 
 class SecondFactorDue(Exception):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mintscope.accounts.rows import AccountRows, AccountStore, asked_for
+from mintscope.accounts.rows import AccountRows, AccountStore, asked_for, expect_user
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets, IdempotencyRecord
 from mintscope.alerts import emails
 from mintscope.alerts.alert import (
@@ -121,6 +121,7 @@ class Alerts:
 
         key   the Idempotency-Key; a repetition with the same key and settings returns the same
               alert, or NOT_FOUND if this was deleted; None: there is no key
+        Raises UserRemoved.
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -128,6 +129,7 @@ class Alerts:
         wanted = asked_for("signal", asked)
 
         def make(rows: AccountRows) -> Alert | AlertDenied:
+            expect_user(rows, user_id)
             made = None if key_hash is None else rows.made.find(key_hash)
             if made is not None:
                 if made.asked != wanted:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mintscope.accounts.rows import AccountRows, AccountStore, asked_for
+from mintscope.accounts.rows import AccountRows, AccountStore, asked_for, expect_user
 from mintscope.accounts.secrets import AccountSecrets, IdempotencyRecord
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
@@ -45,12 +45,14 @@ class Watchlists:
 
         key   the Idempotency-Key, if any; a repetition with the same key and name returns the
               watchlist that was created, unless it was deleted
+        Raises UserRemoved.
         """
         now = self.clock.now()
         key_hash = self.secrets.request_hash(key, user_id)
         asked = asked_for("watchlist", name)
 
         def make(rows: AccountRows) -> Watchlist | WatchDenied:
+            expect_user(rows, user_id)
             made = None if key_hash is None else rows.made.find(key_hash)
             if made is not None:
                 if made.asked != asked:
@@ -104,11 +106,12 @@ class Watchlists:
     async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
         """Add a mint to the oldest watchlist of a user; if there is none, create it with *name*.
 
-        Return the watchlist, or WatchDenied if it is full.
+        Return the watchlist, or WatchDenied if it is full.  Raises UserRemoved.
         """
         now = self.clock.now()
 
         def add(rows: AccountRows) -> Watchlist | WatchDenied:
+            expect_user(rows, user_id)
             lines = rows.watchlists.of_user(user_id)
             first = lines[0].watchlist_id if lines else rows.watchlists.insert(user_id, name, now)
             return _add(rows, user_id, first, mint, now)

@@ -8,7 +8,7 @@ from typing import Final
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus, are_within
 from mintscope.accounts.keys.keys import cap_key, find_active, set_networks
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.rows import AccountRows, AccountService
+from mintscope.accounts.rows import AccountRows, AccountService, expect_user
 from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import Session
 from mintscope.accounts.sessions import (
@@ -132,12 +132,16 @@ class AccountCredits(AccountService):
         return found
 
     async def open(self, user_id: UserId) -> CreditAccount:
-        """Return the credit account of a user; create it if there is none."""
+        """Return the credit account of a user; create it if there is none.  Raises UserRemoved."""
         found = await self.find(user_id)
         if found is not None:
             return found
         now = self.clock.now()
-        return await self.store.transact(lambda rows: rows.credits.open(user_id, now))
+
+        def open_account(rows: AccountRows) -> CreditAccount:
+            return rows.credits.open(expect_user(rows, user_id).user_id, now)
+
+        return await self.store.transact(open_account)
 
     async def summary(self, user_id: UserId) -> CreditSummary:
         """Return the credits of a user, and the spending of the active keys this month."""
@@ -169,10 +173,14 @@ class AccountCredits(AccountService):
         return await self.store.read(read)
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
-        """Set the credits spent in a day that cause an e-mail to the user; None: no e-mail."""
+        """Set the credits spent in a day that cause an e-mail to the user; None: no e-mail.
+
+        Raises UserRemoved.
+        """
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
+            expect_user(rows, user_id)
             rows.credits.set_spend_level(user_id, level, _reported_day(rows, user_id, now))
             level_text = "none" if level is None else str(level)
             rows.events.note_own(now, user_id, SPEND_ALERT_SET, credits=level_text)
@@ -188,11 +196,13 @@ class AccountCredits(AccountService):
 
         credit_count    None: all credits of the credit token
         key             the Idempotency-Key, or None; a repetition with it moves nothing again
+        Raises          UserRemoved
         """
         key_hash = self.secrets.request_hash(key, user_id)
         now = self.clock.now()
 
         def deposit(rows: AccountRows) -> Deposited | MoveDenied:
+            expect_user(rows, user_id)
             account = rows.credits.open(user_id, now)
             move = None if key_hash is None else rows.moves.find(key_hash)
             if move is None:
@@ -487,8 +497,11 @@ class Wallets(AccountService):
 
 
 def _acting(rows: AccountRows, by: Holder | Session) -> tuple[UserId, Actor]:
-    """Return the user of *by*, and the actor for the audit log.  Raises SessionEnded."""
+    """Return the user of *by*, and the actor for the audit log.
+
+    Raises SessionEnded, also if the user of a key was removed.
+    """
     if isinstance(by, Holder):
-        return by.key.user_id, key_actor(by.key.key_id)
+        return expect_user(rows, by.key.user_id).user_id, key_actor(by.key.key_id)
     user_id = expect_session(rows, by).user_id
     return user_id, user_actor(user_id)
