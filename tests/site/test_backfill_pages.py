@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.config.config import ChainConfig
+from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import OPEN_MAX, BackfillState, Cost
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.solana.blocks import USDC, WSOL
+from support.scenes.engine import rows_of
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.stores import market_in
 from support.scenes.website import ADMINISTRATOR, Website, website
@@ -71,6 +73,27 @@ async def test_one_is_cancelled_by_its_button(administrator: Person, market: Mar
     assert f"{BONK} Cancelled" in words(page)
     assert 'value="cancel"' not in page.text
     assert "cancelled a backfill" in words(await administrator.open(AUDIT))
+
+
+async def test_nothing_is_done_that_cannot_be_recorded(
+    site: Website, administrator: Person, market: Market
+) -> None:
+    path = site.folder / MONEY_FILE
+    full = "BEFORE INSERT ON account_event BEGIN SELECT raise(FAIL, 'full'); END"
+    rows_of(path, f"CREATE TRIGGER full {full}")
+    failed = await administrator.send(BACKFILLS, asking())
+    none = await market.backfill_jobs.newest(9)
+    rows_of(path, "DROP TRIGGER full")
+    await administrator.send(BACKFILLS, asking())
+    rows_of(path, f"CREATE TRIGGER full {full}")
+    (ask,) = await market.backfill_jobs.newest(9)
+    cancel = {"do": "cancel", "ask": str(ask.ask_id)}
+    refused = await administrator.send(BACKFILLS, cancel)
+    rows_of(path, "DROP TRIGGER full")
+
+    assert (failed.status_code, refused.status_code) == (503, 503)
+    assert none == []
+    assert await market.backfill_jobs.newest(9) == [ask]
 
 
 async def test_what_cannot_be_is_refused_in_words(administrator: Person, market: Market) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.running.operating import HourWriter
+from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.audit import COMMAND_LINE, HourSeries, Series, hour_of, requests_of
 from mintscope.kit.metrics import CREDITS_SOLD, REQUESTS
 from mintscope.kit.primitives import Slot, UnixS
@@ -14,6 +15,7 @@ from mintscope.kit.time import HOUR_MS
 from mintscope.market.coverage import SlotCoverage, Tally
 from mintscope.payments.audit import violation_of
 from mintscope.site.token import listing
+from support.scenes.engine import rows_of
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.stores import market_in
 from support.scenes.token_market import BONE, YOUNG
@@ -73,6 +75,38 @@ async def test_sales_are_paused_and_resumed(site: Website, administrator: Person
     log = words(await administrator.open(f"{AUDIT}?action=paused"))
     assert "The treasury moves." in log
     assert "resumed sales" not in log
+
+
+async def test_nothing_is_changed_that_cannot_be_recorded(
+    site: Website, administrator: Person
+) -> None:
+    await administrator.send(TOKENS, {"mint": BONK})
+    path = site.folder / MONEY_FILE
+    full = "BEFORE INSERT ON account_event BEGIN SELECT raise(FAIL, 'full'); END"
+    rows_of(path, f"CREATE TRIGGER full {full}")
+    actions: dict[str, dict[str, str]] = {
+        f"{TOKENS}/{BONK}/remove": {},
+        TOKENS: {"mint": BLOOM},
+        f"{SALES}/pause": {"why": "The treasury moves."},
+    }
+    failed = [
+        (await administrator.send(action, form)).status_code for action, form in actions.items()
+    ]
+    text = words(await administrator.open(TOKENS))
+    sales = words(await administrator.open(SALES))
+    rows_of(path, "DROP TRIGGER full")
+    await administrator.send(f"{SALES}/pause", actions[f"{SALES}/pause"])
+    rows_of(path, f"CREATE TRIGGER full {full}")
+    resumed = await administrator.send(f"{SALES}/resume")
+    still = words(await administrator.open(SALES))
+    rows_of(path, "DROP TRIGGER full")
+
+    assert failed == [503, 503, 503]
+    assert f"{BONK} Operator" in text
+    assert f"{BLOOM} Operator" not in text
+    assert "Sales Open" in sales
+    assert resumed.status_code == 503
+    assert "Sales Open" not in still
 
 
 async def test_the_overview_adds_up_what_every_process_wrote(

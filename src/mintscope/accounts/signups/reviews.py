@@ -414,7 +414,7 @@ class Reviews:
     async def record(
         self, action: str, subject: str, *, actor: sessions.Reviewer, **detail: str
     ) -> None:
-        """Log an administrator's action that other code carried out.  Raises SessionEnded."""
+        """Log an administrator's action that other code then carries out.  Raises SessionEnded."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:

@@ -61,7 +61,11 @@ class OperationParts:
 
 
 class OperationPages:
-    """Administrator pages for tokens and sales; every change is recorded in the audit log."""
+    """Administrator pages for tokens and sales; every change is recorded in the audit log.
+
+    The change is recorded before it is made, because the two are in different databases: if the
+    second step fails, the log names a change that was not made, but no change is missing.
+    """
 
     def __init__(self, parts: OperationParts, review: Reviews, lists: ListCache | None) -> None:
         self._lists = lists
@@ -87,8 +91,10 @@ class OperationPages:
             mint = parse_mint(request.form.line("mint"))
         except InvalidTokenAddress as flaw:
             return await self.show_tokens(request, {"mint": sentence(flaw)})
-        if await self._tracking.add(mint):
+        tracked = await self._tracking.one(mint)
+        if tracked is None or not tracked.is_listed:
             await self._review.record("followed token", f"mint:{mint}", actor=request.signed_in)
+            await self._tracking.add(mint)
         return Redirect(TOKENS, notice="token-added")
 
     async def ask_remove(self, request: PageRequest) -> PageResponse:
@@ -98,8 +104,8 @@ class OperationPages:
     async def remove(self, request: PageRequest) -> PageResponse:
         """Stop tracking a token, and delete its stored data."""
         mint = await self._tracked(request)
-        await self._tracking.remove(mint)
         await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
+        await self._tracking.remove(mint)
         return Redirect(TOKENS, notice="token-removed")
 
     async def decline(self, request: PageRequest) -> PageResponse:
@@ -114,8 +120,8 @@ class OperationPages:
             return await self.show_sales(request, {"why": NO_REASON})
         books = self._books()
         if await books.why_stopped() is None:
-            await books.stop_sales(now=request.now, why=f"{PAUSED}: {why}")
             await self._review.record("paused sales", "sales", actor=request.signed_in, why=why)
+            await books.stop_sales(now=request.now, why=f"{PAUSED}: {why}")
         return Redirect(SALES, notice="sales-paused")
 
     async def resume(self, request: PageRequest) -> PageResponse:
@@ -123,8 +129,8 @@ class OperationPages:
         books = self._books()
         was = await books.why_stopped()
         if was is not None:
-            await books.resume_sales()
             await self._review.record("resumed sales", "sales", actor=request.signed_in, was=was)
+            await books.resume_sales()
         return Redirect(SALES, notice="sales-resumed")
 
     def _books(self) -> SqlPaymentBooks:
@@ -232,10 +238,14 @@ CAN_BE_CANCELLED: Final = {
     BackfillState.CONFIRMED,
     BackfillState.READING,
 }
+CHANGEABLE: Final = {"confirm": {BackfillState.ESTIMATED}, "cancel": CAN_BE_CANCELLED}
 
 
 class BackfillPages:
-    """Administrator pages for backfills; every action is recorded in the audit log."""
+    """Administrator pages for backfills; every action is recorded in the audit log, and then done.
+
+    If an action is recorded but not done, `OperationPages` has the reason.
+    """
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
         self._tracking: SqlTracking = parts.tracking
@@ -272,12 +282,13 @@ class BackfillPages:
         except InvalidForm as invalid:
             return await self._page(request, invalid.errors)
         since = UnixS(request.now // SECOND_MS - days * DAY_S)
-        if not await asks.ask(mint, since, request.now):
-            shown = await asks.newest(OPEN_MAX + ENDED_MAX)
-            is_open = any(each.mint == mint and each.ended_at is None for each in shown)
-            return await self._page(request, {"mint": IS_OPEN if is_open else TOO_MANY})
+        shown = await asks.newest(OPEN_MAX + ENDED_MAX)
+        waiting = [each.mint for each in shown if each.ended_at is None]
+        if mint in waiting or len(waiting) >= OPEN_MAX:
+            return await self._page(request, {"mint": IS_OPEN if mint in waiting else TOO_MANY})
         await self._note(request, "requested a backfill", mint, days=str(days))
-        return Redirect(BACKFILLS, notice="past-asked")
+        is_asked = await asks.ask(mint, since, request.now)
+        return Redirect(BACKFILLS, notice="past-asked" if is_asked else "past-as-it-was")
 
     async def _asked(self, request: PageRequest) -> tuple[Mint, int]:
         """Return the mint and the number of days in the form.  Raises InvalidForm."""
@@ -297,14 +308,16 @@ class BackfillPages:
     async def _change(self, asks: SqlBackfillJobs, request: PageRequest, what: str) -> PageResponse:
         """Confirm or cancel a backfill; do nothing if its state no longer allows that."""
         ask_id = parse_id(request.form.text("ask"))
+        shown = await asks.newest(OPEN_MAX + ENDED_MAX)
+        found = next((each for each in shown if each.ask_id == ask_id), None)
+        if found is None or found.state not in CHANGEABLE[what]:
+            return Redirect(BACKFILLS, notice="past-as-it-was")
+        await self._note(request, CHANGES[what], found.mint)
         if what == "confirm":
             mint = await asks.confirm(ask_id)
         else:
             mint = await asks.cancel(ask_id, request.now)
-        if mint is None:
-            return Redirect(BACKFILLS, notice="past-as-it-was")
-        await self._note(request, CHANGES[what], mint)
-        return Redirect(BACKFILLS, notice=f"past-{what}")
+        return Redirect(BACKFILLS, notice="past-as-it-was" if mint is None else f"past-{what}")
 
     async def _note(self, request: PageRequest, what: str, mint: Mint, **detail: str) -> None:
         await self._review.record(what, f"mint:{mint}", actor=request.signed_in, **detail)
