@@ -139,6 +139,36 @@ async def test_a_key_of_a_removed_account_opens_nothing(service: PeopleService) 
     assert not await is_good(service, issued)
 
 
+@pytest.mark.parametrize("rotations", [1, 3])
+async def test_an_owner_renews_the_whole_span_of_a_key_that_rotated_itself(
+    service: PeopleService, rotations: int
+) -> None:
+    made = await make(service, await service.signed_up(), lifetime_ms=90 * DAY_MS)
+    key = made.api_key
+    end = made.line.expires_at
+    for _ in range(rotations):
+        service.clock.advance(29 * DAY_MS)
+        holder = await service.keys.find(key)
+        assert holder is not None
+        rotated = await OwnKeys(service.keys).rotate(
+            holder, key, overlap_ms=DAY_MS, redelivery_key=None
+        )
+        assert isinstance(rotated, RotatedKey)
+        assert rotated.issued.line.expires_at == end
+        key = rotated.issued.api_key
+
+    for _ in range(2):  # by the owner, whose new key begins a lifetime of its own
+        holder = await service.keys.find(key)
+        assert holder is not None
+        renewed = await service.keys.rotate(
+            await service.signed_in(), holder.key.key_id, overlap_ms=DAY_MS
+        )
+        assert renewed is not None
+        assert renewed.line.expires_at == service.clock.now() + 90 * DAY_MS
+        key = renewed.api_key
+        service.clock.advance(10 * DAY_MS)
+
+
 async def test_a_rotated_key_has_the_old_ones_name_scopes_and_span(service: PeopleService) -> None:
     session = await service.signed_up()
     scopes = [Scope.GROUPS_READ, Scope.GROUPS_WRITE]

@@ -143,11 +143,6 @@ class KeyLine:
             return KeyStatus.EXPIRED
         return KeyStatus.ACTIVE
 
-    @property
-    def lifetime_ms(self) -> int | None:
-        """The time from creation to expiry, in milliseconds; None if the key does not expire."""
-        return None if self.expires_at is None else self.expires_at - self.created_at
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:

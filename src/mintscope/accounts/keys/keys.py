@@ -227,7 +227,8 @@ class ApiKeys(AccountService):
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Replace a key; the old key ends after *overlap_ms*, or at its own expiry if earlier.
 
-        The new key has the same name, scopes, cap and networks, and the same lifetime from now on.
+        The new key has the same name, scopes, cap and networks, and the same lifetime from now on,
+        as `SqlApiKeyRows.lifetime_ms` defines it.
         Return None if the user has no active key with that id, or if it was rotated before.
         Raises    TooManyKeys, SessionEnded, ServiceUnavailable
         """
@@ -245,7 +246,8 @@ class ApiKeys(AccountService):
             current = find_active(rows, owner.user_id, key_id, now)
             if current is None or current.replaced_by is not None:
                 return None
-            new = _successor(api_key, self.secrets, current, _end(now, current.lifetime_ms))
+            end = _end(now, rows.api_keys.lifetime_ms(current))
+            new = _successor(api_key, self.secrets, current, end)
             line = _replace(rows, current, new, ends_at=ends_at, at=now)
             tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=now)
             return line

@@ -41,6 +41,17 @@ REVOKE_ACTIVE: Final = f"""
 UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
 """  # noqa: S608  a constant
 
+# A key that rotates itself keeps its end, so the lifetime began with an earlier key of its chain.
+BEGUN_AT: Final = """
+SELECT created_at FROM api_key AS k
+ WHERE coalesce(first_key, id) = (SELECT coalesce(first_key, id) FROM api_key WHERE id = ?1)
+   AND id <= ?1
+   AND NOT EXISTS (SELECT 1 FROM account_event
+                    WHERE subject = 'key:' || k.id AND action = 'rotated'
+                      AND substr(actor, 1, 4) = 'key:')
+ ORDER BY id DESC LIMIT 1
+"""
+
 # The owner may have deleted the account, and with it the addresses, since the use.
 NOTE_ADDRESS: Final = """
 INSERT INTO key_address (api_key, address, last_used_at)
@@ -94,6 +105,16 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         line = self.get(self._add(columns | asdict(key)))
         assert line is not None, "it was added just now"
         return line
+
+    def lifetime_ms(self, line: KeyLine) -> int | None:
+        """Return the lifetime that the owner gave to a key; None if the key does not expire.
+
+        The lifetime ends when the key expires.  It began with the newest key of its chain that was
+        not made by a key: in a rotation by a key, the new key expires when the old one would have.
+        """
+        if line.expires_at is None:
+            return None
+        return line.expires_at - int(self._db.execute(BEGUN_AT, (line.key_id,)).get)
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
         """Store the time of the last use of each key, unless a later time is stored."""
