@@ -54,12 +54,12 @@ async def emails_to(site: Website, email: str) -> int:
     return sum(each.email.recipient == email for each in sent)
 
 
-async def make_key(site: Website, email: str, name: str = "bot") -> str:
+async def make_key(site: Website, email: str, name: str = "bot", networks: str = "") -> str:
     cookie = await site.accounts.people.sign_in(EmailAddress(email), PASSWORD, HERE)
     session = await site.accounts.people.session(cookie)
     assert session is not None
     issued = await site.accounts.keys.create(
-        session, name=name, scopes=frozenset(Scope), lifetime_ms=None
+        session, name=name, scopes=frozenset(Scope), lifetime_ms=None, networks=networks
     )
     return issued.api_key
 
@@ -191,8 +191,8 @@ async def test_an_old_address_cannot_be_brought_back_after_a_week(
 
 
 async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
-    key = await make_key(site, ALICE)
-    await status_of(alice, key)
+    key = await make_key(site, ALICE, networks="198.51.100.0/24")
+    assert await status_of(alice, key) == 200
     await site.accounts.keys.flush()
     _, secret = await site.apply_for_key(ALICE)
     await verify(site, alice)
@@ -210,6 +210,7 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     assert alice.cookie is None
     assert await status_of(alice, key) == 401
     assert (await alice.sign_in()).status_code == 422
+    assert site.rows("SELECT networks FROM api_key") == [("",)]
     columns = "email, username, password_hash, administrator"
     assert site.rows(f"SELECT {columns} FROM user WHERE id = 1") == [("", "removed-1", "", 0)]
     gone = "session key_address application linked_wallet watchlist signal signal_firing"

@@ -73,6 +73,8 @@ async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     assert holder.key.user_id == session.user.user_id
     assert holder.username == session.user.username
     assert await service.people.claimable(session) == []
+    kept = service.rows("SELECT email, username FROM user WHERE id = ?", agent)
+    assert kept == [("", f"removed-{agent}")]
 
 
 async def test_an_agent_is_not_claimed_by_an_account_that_only_names_its_address(

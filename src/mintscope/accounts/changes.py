@@ -224,10 +224,10 @@ class AccountDeletion:
     ) -> None:
         """Delete the account at once and permanently; write an e-mail about this to the owner.
 
-        Keys, sessions and links stop working.  Watchlists, wallets, client addresses, second
-        factors, the Telegram chat, the application, and alerts with their firings, sent or not, are
-        deleted.  The credits can no longer be spent.  The user's row is kept, without user name and
-        e-mail address.
+        Keys, sessions and links stop working.  Watchlists, wallets, client addresses, networks of
+        keys, second factors, the Telegram chat, the application, and alerts with their firings,
+        sent or not, are deleted.  The credits can no longer be spent.  The user's row is kept,
+        without user name and e-mail address.
 
         before    work on the account, first in the same transaction; None: there is none.  If it
                   raises an error, nothing is deleted, and this method raises the error
@@ -249,14 +249,11 @@ class AccountDeletion:
                 rows.wallets.unlink(owner.user_id, linked.wallet)
             rows.key_addresses.forget(owner.user_id)
             remove(rows, owner, actor, now)
+            rows.api_keys.forget_networks(owner.user_id)
             if application is not None:
                 forget(rows, application, "forgotten", actor, now)
-            rows.users.update(
-                owner.user_id,
-                email=EmailAddress(""),
-                username=f"removed-{owner.user_id}",
-                administrator=False,
-            )
+            rows.users.update(owner.user_id, administrator=False)
+            rows.users.forget_name(owner.user_id)
 
         await self.store.transact(delete)
 

@@ -354,6 +354,7 @@ class People(AccountService):
     async def claim(self, session: Session, link: str) -> factor_rows.User | None:
         """Move the contents of an agent's account to this person; remove and return the agent.
 
+        The e-mail address and the name of the agent are deleted, as if its account was deleted.
         Return None if the link is invalid or was sent to another address, or if the agent is not
         claimable.
         """
@@ -371,6 +372,7 @@ class People(AccountService):
             rows.users.hand_over(agent.user_id, owner.user_id)
             hand_over(rows, agent.user_id, owner.user_id, now)
             rows.users.update(agent.user_id, removed_at=now)
+            rows.users.forget_name(agent.user_id)
             rows.events.note_own(now, owner.user_id, "claimed agent", agent=f"user:{agent.user_id}")
             return agent
 

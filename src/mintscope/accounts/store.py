@@ -296,6 +296,10 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
         """Add a user."""
         return self._add(asdict(new))
 
+    def forget_name(self, user_id: UserId) -> None:
+        """Delete the e-mail address of a removed user, and replace the user name."""
+        self.update(user_id, email=EmailAddress(""), username=f"removed-{user_id}")
+
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Transfer every key and every application of *giver* to *taker*."""
         for table in ("api_key", "application"):

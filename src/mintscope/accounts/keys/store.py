@@ -8,6 +8,7 @@ from typing_extensions import Unpack
 
 from mintscope.accounts.keys.key import (
     ADDRESSES_MAX,
+    ANYWHERE,
     Holder,
     KeyAddress,
     KeyChanges,
@@ -37,6 +38,9 @@ SELECT count(*) FROM api_key WHERE "user" = ?1 AND {IS_ACTIVE}
 COUNT_MADE: Final = """
 SELECT count(*) FROM api_key WHERE "user" = ? AND application IS NULL AND created_at > ?
 """
+FORGET_NETWORKS: Final = f"""
+UPDATE api_key SET networks = '{ANYWHERE}' WHERE "user" = ?
+"""  # noqa: S608  a constant
 REVOKE_ACTIVE: Final = f"""
 UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
 """  # noqa: S608  a constant
@@ -137,6 +141,13 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         """Revoke every key of the user that is active at *at*; return their number."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
+
+    def forget_networks(self, user_id: UserId) -> None:
+        """Delete the networks of every key of a user; no key may be active.
+
+        Without networks, an active key would be accepted from anywhere.
+        """
+        self._db.execute(FORGET_NETWORKS, (user_id,))
 
 
 class SqlKeyAddressRows:
