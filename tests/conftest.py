@@ -73,6 +73,8 @@ NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres"}
 
 BATCH_OBJECTS: Final = 10_000  # made between two looks for garbage
 
+LASTING: Final = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # clocks of tests move by minutes
+
 started: list[str] = []  # processes that tests have started
 
 
@@ -182,7 +184,7 @@ async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             yield service
             return
         async with (
-            served(service.app, Bounds(pause_s=0.0), clock=service.clock) as server,
+            served(service.app, LASTING, clock=service.clock) as server,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
         ):
             yield replace(service, client=client, remembers=True)

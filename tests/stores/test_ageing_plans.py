@@ -43,7 +43,7 @@ READ_ALL_AT_FIRST: Final = {
     "INSERT INTO fee_fund (id, lamports)": "few payments",
     "DELETE FROM doubt WHERE EXISTS ( SELECT 1 FROM payment": "few payments",
     "WITH since AS MATERIALIZED ( SELECT api_key, month, delta": "an audit: what follows a mark",
-    "SELECT -1, address, ": "the pools that set prices: at the start, all of them",
+    "SELECT address, d": "the pools that set prices: at the start, all of them",
     "SELECT address, since_slot, since_time, is_listed, last_swap, NULL": "an operator's search",
 }
 # The log, which holds minutes: after a minute it has a million swaps.

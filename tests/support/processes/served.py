@@ -15,7 +15,7 @@ from mintscope.kit.http.listening import listen
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0  # a busy machine takes tens of seconds for a thousand requests
 
 
 @dataclass
