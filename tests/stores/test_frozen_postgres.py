@@ -1,25 +1,33 @@
-"""A PostgreSQL that is frozen for good: no thread waits for it without end."""
+"""A PostgreSQL that is frozen for good: no thread and no request waits for it without end."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from mintscope.kit.errors import StoreUnavailable
+from mintscope.app.stores import postgres as stores
+from mintscope.credits import postgres as credits_engine
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable
+from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql import postgres as connection
 from mintscope.kit.sql import processes as notices
 from mintscope.kit.sql.database import AccessInThreads, DatabaseAway
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.processes import MarketNotices
+from mintscope.payments.protocol.envelope import MessageHash
 from support.scenes.postgres import dsn_in
 
 PID = "SELECT pg_backend_pid()"
 HANG_S = 20.0
+READ_S = 0.3
+READS_S_MAX = 3.0  # less than a thread waits for a lock
+WAITING_COUNT = 12  # three for each thread
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +73,36 @@ async def test_readers_end_with_their_process(tmp_path: Path) -> None:
             await asyncio.to_thread(access.close)
             found = await asyncio.gather(*reading, return_exceptions=True)
     assert isinstance(found[0], DatabaseAway)
+
+
+@pytest.mark.parametrize("table", ['"user"', "payment", "credit_account"])
+async def test_all_waiting_reads_of_money_and_accounts_fail_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    for module in (stores, credits_engine):
+        monkeypatch.setattr(module, "READ_TIMEOUT_S", READ_S)
+    dsn = dsn_in(tmp_path)
+    async with AsyncExitStack() as stack:
+        accounts = stores.account_connections(dsn)
+        stack.push_async_callback(accounts.close)
+        payments = stores.payment_store(dsn)
+        stack.push_async_callback(payments.close)
+        ledger = credits_engine.PostgresCreditLedger(
+            dsn, pepper=bytes(32), clock=ManualClock(UnixMs(0))
+        )
+        stack.push_async_callback(ledger.close)
+        reads: dict[str, Callable[[], Awaitable[object]]] = {
+            '"user"': lambda: accounts.read(lambda db: db.execute('SELECT 1 FROM "user"').get),
+            "payment": lambda: payments.find(MessageHash(bytes(32))),
+            "credit_account": lambda: ledger.balance(CreditAccount(1)),
+        }
+        read = reads[table]
+        with closing(PostgresDatabase(dsn)) as locking, locking.transaction():
+            locking.execute(f"LOCK TABLE {table}")
+            async with asyncio.timeout(READS_S_MAX):
+                each = (read() for _ in range(WAITING_COUNT))
+                found = await asyncio.gather(*each, return_exceptions=True)
+    assert {type(one) for one in found} == {ServiceUnavailable}
 
 
 async def test_who_begins_to_listen_goes_on_without(

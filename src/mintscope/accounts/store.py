@@ -385,7 +385,7 @@ class AccountConnections:
     async def read(self, work: Work[T]) -> T:
         """Return the result of *work*, which reads one consistent snapshot.
 
-        Raises ServiceUnavailable if the database fails.
+        Raises ServiceUnavailable if the database fails or does not answer in time.
         """
 
         def looked(database: Database) -> T:

@@ -24,7 +24,12 @@ from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError
+from mintscope.kit.sql.database import (
+    READ_TIMEOUT_S,
+    AccessInThreads,
+    DatabaseAway,
+    DatabaseError,
+)
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.postgres import HERE, InDoubt, PostgresDatabase, Refused
 from mintscope.kit.time import DAY_MS, Month, month_of
@@ -434,9 +439,10 @@ class PostgresCreditLedger(GroupCreditLedger):
         self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
     ) -> None:
         writing = PostgresCreditBook(dsn, pepper=pepper)
+        connect = partial(PostgresCreditBook, dsn, pepper=pepper)
         super().__init__(
             writing,
-            AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
+            AccessInThreads(connect, timeout_s=READ_TIMEOUT_S),
             clock=clock,
             patience_s=patience_s,
         )

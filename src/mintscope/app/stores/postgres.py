@@ -24,7 +24,13 @@ from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
-from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAway, DatabaseError
+from mintscope.kit.sql.database import (
+    READ_TIMEOUT_S,
+    AccessInThreads,
+    Database,
+    DatabaseAway,
+    DatabaseError,
+)
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.migrating import migrate_all, migrate_tables, rehearse, waits_for
 from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
@@ -40,7 +46,7 @@ from mintscope.payments.store.postgres import SharedPrice
 
 def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
     """Return the store of the payments in the database *dsn*."""
-    reading = AccessInThreads(partial(PostgresDatabase, dsn))
+    reading = AccessInThreads(partial(PostgresDatabase, dsn), timeout_s=READ_TIMEOUT_S)
     return SqlPaymentStore(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
 
@@ -52,13 +58,13 @@ def payment_books(dsn: str) -> SqlPaymentBooks:
 
 def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
     """Return the connections to the accounts in the database *dsn*."""
-    reading = AccessInThreads(partial(PostgresDatabase, dsn))
+    reading = AccessInThreads(partial(PostgresDatabase, dsn), timeout_s=READ_TIMEOUT_S)
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
 
 def webhook_queue(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
     """Return the queue of webhooks in the database *dsn*, with tables and a lock of its own."""
-    reading = AccessInThreads(partial(PostgresDatabase, dsn), threads=1)
+    reading = AccessInThreads(partial(PostgresDatabase, dsn), threads=1, timeout_s=READ_TIMEOUT_S)
     writing = PostgresDatabase(dsn, WriteLock.WEBHOOKS)
     return SqlWebhookQueue(AccountConnections(writing, reading, patience_s=patience_s))
 

@@ -28,6 +28,7 @@ Row = Sequence[Any]
 Values = Sequence[object] | Mapping[str, object]
 
 READERS: Final = 4
+READ_TIMEOUT_S: Final = 10.0
 
 
 class Closable(Protocol):
@@ -148,17 +149,38 @@ class AccessAtOnce(Generic[Read]):
 
 
 class AccessInThreads(Generic[Read]):
-    """Runs work in threads, each with its own connection; for an engine on a server."""
+    """Runs work in threads, each with its own connection; for an engine on a server.
 
-    def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
+    timeout_s    the time limit of `run`, including the wait for a thread; None: no limit.  Work
+                 that changes data must have none, because it continues after the limit
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Read],
+        *,
+        threads: int = READERS,
+        timeout_s: float | None = None,
+    ) -> None:
         self._connect = connect
+        self._timeout_s = timeout_s
         self._of_thread = local()
         self._opened: list[Read] = []
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database-read")
 
     async def run(self, work: Callable[[Read], T]) -> T:
-        """Return the result of *work* from one of the threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
+        """Return the result of *work* from one of the threads.
+
+        Raises DatabaseAway if there is no result in time.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._threads, self._work, work)
+        except TimeoutError as cause:
+            raise DatabaseAway(
+                f"expected a result within {self._timeout_s} s; there was none"
+            ) from cause
 
     def close(self) -> None:
         """Close the connections."""
