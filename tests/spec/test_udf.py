@@ -20,6 +20,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.market.log import PricedSwap
 from support.fakes.facts import FACTS
 from support.scenes.service import NOW, bearer
+from support.scenes.shown_market import mint_named
 
 
 @pytest.fixture
@@ -119,6 +120,31 @@ async def test_a_symbol_that_is_the_mint_of_another_token_does_not_stand_for_it(
     found = (await ask(market, "search", query=TOKEN)).json()
     assert [each["ticker"] for each in found] == [QUIET, TOKEN]  # by volume
     assert (await ask(market, "symbols", symbol=TOKEN)).json()["ticker"] == TOKEN
+
+
+async def test_a_short_symbol_names_its_token_among_many_that_contain_it(
+    market: SeriesService,
+) -> None:
+    lists = market.service.market
+    others = [mint_named(f"P{number}") for number in range(60)]
+    symbols = {mint: f"PAID{number}" for number, mint in enumerate(others)} | {QUIET: "AI"}
+    for mint, symbol in symbols.items():
+        if mint != QUIET:
+            await lists.track(mint)
+        await lists.learn(mint, replace(FACTS, symbol=symbol, name=symbol, read_at_ms=UnixMs(NOW)))
+    trades = [
+        PricedSwap(mint, place, 0, -1, 0, True, 10**8, 1.0, 0.01, "pool")  # noqa: FBT003
+        for place, mint in enumerate(others)
+    ]
+    await lists.append(900, BEGIN_S + 10_000, *trades)
+    await lists.append(901, BEGIN_S + 20_000)
+    await market.service.lister.refresh()
+
+    assert len((await ask(market, "search", query="ai", limit=50)).json()) == 50
+    for symbol in ("AI", "Solana:AI"):
+        found = await ask(market, "symbols", symbol=symbol)
+        assert found.json().get("ticker") == QUIET
+    assert (await ask(market, "symbols", symbol="ai")).status_code == 404
 
 
 async def test_a_failure_is_one_of_udf(market: SeriesService) -> None:

@@ -349,12 +349,11 @@ class UdfRoutes:
         The mint takes precedence, because an issuer can use the mint of another token as a symbol.
         """
         symbol = symbol.removeprefix(PREFIX)
-        question = ListQuestion(text=symbol, sort=Sort.VOLUME, limit=FOUND_MAX)
-        lines = await self._lines(question)
-        of_mint = (line for line in lines if line.listed.mint == symbol)
-        of_symbol = (line for line in lines if line.listed.symbol == symbol)
-        for line in (*of_mint, *of_symbol):
-            return line
+        of_mint = ListQuestion(among=[Mint(symbol)], limit=1)
+        of_symbol = ListQuestion(symbol=symbol, sort=Sort.VOLUME, limit=1)
+        for question in (of_mint, of_symbol):
+            for line in await self._lines(question):
+                return line
         raise TokenNotFound(f"This service does not track {symbol}.")
 
 

@@ -110,6 +110,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     text         a part of the name or symbol, or the start of the address; "" finds all
     in_any_case  whether the case of an address is ignored
+    symbol       the exact symbol; None: any
     among        the only mints to find; None: all
     volume_min   the least volume in D1, in micro-USD
     since_min    find only mints whose tracking began at this time or later; None: all
@@ -121,6 +122,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str = ""
     in_any_case: bool = False
+    symbol: str | None = None
     among: Sequence[Mint] | None = None
     volume_min: int = 0
     since_min: UnixS | None = None
@@ -396,6 +398,8 @@ class ListedTokens:
         if asked.text:
             addresses = self._addresses.find(asked.text, in_any_case=asked.in_any_case)
             yield self._names.find(asked.text) | addresses
+        if asked.symbol is not None:
+            yield self._have_symbol(asked.symbol)
         if asked.among is not None:
             yield are_in(self._keys, sorted(map(key_of, asked.among)))
         if asked.volume_min:
@@ -405,6 +409,14 @@ class ListedTokens:
         if asked.where:
             wanted = parse_condition(asked.where)
             yield screen.rows_where(wanted, self._table.column, len(self._keys))
+
+    def _have_symbol(self, symbol: str) -> Bools:
+        """Return, for each row, whether its symbol is exactly *symbol*."""
+        found = self._names.find(symbol)
+        for row in np.flatnonzero(found).tolist():
+            listed = self._mints[row]
+            found[row] = listed is not None and listed.symbol == symbol
+        return found
 
     def _order(self, sort: Sort) -> RowOrder:
         if sort not in self._orders:
