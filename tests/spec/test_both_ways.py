@@ -22,6 +22,7 @@ import pytest
 from mintscope.api.fast_path import TokenFastPath
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.web_api import limits_of
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CreditToken
 from mintscope.kit.http.connections import FastPathCycle
@@ -293,3 +294,21 @@ async def test_a_client_that_leaves_before_its_answer_has_its_credit_back(tmp_pa
         left = await one.service.left(token)
 
     assert left == 8
+
+
+@pytest.mark.parametrize("has_fast_path", [True, False])
+async def test_an_answer_names_the_limit_that_was_changed_meanwhile(
+    tmp_path: Path, *, has_fast_path: bool
+) -> None:
+    async with way(tmp_path, has_fast_path=has_fast_path) as one:
+        token = await one.service.issue(10)
+        plain = get(f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}")
+        await one.stays(0, plain, 1)
+        before = await one.stays(0, plain, 1)
+        for limit in limits_of(ApiConfig(rate_limit_requests=31)):
+            one.service.limits.change(limit)
+        after = await one.stays(0, plain, 1)
+
+    names = rb"x-ratelimit-(?:limit|remaining): (\d+)"
+    shown = [re.findall(names, each) for each in (before, after)]
+    assert shown == [[b"30", b"28"], [b"31", b"28"]]

@@ -76,7 +76,7 @@ class TokenFastPath:
             )
         )
         self._limit_lines = lru_cache(maxsize=4_096)(
-            lambda verdict: _lines(limit_headers(limiter.limit, verdict))
+            lambda limit, verdict: _lines(limit_headers(limit, verdict))
         )
 
     def take(self, request: FastPathCycle) -> bool:
@@ -121,7 +121,7 @@ class TokenFastPath:
         head = HEAD % (
             JSON_LINE,
             request_id,
-            self._limit_lines(verdict),
+            self._limit_lines(self.limiter.limit, verdict),
             balance,
             self._freshness_lines(report.slot, report.age_ms, self._freshness.is_idle(report)),
             report.tag,

@@ -68,6 +68,7 @@ class Service:
     streams: Streams
     log: FakeLog
     follower: LogTailer
+    limits: MemoryLimits
     issued_count: int = 0
     # Whether credit tokens are put into memory when issued, not at their first use
     remembers: bool = False
@@ -126,6 +127,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         config = config_in(folder, pepper=pepper, **parts)
         log = traded_log(clock.now() // 1000)
         follower, broadcaster = await following(log, clock)
+        limits = MemoryLimits(limit_clock or clock)
         streams = Streams(broadcaster, clock, stream_bounds(config))
         app = create_api(
             config,
@@ -141,7 +143,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             merchant=merchant,
             accounts=accounts.built,
             lists=ListParts(lister),
-            limits=MemoryLimits(limit_clock or clock),
+            limits=limits,
             clock=clock,
             streams=streams,
             coverage=coverage,
@@ -162,4 +164,5 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
                 streams,
                 log,
                 follower,
+                limits,
             )
