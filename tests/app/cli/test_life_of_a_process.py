@@ -107,3 +107,41 @@ def test_the_commit_is_that_of_the_checkout() -> None:
     if ran.returncode:
         pytest.skip("this is no checkout")
     assert commit() == ran.stdout.strip()[:12]
+
+
+IMPATIENT_S = 3
+DRAIN_S = 4
+# `serve` with little patience for processes that stop.
+SERVE = f"""
+from mintscope.app.cli.app import main
+from mintscope.app.running import serve
+
+serve.STOP_TIMEOUT_S = {IMPATIENT_S}
+main()
+"""
+
+
+@pytest.mark.process
+def test_serve_lets_its_api_drain_before_it_ends(tmp_path: Path) -> None:
+    environment = settings(tmp_path, MINTSCOPE_DRAIN_S=f"{DRAIN_S}")
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE, "serve"],
+        env=environment | {"MINTSCOPE_CREDITS__PEPPER": os.urandom(32).hex()},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            logged = ""
+            while not addresses_in(logged):
+                line = process.stderr.readline()
+                assert line, logged
+                logged += line
+            process.send_signal(signal.SIGTERM)
+            logged += process.stderr.read()
+            assert process.wait(READY_S) == 0
+        finally:
+            process.kill()
+    stops = [line for line in json_lines(logged) if line["event"] == "stops"]
+    (stop,) = [line for line in stops if line["process"] == "api"]
+    assert (stop["reason"], stop["exit_code"]) == ("SIGTERM", 0)

@@ -243,7 +243,7 @@ def _response(now: UnixMs) -> bytes:
     return head.encode() + body
 
 
-STOP_TIMEOUT_S: Final = 15.0
+STOP_TIMEOUT_S: Final = 15.0  # in addition to `drain_s`; longer than the grace of a server
 POLL_S: Final = 0.05
 ANSWER_S: Final = 0.5  # if a child starts later than this, its clients get 503 instead of waiting
 
@@ -288,6 +288,7 @@ class Children:
 
     environment   the environment of the children; None: that of this process
     command       the command that runs `mintscope`, before the arguments of a child
+    drain_s       the time that children need to stop, in addition to STOP_TIMEOUT_S
 
     Each child has the read end of a pipe, to which the parent writes the state of all children.
     If the parent dies, even by SIGKILL, the pipe closes and `attach` ends the child.
@@ -298,9 +299,11 @@ class Children:
         environment: Mapping[str, str] | None = None,
         *,
         command: Sequence[str] = (sys.executable, "-m", "mintscope", "--attached"),
+        drain_s: float = 0.0,
     ) -> None:
         self._environment = environment
         self._command = command
+        self._stop_s = drain_s + STOP_TIMEOUT_S
         self._children: list[_Child] = []
         self._stopping = threading.Event()
         self._hung_up = threading.Event()
@@ -316,7 +319,8 @@ class Children:
     def __exit__(self, *_error: object) -> None:
         """Stop all children; those with `has_memory` stop after all others."""
         for has_memory in (False, True):
-            _stop([each for each in self._children if each.role.has_memory is has_memory])
+            stopped = [each for each in self._children if each.role.has_memory is has_memory]
+            _stop(stopped, self._stop_s)
         for child in self._children:
             if child.out_of_service is not None:
                 child.out_of_service.close()
@@ -458,12 +462,12 @@ class Children:
         self._stopping.set()
 
 
-def _stop(children: Sequence[_Child]) -> None:
-    """Send SIGTERM to all *children*, then wait for each; kill those that take too long."""
+def _stop(children: Sequence[_Child], timeout_s: float) -> None:
+    """Send SIGTERM to all *children*, then wait for each; kill those that run after *timeout_s*."""
     running = [child.process for child in children if child.process is not None]
     for process in running:
         process.terminate()
-    end_s = time.monotonic() + STOP_TIMEOUT_S
+    end_s = time.monotonic() + timeout_s
     for process in running:
         try:
             process.wait(max(0.0, end_s - time.monotonic()))
@@ -511,10 +515,10 @@ def serve(
     is_file = own.chain.source == "files"
     with living("serve", loaded, in_use=EXIT_FAILED) as life, held(own, "serve"):
         for role in ("ingest", "api"):  # waits for the children of a killed `serve` to end
-            with held(own, role, patience_s=STOP_TIMEOUT_S):
+            with held(own, role, patience_s=own.drain_s + STOP_TIMEOUT_S):
                 pass
         # Clients that connect while the api restarts wait in this socket.
-        with bind(own.api) as listener, Children() as children:
+        with bind(own.api) as listener, Children(drain_s=own.drain_s) as children:
             children.on_hang_up(_reloads(own, lambda: load(config).config))
             # Ingest ends after its block files; the api continues to serve the data.
             children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
