@@ -137,8 +137,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     accounts, of_signals = await enter(
         _accounts(config, money, reader, origins[0], limits, clock, symbols_of(lists))
     )
-    checks += [*of_lists, *of_signals]
-    checks.append(Check("streams", streams.expect_room, is_vital=False))
+    checks += [*of_lists, *of_signals, Check("streams", streams.expect_room, is_vital=False)]
     checks.append(Check("ingest", market.failing_ingest_checks.expect_none, is_vital=False))
     checks += [*delivery_checks(config, clock), *backup_checks(config), *machine_checks(config)]
     checks += await enter(asking_public_address(config, clock))
@@ -174,9 +173,10 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     stack.enter_context(reloading(config, reread, _applied(limits), ours=_is_ours))
     await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())
-    ready(host, port)
     server = create_server(config.api, app, clock, api.fast_path, api.websocket_paths, draining)
-    await server.serve(sockets=[listener])
+    with server.capture_signals():  # a supervisor may stop a process that is ready
+        ready(host, port)
+        await server.serve(sockets=[listener])
     return server.stopped_by
 
 

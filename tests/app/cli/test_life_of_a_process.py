@@ -4,14 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from mintscope import __version__
 from mintscope.app.running.processes import commit
-from support.processes.api_process import settings
+from mintscope.app.stores.folder import MONEY_FILE
+from support.processes.api_process import api_process, settings
 from support.processes.listening import addresses_in, json_lines
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -145,3 +148,20 @@ def test_serve_lets_its_api_drain_before_it_ends(tmp_path: Path) -> None:
     stops = [line for line in json_lines(logged) if line["event"] == "stops"]
     (stop,) = [line for line in stops if line["process"] == "api"]
     assert (stop["reason"], stop["exit_code"]) == ("SIGTERM", 0)
+
+
+@pytest.mark.process
+def test_a_signal_ends_an_api_that_is_still_starting(tmp_path: Path) -> None:
+    with api_process(settings(tmp_path), tmp_path / "first.log"):
+        pass
+    money = apsw.Connection(str(tmp_path / "data" / MONEY_FILE))
+    with closing(money), started("api", tmp_path) as process:
+        try:
+            # An api waits for the lock when it starts.
+            money.execute("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
+            assert process.stderr is not None
+            assert json_lines(process.stderr.readline())[0]["event"] == "starts"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(READY_S) == -signal.SIGTERM
+        finally:
+            process.kill()

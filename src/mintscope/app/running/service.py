@@ -119,9 +119,9 @@ def api(
     siblings.is_restart = again
     loaded = configured(config)
     settings = of_worker(loaded.config, worker)
-    # uvicorn raises the signal again after it has stopped; the signal must then have no effect.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
+    # Until the server handles them, SIGINT and SIGTERM end the process: each step of the start can
+    # be interrupted.  SIGHUP has no effect until settings can be reloaded.
+    signal.signal(signal.SIGHUP, lambda *_: None)
     name = "api" if worker == 1 else f"api-{worker}"
     with living(name, replace(loaded, config=settings)) as life:
 
