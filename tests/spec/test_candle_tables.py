@@ -90,6 +90,25 @@ async def test_a_table_holds_what_the_pages_hold_for_a_credit_each_1000_rows(
     assert await market.service.left(poor) == 1
 
 
+async def test_a_table_is_written_only_for_a_client_that_can_pay_for_it(
+    market: SeriesService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for minute in (0, 1_099):
+        await market.trade(60 * minute, 1.0)
+    monkeypatch.setitem(sys.modules, "polars", None)  # so that writing fails
+    asked = {"tf": "m1", "format": "parquet", "fill": "previous"}
+    codes = []
+    for credit_count in (0, 1, 2):
+        token = await market.service.issue(3)
+        for _ in range(3 - credit_count):
+            await market.ask("candles", credit_token=token, tf="m1")
+        answer = await market.ask("candles", credit_token=token, **asked)
+        codes.append(answer.json()["error"]["code"])
+        assert await market.service.left(token) == credit_count
+
+    assert codes == ["INSUFFICIENT_CREDITS", "INSUFFICIENT_CREDITS", "BAD_REQUEST"]
+
+
 async def test_what_cannot_be_given_is_refused_and_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 2.0)

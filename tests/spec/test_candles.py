@@ -9,7 +9,7 @@ from series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService
 from typing_extensions import override
 
 from mintscope.kit.primitives import Mint, UnixS
-from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
+from mintscope.market.series.pools import AskedCandles, KeptCandles, KeptSwaps, SeriesCandle
 from support.fakes.series import FakeSeries
 from support.scenes.live_market import TRADED, trade, traded_log
 from support.scenes.service import NOW, bearer, credit_token, running_service
@@ -249,3 +249,30 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
     market.service.clock.step(301_000)
     assert await refused(credit_token=token) == (503, "DATA_STALE")
     assert await market.service.left(token) == 1
+
+
+class CountedSeries(FakeSeries):
+    """Counts the reads of swaps."""
+
+    read_count = 0
+
+    @override
+    async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
+        self.read_count += 1
+        return await super().kept_swaps(mint, until, spans)
+
+
+@pytest.mark.parametrize("kind", ["candles", "indicators"])
+async def test_swaps_are_read_only_for_a_client_that_can_pay(tmp_path: Path, kind: str) -> None:
+    log = traded_log(NOW // 1000)
+    series = CountedSeries(log)
+    async with running_service(tmp_path, series=series) as service:
+        token = await service.issue(1)
+        counts: list[int] = []
+        for headers, status in (({}, 402), (bearer(token), 200), (bearer(token), 402)):
+            path = f"/v1/token/{TRADED[0]}/{kind}?tf=s15&limit={10 + len(counts)}"
+            answer = await service.client.get(path, headers=headers)
+            assert answer.status_code == status, answer.text
+            counts.append(series.read_count)
+
+    assert counts == [0, 1, 1]

@@ -20,7 +20,7 @@ from series_service import (
 from mintscope.kit.time import DAY_S
 from mintscope.market.ports import DEFAULT_RETENTION, MINUTES_S
 from mintscope.market.timeframe import Timeframe
-from support.scenes.service import bearer
+from support.scenes.service import bearer, refusal
 
 KEEP_S = {**DEFAULT_RETENTION.keep_s, Timeframe.M1: MINUTES_S}
 
@@ -84,6 +84,17 @@ async def test_what_is_not_known_says_why_beside_what_is(market: SeriesService) 
 
     assert (await ask(market, token, *asked[:3])).json()["data"]["found"] == 0
     assert await market.service.left(token) == 1
+
+
+async def test_nothing_is_read_for_a_client_without_credits(market: SeriesService) -> None:
+    await market.trade(0, 2.0)
+    await market.trade(60, 2.0)
+    token = await market.service.issue(1)
+    assert (await ask(market, token, (TOKEN, BEGIN_S + 60))).json()["data"]["found"] == 1
+
+    refused = await ask(market, token, (TOKEN, BEGIN_S - 1))
+
+    assert refusal(refused) == (402, "INSUFFICIENT_CREDITS")
 
 
 async def test_wider_candles_where_the_narrow_ones_are_gone(market: SeriesService) -> None:

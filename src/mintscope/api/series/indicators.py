@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mintscope.api.discovery.operation import sold_page
 from mintscope.api.series import wire
-from mintscope.api.series.series import range_of, read_series, read_supply, used
+from mintscope.api.series.series import look_of, range_of, read_series, read_supply, used
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import encode_cursor, read_query
@@ -98,7 +98,9 @@ class IndicatorRoutes:
                 page.supply = used(supply)
             return made_of(found.tip, page, is_empty=not page.points)
 
-        return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
+        asked = Wanted(mint, "indicators", query)
+        look = look_of(self.shop, mint, within, query.in_)
+        return await self.shop.sell(request, caller, asked, make, look)
 
     async def _read(
         self,

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, NamedTuple, cast
@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, sold_page
 from mintscope.api.gate import Caller
-from mintscope.api.series.swaps import Made, RowsSold, SeriesShop, Wanted, made_of, not_tracked
+from mintscope.api.series.swaps import (
+    Made,
+    ReadRows,
+    RowsSold,
+    SeriesShop,
+    Wanted,
+    made_of,
+    not_tracked,
+)
 from mintscope.api.series.wire import (
     CANDLES_MAX,
     TIME_MAX,
@@ -173,14 +181,18 @@ class PriceRoutes:
         asked = await read_body(request, PricesRequest)
         pairs = [(mint_of(each.mint), UnixS(each.t)) for each in asked.prices]
         found = await self.v1.resource_server.sell_report(
-            request, caller, PRICES_ORDER, partial(self._read_prices, request, pairs)
+            request, caller, PRICES_ORDER, partial(self._read_prices, request, caller, pairs)
         )
         return self.v1.freshness.response(request, found, self.v1.clock)
 
     async def _read_prices(
-        self, request: Request, pairs: Sequence[tuple[Mint, UnixS]]
+        self, request: Request, caller: Caller, pairs: Sequence[tuple[Mint, UnixS]]
     ) -> Delivered:
-        """Return a line for each of *pairs*, with their cost in credits."""
+        """Return a line for each of *pairs*, with their cost in credits.
+
+        Nothing is read for a client without credits.
+        """
+        await self.v1.resource_server.expect_credits(request, caller, PRICES_ORDER, 1)
         tip = await self.reader.tip()
         if tip.slot is None or tip.time is None:
             raise ServiceUnavailable("No block has been read yet; try again shortly.")
@@ -365,7 +377,9 @@ class CandleRoutes:
                 wire.volume_profile = profile_of(page.candles, query.profile)
             return made_of(tip, wire, is_empty=not page.candles)
 
-        return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
+        wanted = Wanted(mint, "candles", query)
+        look = look_of(self.shop, mint, within, query.in_)
+        return await self.shop.sell(request, caller, wanted, make, look)
 
     async def _read(self, mint: Mint, within: Range, query: CandlesQuery) -> _Read:
         """Return the candles in the unit of *query*, with their tip and supply."""
@@ -405,14 +419,15 @@ class CandleRoutes:
         within = replace(range_of(query), limit=TABLE_ROWS_MAX)
         form = TableFormat(query.format)
 
-        async def make() -> tuple[LogTip, bytes, int]:
+        async def read() -> ReadRows:
             tip, series, _, now = await self._read(mint, within, query)
-            made = await asyncio.to_thread(_table, now, series, within, form)
-            return tip, *made
+            candles = (await asyncio.to_thread(page_of, series, within, now)).candles
+            ended = UnixS(now - within.width.seconds)
+            return ReadRows(tip, len(candles), partial(_table, candles, ended, form))
 
         resource = series_resource(mint, "candles", query)
         sold = RowsSold(resource, MEDIA_TYPES[form], f"{mint}-{query.tf}.{form}")
-        return await self.shop.sell_rows(request, caller, sold, make)
+        return await self.shop.sell_rows(request, caller, sold, read)
 
 
 def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile | None:
@@ -430,11 +445,9 @@ def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile
     )
 
 
-def _table(now: UnixS, series: Series, within: Range, form: TableFormat) -> tuple[bytes, int]:
-    """Return the table and its number of rows."""
-    candles = page_of(series, within, now).candles
-    ended = UnixS(now - within.width.seconds)
-    return written(table_of(candles, ended), form), len(candles)
+def _table(candles: Sequence[SeriesCandle], ended: UnixS, form: TableFormat) -> bytes:
+    """Return the table; a candle that begins after *ended* is open."""
+    return written(table_of(candles, ended), form)
 
 
 async def read_series(
@@ -466,6 +479,21 @@ async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supp
             "The supply of this token is not known, or the chain does not count it."
         )
     return supply
+
+
+def look_of(
+    shop: SeriesShop, mint: Mint, within: Range, unit: PriceUnit
+) -> Callable[[], Awaitable[Made]] | None:
+    """Return the look of `SeriesShop.sell` for a page of SHORT; None for other timeframes.
+
+    A page of SHORT is costly, because it may read 100,000 swaps.
+    """
+
+    async def look() -> Made:
+        await read_supply(shop.reader, mint, unit)
+        return Made((await shop.read_priced(mint)).tip, b"", is_empty=False)
+
+    return look if within.width is SHORT else None
 
 
 def used(supply: Supply) -> SupplyUsed:

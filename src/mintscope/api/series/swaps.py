@@ -1,12 +1,13 @@
 """Endpoint of swaps, and the parts that all series share: caches, and the sale of pages."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from mintscope.api.discovery.operation import sold_page
 from mintscope.api.gate import Caller, Gate
@@ -173,6 +174,18 @@ class Wanted(NamedTuple):
 ROWS_A_CREDIT: Final = 1_000
 
 
+class ReadRows(NamedTuple):
+    """Rows that were read for a body, as of *tip*.
+
+    row_count   the number of rows
+    write       returns the body; takes long, in any thread
+    """
+
+    tip: LogTip
+    row_count: int
+    write: Callable[[], bytes]
+
+
 class RowsSold(NamedTuple):
     """Rows to sell in one body: the resource, its media type, and the name of the file, if any."""
 
@@ -250,23 +263,30 @@ class SeriesShop:
         request: Request,
         caller: Caller,
         sold: RowsSold,
-        make: Callable[[], Awaitable[tuple[LogTip, bytes, int]]],
+        read: Callable[[], Awaitable[ReadRows]],
     ) -> Response:
-        """Return the body from *make*, for one credit per ROWS_A_CREDIT rows, rounded up."""
+        """Return the body of the rows from *read*, for one credit per ROWS_A_CREDIT, rounded up.
+
+        The body is written only for a client that can pay for it.
+        """
         order = Order(sold.resource, price=lambda _: 0, is_for_credits=True)
 
         async def work() -> Delivered:
             try:
-                tip, body, rows = await make()
-                report = self._report(Made(tip, body, is_empty=not rows))
-                self.freshness.expect(report)
+                rows = await read()
+                credit_count = -(-rows.row_count // ROWS_A_CREDIT)
+                read_report = self._report(Made(rows.tip, b"", is_empty=not rows.row_count))
+                self.freshness.expect(read_report)
+                if credit_count:
+                    await self.resource_server.expect_credits(request, caller, order, credit_count)
+                report = replace(read_report, body=await asyncio.to_thread(rows.write))
             except NoTableLibrary as flaw:
                 raise BadRequest(f"format: {flaw}") from flaw
             except ServiceError as failure:
                 request.response_headers.append(token_status(failure))
                 raise
             request.expect_client()
-            return Delivered(report, -(-rows // ROWS_A_CREDIT))
+            return Delivered(report, credit_count)
 
         report = await self.resource_server.sell_report(request, caller, order, work)
         request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_A_TOKEN, PUBLIC_ROUTE, SPENDERS, Operation
 from mintscope.api.failures import ErrorFormat
-from mintscope.api.series.swaps import RowsSold, SeriesShop, not_tracked
+from mintscope.api.series.swaps import ReadRows, RowsSold, SeriesShop, not_tracked
 from mintscope.api.series.wire import TIME_MAX
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import Wire, read_query
@@ -30,7 +30,6 @@ from mintscope.kit.http.response import JSON, Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, about
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.log import LogTip
 from mintscope.market.screening.listed import ListLine, ListQuestion, Sort
 from mintscope.market.series.pools import KeptCandles
 from mintscope.market.series.series import WIDTHS, PageOfCandles, Range, page_of, series_of, widened
@@ -293,8 +292,8 @@ class UdfRoutes:
         asked = read_query(request, HistoryQuery)
         mint = await self._mint(asked.symbol)
         sold = RowsSold(udf_resource(asked), JSON[1].decode())
-        make = partial(self._bars, mint, _range(asked))
-        return await self.shop.sell_rows(request, caller, sold, make)
+        read = partial(self._bars, mint, _range(asked))
+        return await self.shop.sell_rows(request, caller, sold, read)
 
     @Operation(
         "GET",
@@ -326,11 +325,12 @@ class UdfRoutes:
             )
         )
 
-    async def _bars(self, mint: Mint, within: Range) -> tuple[LogTip, bytes, int]:
+    async def _bars(self, mint: Mint, within: Range) -> ReadRows:
         kept = await self.shop.newest.read(mint, within.asked)
         if kept is None:
             raise not_tracked(mint)
-        return kept.tip, *await asyncio.to_thread(_drawn, kept, within)
+        page = await asyncio.to_thread(_page_of, kept, within)
+        return ReadRows(kept.tip, len(page.candles), partial(_drawn, page))
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
         """Return the lines that *question* finds; a thread searches for some milliseconds."""
@@ -388,11 +388,14 @@ def _range(asked: HistoryQuery) -> Range:
     return replace(within, since=UnixS(0), limit=min(asked.countback, BARS_MAX))
 
 
-def _drawn(kept: KeptCandles, within: Range) -> tuple[bytes, int]:
-    """Return the bars as JSON, and their number."""
+def _page_of(kept: KeptCandles, within: Range) -> PageOfCandles:
     series = widened(series_of(kept, within.asked), within.width)
-    page = page_of(series, within, kept.tip.time or UnixS(0))
-    return msgspec.json.encode(_bars_of(page)), len(page.candles)
+    return page_of(series, within, kept.tip.time or UnixS(0))
+
+
+def _drawn(page: PageOfCandles) -> bytes:
+    """Return the bars as JSON."""
+    return msgspec.json.encode(_bars_of(page))
 
 
 def _bars_of(page: PageOfCandles) -> UdfBars:
