@@ -2,16 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import product
 from typing import Final, TypeAlias
 
 import structlog
 from solders.keypair import Keypair
 
-from mintscope.api.x402 import bundle_offers, report_offers
+from mintscope.api.x402 import TOKEN_KIND, bundle_offers, report_offers
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.config.load import expect_closed
@@ -25,7 +26,7 @@ from mintscope.kit.metrics import TRIALS_REFUSED
 from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.market.log import LogReader
 from mintscope.payments import price_sources
-from mintscope.payments.audit import Auditor, Recognise, Recognised, SoldItem, recognise
+from mintscope.payments.audit import Auditor, Recognise, Recognised, quote_of, recognise
 from mintscope.payments.facilitator import Facilitator
 from mintscope.payments.maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.payments.merchant import AcceptedToken, Adopter, Merchant
@@ -35,7 +36,7 @@ from mintscope.payments.price_cache import PinnedPrice, PriceCache, PriceSource
 from mintscope.payments.price_sources import RpcReserves, Vaults, other_chain
 from mintscope.payments.pricing import Doubt, PriceList, worth_of_atoms
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM, Terms
-from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.protocol.memo import UnusablePaymentToken, shows_kind
 from mintscope.payments.reconciler import Reconciler, Secrets
 from mintscope.payments.search import Seen
 from mintscope.payments.settlement import RpcSettlement
@@ -240,20 +241,27 @@ def adopter_of(
     known   the terms of all tokens with which a customer may have paid
     """
     secrets = Secrets.derive(money.pepper, money.roots)
-
-    def recognised(wire: bytes, offers: Iterable[SoldItem]) -> Recognised | None:
-        sold = list(offers)
-        keys = [each.quote for each in secrets.in_force(clock.now())]
-        found = (recognise(wire, sold, terms=each, quote_key=key) for each in known for key in keys)
-        return next((each for each in found if each is not None), None)
+    kinds = [*bundle_offers(), *report_offers([])]
 
     async def recognised_anywhere(wire: bytes) -> Recognised | None:
-        found = recognised(wire, bundle_offers())
-        if found is not None:
-            return found
-        _, mints = await reader.tracked()
-        # In a thread, because there may be many mints.
-        return await asyncio.to_thread(recognised, wire, report_offers(mints))
+        quote = quote_of(wire, known)
+        if quote is None:
+            return None
+        keys = [each.quote for each in secrets.in_force(clock.now())]
+        for terms, key in product(known, keys):
+            found = recognise(wire, kinds, terms=terms, quote_key=key)
+            if found is not None and found.offer.resource != TOKEN_KIND:
+                return found
+            if found is None and shows_kind(quote):
+                continue
+            _, mints = await reader.tracked()
+            # In a thread, because there may be many mints.
+            found = await asyncio.to_thread(
+                recognise, wire, report_offers(mints), terms=terms, quote_key=key
+            )
+            if found is not None:
+                return found
+        return None
 
     return Adopter(
         records=chain,

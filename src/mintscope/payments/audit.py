@@ -32,7 +32,7 @@ from mintscope.payments.protocol.envelope import (
     Terms,
     open_envelope,
 )
-from mintscope.payments.protocol.memo import find_flaw
+from mintscope.payments.protocol.memo import find_flaw, has_form_of_ours
 from mintscope.payments.protocol.verify import (
     FEE_LAMPORTS_USUAL,
     Asked,
@@ -296,6 +296,24 @@ def recognise(
         )
         return None if isinstance(verified, Refused) else Recognised(verified, offer)
     return None
+
+
+def quote_of(wire: bytes, known: Iterable[Terms]) -> bytes | None:
+    """Return the memo of *wire* if it has the form of our quotes, and we paid the fee.
+
+    None is returned if *wire* does not name a treasury and its fee payer from *known*, the terms of
+    all tokens.
+    """
+    envelope = open_envelope(wire)
+    if isinstance(envelope, Refused):
+        return None
+    fee_payer = str(envelope.accounts[FEE_PAYER_AT])
+    if not any(
+        each.fee_payer == fee_payer and each.treasury in envelope.accounts for each in known
+    ):
+        return None
+    memo = find_memo(envelope)
+    return memo if memo is not None and has_form_of_ours(memo) else None
 
 
 WALK_S: Final = 6.0  # seconds that each audit spends on all books; there is one audit a minute

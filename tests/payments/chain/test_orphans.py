@@ -1,22 +1,33 @@
 """Payments without a row: explained by their quote, and settled once and for good."""
 
 import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import pytest
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0
+from solders.transaction import VersionedTransaction
+from typing_extensions import override
 
+from mintscope.app.payments import adopter_of
 from mintscope.app.stores.stores import Money
 from mintscope.credits.invariants import Invariant, Violation
 from mintscope.kit.audit import COMMAND_LINE
-from mintscope.kit.primitives import Signature, Wallet
+from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.payments.audit import Acknowledgement
-from mintscope.payments.merchant import NotAdopted
+from mintscope.payments.merchant import Adopter, NotAdopted
 from mintscope.payments.payment import Payment, State
 from mintscope.payments.ports import AlreadyUsed, ChainUnavailable, Settled, Used
 from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.protocol.verify import MEMO
 from mintscope.payments.reconciler import Secrets
+from support.fakes.log import FakeLog
 from support.fakes.reports import TRACKED, UNTRACKED
+from support.scenes.payments.payment_build import meta
 from support.scenes.payments.payment_world import (
     AMOUNT,
     KEY,
@@ -27,6 +38,7 @@ from support.scenes.payments.payment_world import (
     on_older_chain,
 )
 from support.scenes.payments.restored import forget_everything
+from support.scenes.stores import money_in
 
 FINAL_S: Final = 30
 OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
@@ -224,3 +236,81 @@ async def test_a_payment_of_another_price_or_resource_is_no_quote_of_ours(world:
         assert await world.recognise(wire) is None
     assert await world.recognise(b"") is None
     assert await world.recognise(world.pay(cheap).transaction) is not None
+
+
+class CountingLog(FakeLog):
+    """A log with one tracked mint, which counts how often all tracked mints are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists = 0
+        self.track(Mint(TRACKED))
+
+    @override
+    async def tracked(self) -> tuple[int, frozenset[Mint]]:
+        self.lists += 1
+        return await super().tracked()
+
+
+def adopter_over(world: World, money: Money, log: CountingLog) -> Adopter:
+    """Return the adopter of the service, which reads the tracked mints from *log*."""
+    known = [world.terms, world.usdc_terms]
+    return adopter_of(world.chains[-1], known, money, log, world.clock)
+
+
+def noted(world: World, text: bytes, payer: Keypair, *signers: Keypair) -> Signature:
+    """Send a transaction of strangers that only has a memo; return its signature."""
+    accounts = [meta(each.pubkey(), signer=True) for each in signers]
+    memo = Instruction(MEMO, text, accounts)
+    message = MessageV0.try_compile(payer.pubkey(), [memo], [], world.blockhash())
+    sent = VersionedTransaction(message, [payer, *signers])
+    coded = b64encode(bytes(sent)).decode()
+    world.methods.call("sendTransaction", [coded, {"encoding": "base64"}])
+    world.seconds(FINAL_S)
+    return Signature(str(sent.signatures[0]))
+
+
+@pytest.fixture
+async def own_money(world: World) -> AsyncIterator[Money]:
+    """The stores of the world, with the pepper of its sales."""
+    folder = world.path.parent
+    async with money_in(folder, pepper=SECRETS.pepper, clock=world.clock) as money:
+        yield money
+
+
+@pytest.mark.parametrize("signer_count", [1, 2])
+async def test_a_transaction_of_strangers_is_refused_without_a_list_of_all_mints(
+    world: World, own_money: Money, signer_count: int
+) -> None:
+    """Anyone can name any transaction, and the list is long."""
+    quote = world.facilitator().require(RESOURCE, AMOUNT).memo.encode()
+    strangers: Sequence[Keypair] = [world.fund(f"stranger {n}") for n in range(signer_count)]
+    signature = noted(world, quote, *strangers)
+    log = CountingLog()
+
+    adopted = await adopter_over(world, own_money, log).adopt(signature, by=COMMAND_LINE)
+    assert adopted is NotAdopted.NO_QUOTE
+    assert log.lists == 0
+
+
+@pytest.mark.parametrize(
+    ("resource", "bought", "lists"),
+    [
+        (RESOURCE, RESOURCE, 0),
+        (f"/v1/token/{TRACKED}", f"/v1/token/{TRACKED}", 1),
+        (f"/v1/token/{TRACKED}/candles?tf=m5", f"/v1/token/{TRACKED}/candles?tf=m5", 1),
+        (f"/v1/token/{UNTRACKED}", "/v1/token", 1),
+        ("/v1/screen?where=rsi_h1+%3C+30", "/v1/screen", 0),
+        ("/else", None, 0),
+    ],
+)
+async def test_only_a_quote_for_a_token_is_looked_for_among_all_mints(
+    world: World, own_money: Money, resource: Resource, bought: str | None, lists: int
+) -> None:
+    _, signature = await lost(world, resource)
+    log = CountingLog()
+
+    adopted = await adopter_over(world, own_money, log).adopt(signature, by=COMMAND_LINE)
+    found = adopted.resource if isinstance(adopted, Payment) else None
+    assert found == bought
+    assert log.lists == lists

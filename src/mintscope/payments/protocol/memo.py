@@ -113,6 +113,11 @@ def has_form_of_ours(memo: bytes) -> bool:
         return False
 
 
+def shows_kind(memo: bytes) -> bool:
+    """Return whether *memo*, which has the form of our quotes, proves the kind of its resource."""
+    return urlsafe_b64decode(memo)[:1] != _VERSION_WITHOUT_KIND
+
+
 def quoted_at(memo: bytes) -> UnixMs:
     """Return the time at which the valid quote *memo* was made, to the second."""
     expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY], "big")
