@@ -5,20 +5,25 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 
+from mintscope.app.config.groups import PaymentsConfig
+from mintscope.app.payments import price_basis
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import AccessInThreads
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.payments.price_cache import PinnedPrice
 from mintscope.payments.pricing import SNAPSHOT_S, Doubt, Quote
 from mintscope.payments.store.postgres import SharedPrice
+from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.postgres import dsn_in
 
 NOW: Final = UnixMs(1_800_000_000_000)
+BASIS: Final = "the same settings"
 TWO, THREE = Decimal(2), Decimal("3.000000001")
 DATABASE_MS: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 WAITING: Final = (
@@ -43,8 +48,8 @@ class Shared:
         self._database = self._connect()
         self.opened: list[SharedPrice] = []
 
-    def process(self, source: PinnedPrice | NoPrice) -> SharedPrice:
-        self.opened.append(SharedPrice(source, AccessInThreads(self._connect, threads=1)))
+    def process(self, source: PinnedPrice | NoPrice, basis: str = BASIS) -> SharedPrice:
+        self.opened.append(SharedPrice(source, AccessInThreads(self._connect, threads=1), basis))
         return self.opened[-1]
 
     def pass_s(self, seconds: float) -> None:
@@ -77,6 +82,30 @@ async def test_all_processes_sell_at_the_price_that_one_has_read(shared: Shared)
     assert [await usd(second), await usd(first)] == [THREE, THREE]
 
 
+async def test_a_price_of_other_settings_is_not_used(shared: Shared) -> None:
+    """The operator stops all processes, and starts them with another payment token."""
+    before, after = shared.process(PinnedPrice(TWO)), shared.process(PinnedPrice(THREE), "changed")
+    assert await usd(before) == TWO
+    assert await usd(after) == THREE
+    assert await usd(shared.process(PinnedPrice(TWO), "changed")) == THREE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"asset": str(WSOL), "decimals": 9},
+        {"decimals": 9},
+        {"price_usd": Decimal("0.00002")},
+        {"price_source": "market"},
+        {"price_source": "feed", "price_feed_url": SecretStr("https://feed.example/price")},
+    ],
+)
+def test_each_setting_of_the_price_is_a_part_of_its_basis(change: dict[str, Any]) -> None:
+    usual: dict[str, Any] = {"asset": str(USDC), "decimals": 6}
+    bases = [price_basis(PaymentsConfig(**(usual | each))) for each in ({}, {}, change)]
+    assert bases[0] == bases[1] != bases[2]
+
+
 async def test_of_two_that_read_at_once_one_decides(shared: Shared) -> None:
     prices = [Decimal(n) for n in range(1, 9)]
     found = await asyncio.gather(*(usd(shared.process(PinnedPrice(each))) for each in prices))
@@ -88,7 +117,7 @@ async def test_a_process_that_waited_for_the_row_takes_the_price_stored_meanwhil
 ) -> None:
     dsn = dsn_in(tmp_path)
     with psycopg.connect(dsn) as first, psycopg.connect(dsn, autocommit=True) as watching:
-        first.execute(f"INSERT INTO token_price VALUES (1, '3', 1, {DATABASE_MS})")
+        first.execute(f"INSERT INTO token_price VALUES (1, '3', 1, {DATABASE_MS}, '{BASIS}')")
         second = asyncio.create_task(usd(shared.process(PinnedPrice(TWO))))
         async with asyncio.timeout(10):
             while watching.execute(WAITING).fetchone() == (0,):  # noqa: ASYNC110 - by polling only
@@ -111,7 +140,7 @@ async def test_a_doubt_is_of_its_process_alone(shared: Shared) -> None:
     doubtful, sure = shared.process(NoPrice()), shared.process(PinnedPrice(TWO))
     assert await doubtful.read(NOW) is Doubt.SHALLOW
     assert await usd(sure) == TWO
-    assert await usd(SharedPrice(NoPrice(), doubtful.database)) == TWO
+    assert await usd(SharedPrice(NoPrice(), doubtful.database, BASIS)) == TWO
 
 
 async def test_a_price_of_later_than_now_is_none(shared: Shared) -> None:
@@ -123,6 +152,6 @@ async def test_a_price_of_later_than_now_is_none(shared: Shared) -> None:
 
 async def test_without_the_database_nothing_is_sold() -> None:
     nowhere = partial(PostgresDatabase, "host=127.0.0.1 port=1 user=none")
-    process = SharedPrice(PinnedPrice(TWO), AccessInThreads(nowhere, threads=1))
+    process = SharedPrice(PinnedPrice(TWO), AccessInThreads(nowhere, threads=1), BASIS)
     assert await process.read(NOW) is Doubt.NO_ANSWER
     await process.close()

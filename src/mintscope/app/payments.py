@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from hashlib import sha256
 from itertools import product
 from typing import Final, TypeAlias
 
+import msgspec
 import structlog
 from solders.keypair import Keypair
 
@@ -233,6 +235,20 @@ def price_source(
             )
 
 
+def price_basis(payments: PaymentsConfig) -> str:
+    """Return a hash of the settings that decide the price of the payment token."""
+    feed = payments.price_feed_url
+    settings = [
+        payments.asset,
+        payments.decimals,
+        payments.price_source,
+        str(payments.price_usd),
+        None if feed is None else feed.get_secret_value(),
+        payments.pools,
+    ]
+    return sha256(msgspec.json.encode(settings)).hexdigest()
+
+
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
@@ -405,7 +421,8 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
             open_settlement(config.chain, known, clock, pace, reader)
         )
         price = price_source(config, payment_endpoint(config.chain), reader, stack)
-        tokens = payment_tokens_of(payments, money.shared(price), accepted, chain, reader, clock)
+        price = money.shared(price, price_basis(payments))
+        tokens = payment_tokens_of(payments, price, accepted, chain, reader, clock)
         adopter = adopter_of(chain, known, money, reader, clock)
         facilitator = Facilitator(
             trials=trials,

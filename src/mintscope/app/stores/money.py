@@ -63,7 +63,8 @@ class MoneyEngine:
                   first use
     ledger        opens the credits for a process that serves clients; takes the pepper
     credits       opens the credits for a command; takes the pepper
-    shared        returns a price source that all processes of the database share
+    shared        returns a price source that all processes of the database share; takes a source,
+                  and its settings as a hash
     """
 
     pepper_file: Path
@@ -74,7 +75,8 @@ class MoneyEngine:
     books: Callable[[], SqlPaymentBooks]
     accounts: Callable[[], AccountConnections]
     webhooks: Callable[[], SqlWebhookQueue]
-    shared: Callable[[PriceSource], "SharedPrice"] | None = None  # None: there is only one process
+    # None: there is only one process
+    shared: Callable[[PriceSource, str], "SharedPrice"] | None = None
 
 
 Port = TypeVar("Port", bound=Opened)
@@ -142,10 +144,13 @@ class Money:
         """Pending webhooks, and the outcomes of finished ones."""
         return self._opened(self.engine.webhooks())
 
-    def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price*, or a source that shares the price among all processes of the database."""
+    def shared(self, price: PriceSource, basis: str) -> PriceSource:
+        """Return *price*, or a source that shares the price among all processes of the database.
+
+        basis   the settings of *price* as a hash: only processes with the same basis share it
+        """
         shared = self.engine.shared
-        return price if shared is None else self._opened(shared(price))
+        return price if shared is None else self._opened(shared(price, basis))
 
     def _opened(self, port: Port) -> Port:
         self.stack.push_async_callback(port.close)

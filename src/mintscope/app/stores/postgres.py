@@ -91,7 +91,9 @@ def _money_engine(dsn: str, pepper_file: Path) -> MoneyEngine:
         books=partial(payment_books, dsn),
         accounts=partial(account_connections, dsn),
         webhooks=partial(webhook_queue, dsn),
-        shared=lambda price: SharedPrice(price, _in_a_thread(partial(PostgresDatabase, dsn))),
+        shared=lambda price, basis: SharedPrice(
+            price, _in_a_thread(partial(PostgresDatabase, dsn)), basis
+        ),
     )
 
 
