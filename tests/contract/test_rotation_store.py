@@ -214,6 +214,19 @@ async def test_what_came_with_a_proof_is_proven_again_a_day_later(engine: Engine
     assert await claim(engine, credit_token(4)) is RotationDenied.TOO_SOON
 
 
+async def test_a_claim_leaves_what_another_wallet_has_moved_there(engine: Engine) -> None:
+    """The credits that alice moved to a token stay hers after bob took his own from it."""
+    await buy(engine)
+    assert await claim(engine, now=LATER) == 10
+    await top_up(engine, "b", payer="bob", token=NEW)
+    bought = Signature("signature of b")
+    assert await claim(engine, NEWER, purchase=bought) == 50
+
+    assert await engine.rotations.find_credits(Wallet("alice")) == await account_of(engine, NEW)
+    assert await claim(engine, credit_token(4)) == 10
+    assert await left(engine, NEW, NEWER, credit_token(4)) == [0, 50, 10]
+
+
 async def test_nothing_follows_what_its_holder_rotated(engine: Engine) -> None:
     await buy(engine)
     assert await rotate(engine) == 10

@@ -67,7 +67,7 @@ SELECT a.owner IS NOT NULL AND NOT EXISTS (
      WHERE u.id = a.owner AND p.signature = ?2)
   FROM credit_account AS a WHERE a.id = ?1
 """
-MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
+MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ? AND wallet = ?"
 
 # The unspent credits of an account that come from purchases of a wallet.  The oldest credits are
 # spent first, so the newest are left.  A purchase whose credits were moved away does not count.
@@ -198,7 +198,7 @@ class PurchasedCredits:
         if denied is not None:
             return denied
         self._move(holder, (token_hash, hint, "", now), credit_count=proven, wallet=wallet)
-        self._db.execute(MOVED_ON, (holder,))
+        self._db.execute(MOVED_ON, (holder, wallet))
         return proven
 
     def _moved_to(self, token_hash: CredentialHash) -> int | None:
