@@ -74,7 +74,7 @@ class MemoryEngine:
 
     async def rotate(self, account: CreditAccount) -> CreditAccount:
         successor = CreditAccount(100 + len(self.store.balances) + len(self.store.successors))
-        self.store.rotate(account, successor, NOW)
+        self.store.rotate(account, successor)
         return successor
 
 

@@ -1,13 +1,21 @@
 """POST /v1/credits/rotate, and the challenge that a wallet signs for it."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 
 from mintscope.app.config.config import ApiConfig
 from mintscope.credits.ledger import Debit, Debited, DebitLedger
+from mintscope.kit.primitives import Signature
+from mintscope.payments.payment import Sighting
+from mintscope.payments.ports import Trial
+from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Signed
+from mintscope.payments.settlement import RpcSettlement
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
 from support.scenes.payments.payment_world import World
@@ -120,6 +128,62 @@ async def test_a_rotated_token_in_memory_is_invalid(
         answer = await shop.client.request(method, path, json=body, headers=bearer(old))
         assert refusal(answer) == (401, "INVALID_TOKEN")
     assert await balance(shop, new) == 8
+
+
+@dataclass
+class Interrupted:
+    """A chain; after it has simulated a payment, *meanwhile* is awaited once."""
+
+    chain: RpcSettlement
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    def offer(self) -> RecentBlockhash | None:
+        return self.chain.offer()
+
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
+        trial = await self.chain.simulate(envelope, source)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return trial
+
+    async def broadcast(self, signed: Signed) -> None:
+        await self.chain.broadcast(signed)
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        return await self.chain.wait(signature, patience_s=patience_s)
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        return await self.chain.look(signatures)
+
+
+async def test_a_token_that_is_rotated_before_its_top_up_is_sent_takes_nothing(
+    world: World,
+) -> None:
+    """The payment is not sent, and the new token takes it instead."""
+    chain = Interrupted(world.chain())
+    async with opened(world, chain=chain) as shop:
+        old, _ = await bought(shop)
+        new: list[str] = []
+
+        async def rotate() -> None:
+            world.clock.advance(1)
+            rotated = await shop.client.post(PATH, headers=bearer(old))
+            new.append(rotated.json()["data"]["token"])
+            world.clock.advance(1)
+
+        chain.meanwhile = rotate
+        received = world.received()
+        payment = await shop.paid("POST", PURCHASE)
+        refused = await shop.send("POST", PURCHASE, payment, key=OTHER_KEY, **bearer(old))
+        assert refusal(refused) == (401, "INVALID_TOKEN")
+        assert world.received() == received
+
+        taken = await shop.send("POST", PURCHASE, payment, key=OTHER_KEY, **bearer(new[0]))
+        assert taken.status_code == 201, taken.text
+        assert await balance(shop, new[0]) == 20
+    await chain.chain.aclose()
+    assert await world.audit(full=True) == []
 
 
 async def test_a_payment_beside_a_rotated_token_in_memory_is_answered(shop: SellingApi) -> None:

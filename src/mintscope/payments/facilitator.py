@@ -26,7 +26,7 @@ from solders.keypair import Keypair
 from mintscope.kit.audit import SERVICE
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import hash_credential, hint
-from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.errors import InvalidToken, ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.payments import ports
 from mintscope.payments import reconciler as lost
@@ -169,6 +169,12 @@ TIMEOUT_S_MIN: Final = 3  # the least `max_timeout_s` of a demand, even on very 
 LEASE_MARGIN_S: Final = 15.0  # from the end of the longest wait until the reconciler takes over
 
 
+ROTATED: Final = (
+    "This credit token was rotated before the payment was sent, so nothing was sent or charged:"
+    " send the same payment with the new credit token."
+)
+
+
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
@@ -185,7 +191,8 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     async def settle(self, wanted: Wanted) -> ports.Outcome:
         """Take the payment for *wanted*, at most once across all processes.
 
-        Raises Contradiction; ServiceUnavailable if the store does not answer.
+        Raises Contradiction; ServiceUnavailable if the store does not answer; InvalidToken if
+        *wanted* tops up a credit token that was rotated.
         """
         if self.landed is not None:
             return await self.facilitator.adopt(self, self.landed, wanted)
@@ -356,7 +363,10 @@ class Facilitator:
         return trial
 
     async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> ports.Outcome:
-        """Take the payment of *candidate* for *wanted*, at most once."""
+        """Take the payment of *candidate* for *wanted*, at most once.
+
+        Raises InvalidToken if *wanted* tops up a credit token that was rotated.
+        """
         envelope = candidate.verified.envelope
         try:
             trial = await self._try(candidate)
@@ -396,6 +406,8 @@ class Facilitator:
             return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)
         if isinstance(begun, ports.KnownPayment):
             return await self._recall(begun.payment, envelope, candidate.demand)
+        if isinstance(begun, ports.Rotated):
+            raise InvalidToken(ROTATED)
         return begun
 
     async def _untried(

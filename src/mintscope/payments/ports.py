@@ -219,6 +219,10 @@ class KnownPayment(msgspec.Struct, frozen=True):
     payment: Payment
 
 
+class Rotated:
+    """The credit token that the payment would top up was rotated, so nothing is stored."""
+
+
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase is delivered.
 
@@ -281,7 +285,7 @@ KEY_TAKEN: Final = AlreadyUsed(Used.KEY)
 SALES_CLOSED: Final = Unavailable(Obstacle.SALES_CLOSED)
 
 Objection = Refused | AlreadyUsed | Unavailable
-Beginning = Begun | KnownPayment | Objection
+Beginning = Begun | KnownPayment | Rotated | Objection
 
 
 class AdoptionStore(Protocol):
@@ -313,7 +317,8 @@ class PaymentStore(Protocol):
     async def begin(self, pending: PendingPayment) -> Beginning:
         """Store the payment as pending and return Begun, unless it exists or there is an objection.
 
-        If it exists, return it as KnownPayment; otherwise return the objection: sales are stopped,
+        If it exists, return it as KnownPayment; if it tops up a credit token that was rotated,
+        return Rotated.  Otherwise return the objection: sales are stopped,
         a limit of `budget` is reached, the fee payer has too few lamports, another payment has the
         same quote, whatever its outcome was, or another payment that has not failed has the same
         redelivery key.

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from mintscope.kit.audit import Actor
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS
-from mintscope.payments.payment import Evidence, Landed, NewToken, PaidReport, Payment, State, apply
+from mintscope.payments.payment import (
+    Evidence,
+    Landed,
+    NewToken,
+    PaidReport,
+    Payment,
+    State,
+    TopUp,
+    apply,
+)
 from mintscope.payments.ports import (
     KEY_TAKEN,
     LEASE_MS_MAX,
@@ -24,6 +33,7 @@ from mintscope.payments.ports import (
     KnownPayment,
     Objection,
     PendingPayment,
+    Rotated,
     Used,
 )
 from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Refused
@@ -44,8 +54,7 @@ class Row:
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
     balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
-    # By rotated token: the new token, and the time of the rotation
-    successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)
+    successors: dict[object, object] = field(default_factory=dict)  # the new token, by the old one
     fund_lamports: int | None = None
     is_closed: bool = False
     acknowledged: set[Signature] = field(default_factory=set)
@@ -70,6 +79,8 @@ class MemoryPaymentStore:
         known = self.rows.get(payment.message_hash)
         if known is not None:
             return KnownPayment(self._seen(known))
+        if isinstance(payment.purchase, TopUp) and _account(payment) in self.successors:
+            return Rotated()
         objection = self._find_objection(asked)
         if objection is None and asked.quote in {row.quote for row in self.rows.values()}:
             objection = Refused(RefusalReason.QUOTE_USED)
@@ -209,9 +220,9 @@ class MemoryPaymentStore:
         assert self.balances[account] > 0
         self.balances[account] -= 1
 
-    def rotate(self, account: object, successor: object, now: UnixMs) -> None:
+    def rotate(self, account: object, successor: object) -> None:
         self.balances[successor] += self.balances.pop(account, 0)
-        self.successors.setdefault(account, (successor, now))
+        self.successors.setdefault(account, successor)
 
     def _seen(self, row: Row) -> Payment:
         purchase, account = row.payment.purchase, _account(row.payment)
@@ -226,8 +237,8 @@ class MemoryPaymentStore:
         if isinstance(after.purchase, PaidReport):
             return
         account: object = _account(after)
-        while account in self.successors and self.successors[account][1] >= after.begun_at:
-            account = self.successors[account][0]
+        while account in self.successors:
+            account = self.successors[account]
         if after.state is State.ISSUED:
             self.balances[account] += row.frozen if row.handed_out else after.purchase.credits
             row.handed_out, row.frozen = True, 0

@@ -194,6 +194,9 @@ class PaymentTable:
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return ports.KnownPayment(known)
+        purchase = pending.payment.purchase
+        if isinstance(purchase, TopUp) and self.purchase.is_rotated(purchase.account):
+            return ports.Rotated()
         objection = self.budgets.find_objection(pending)
         if objection is not None:
             return objection

@@ -16,7 +16,7 @@ from mintscope.payments.payment import NewToken, PaidReport, Payment, Place, Sta
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 from mintscope.payments.search import Kept, KeptOrphan, KeptPayment, Wanted
 
-PURCHASED: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
+PURCHASED: Final = "SELECT id, holder, entry, frozen FROM payment WHERE message_hash = ?"
 HAND_OUT: Final = """
 UPDATE payment SET account = coalesce(account, ?2), holder = ?2, entry = ?3 WHERE id = ?1
 """
@@ -24,17 +24,20 @@ FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 
 ENTER: Final = ADD + "RETURNING id"
 
-# Follows the credits of an account through its rotations since the time ?2.  A top-up of a token
-# that was rotated earlier stays with that token, because a thief may have rotated the token.
+# Follows the credits of an account through its rotations, all of which are newer than the payment:
+# a thief may have rotated the token, so a top-up of a rotated token is not begun.
 # A purchase for an agent goes to the person who has claimed the agent.
 SUCCESSOR: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
-    SELECT next.id, rotations + 1
+    SELECT a.successor, rotations + 1
       FROM successors JOIN credit_account AS a ON a.id = successors.id
-      JOIN credit_account AS next ON next.id = a.successor
-       AND (next.issued_at >= ?2 OR a.owner IS NOT NULL))
+     WHERE a.successor IS NOT NULL)
 SELECT id FROM successors ORDER BY rotations DESC LIMIT 1
+"""
+IS_ROTATED: Final = """
+SELECT EXISTS (
+    SELECT 1 FROM credit_account WHERE id = ? AND successor IS NOT NULL AND owner IS NULL)
 """
 
 PURCHASE: Final = """
@@ -112,11 +115,9 @@ class PurchasedCredits:
         """Deliver the credits of *payment*, or take them back, as its new state requires."""
         if isinstance(payment.purchase, PaidReport):
             return
-        row_id, holder, entry, frozen, begun_at = self._db.execute(
-            PURCHASED, (payment.message_hash,)
-        ).get
+        row_id, holder, entry, frozen = self._db.execute(PURCHASED, (payment.message_hash,)).get
         if payment.state is State.ISSUED and entry is None:
-            self._hand_out(row_id, payment.purchase, begun_at, now)
+            self._hand_out(row_id, payment.purchase, now)
         elif payment.state is State.ISSUED and frozen:
             self._enter(holder, "thaw", frozen, now)
             self._db.execute(FREEZE, (row_id, 0))
@@ -127,6 +128,10 @@ class PurchasedCredits:
             if left:
                 self._enter(holder, "freeze", -left, now)
                 self._db.execute(FREEZE, (row_id, left))
+
+    def is_rotated(self, account: CreditAccount) -> bool:
+        """Return whether the credit token of *account* was rotated; False for a user's account."""
+        return bool(self._db.execute(IS_ROTATED, (account,)).get)
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return the issued credit purchase of the transaction *signature*; None: there is none."""
@@ -226,16 +231,14 @@ class PurchasedCredits:
         self._db.execute(OPENED_BY, (opened, holder, wallet))
         return opened
 
-    def _hand_out(
-        self, row_id: int, purchase: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
-    ) -> None:
+    def _hand_out(self, row_id: int, purchase: NewToken | TopUp, now: UnixMs) -> None:
         if isinstance(purchase, NewToken):
             opened = (purchase.token_hash, purchase.hint, "", now)
             kind = "payment"
             account = self._db.execute(OPEN_ACCOUNT, opened).get
         else:  # the token may have been rotated after the payment began
             kind = "top_up"
-            account = self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
+            account = self._db.execute(SUCCESSOR, (purchase.account,)).get
         entry = self._enter(account, kind, purchase.credits, now)
         self._db.execute(HAND_OUT, (row_id, account, entry))
 
