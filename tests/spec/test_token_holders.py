@@ -2,9 +2,18 @@
 
 from pathlib import Path
 
+import pytest
 from series_service import BEGIN_S, TOKEN, UNTRACKED, series_service
+from solders.keypair import Keypair
 
+from mintscope.kit.limits import MemoryLimits
+from mintscope.payments.trials import Trials
 from support.fakes.holders import FakeHolders
+from support.fakes.payment_memory import MemoryPaymentStore
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import KEY, decoded, opened
+from support.scenes.service import refusal
 
 
 async def test_holders_with_every_field_and_refusals_that_are_free(tmp_path: Path) -> None:
@@ -56,3 +65,34 @@ async def test_who_cannot_pay_uses_up_no_calls_of_the_node(tmp_path: Path) -> No
         market.service.clock.advance(2_000)
         assert (await market.ask("holders", credit_token=token)).status_code == 402
         assert holders.reading_count == 1
+
+
+HOLDERS = f"/v1/token/{TRACKED}/holders"
+
+
+@pytest.mark.parametrize("wallet", ["unfunded", "unknown"])
+async def test_a_payment_that_would_fail_uses_up_no_calls_of_the_node(
+    world: World, wallet: str
+) -> None:
+    """A new wallet costs nothing, and its signature on a quote proves no money."""
+    holders = FakeHolders()
+    payer = world.fund("unfunded", atoms=0) if wallet == "unfunded" else Keypair()
+    trials = Trials(MemoryLimits(world.clock), 2, buyers=MemoryPaymentStore())
+    async with opened(world, holders=holders, trials=trials) as shop:
+        payments = [await shop.paid("GET", HOLDERS, payer=payer) for _ in range(3)]
+        answers = [await shop.send("GET", HOLDERS, payment) for payment in payments]
+        assert [refusal(answer) for answer in answers] == [
+            (402, "PAYMENT_FAILED"), (402, "PAYMENT_FAILED"), (503, "PAYMENT_UNAVAILABLE"),
+        ]  # fmt: skip
+        assert decoded(answers[0], "payment-response")["errorReason"] == "insufficient_funds"
+        assert holders.reading_count == 0
+
+
+async def test_a_payment_with_funds_buys_holders(world: World) -> None:
+    holders = FakeHolders()
+    async with opened(world, holders=holders) as shop:
+        payment = await shop.paid("GET", HOLDERS)
+        answers = [await shop.send("GET", HOLDERS, payment, key=KEY) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert holders.reading_count == 1
+    assert world.calls.count("sendTransaction") == 1

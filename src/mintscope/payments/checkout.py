@@ -354,6 +354,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
             is_worth = price_list is None or order.is_worth(found.verified.fee_lamports, price_list)
             if found.landed is None and not is_worth:
                 found = Refused(RefusalReason.NETWORK_FEE)
+        if order.is_tried_first and isinstance(found, VerifiedPayment) and found.landed is None:
+            found = await found.tried()
         if isinstance(found, VerifiedPayment):
             return PaymentCharge(self, merchant, order, found)
         return PaymentCharge(

@@ -188,6 +188,14 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     mark: int
     landed: Landed | None = None
 
+    async def tried(self) -> "VerifiedPayment | ports.Outcome":
+        """Return the payment if it would succeed now, or has landed; otherwise its outcome.
+
+        Raises ServiceUnavailable if the store does not answer.
+        """
+        trial = await self.facilitator.attempt(self)
+        return self if isinstance(trial, ports.Simulated) else trial
+
     async def settle(self, wanted: Wanted) -> ports.Outcome:
         """Take the payment for *wanted*, at most once across all processes.
 
@@ -368,16 +376,11 @@ class Facilitator:
         Raises InvalidToken if *wanted* tops up a credit token that was rotated.
         """
         envelope = candidate.verified.envelope
-        try:
-            trial = await self._try(candidate)
-        except ports.ChainUnavailable:
-            return ports.Unavailable(ports.Obstacle.CHAIN)
+        trial = await self.attempt(candidate)
+        if isinstance(trial, VerifiedPayment):
+            return await trial.settle(wanted)
         if not isinstance(trial, ports.Simulated):
-            # The chain also refuses a payment that landed after the lookup, so look it up again.
-            known = (await self.store.find(envelope.message_hash)).payment
-            if known is not None:
-                return await self._recall(known, envelope, candidate.demand)
-            return await self._untried(candidate, trial, wanted)
+            return trial
         signed = envelope.sign(self.fee_payer)
         drawn = self.entropy(GENERATED_KEY_BYTES)
         secrets = self.secrets.at(self.clock.now())
@@ -410,14 +413,28 @@ class Facilitator:
             raise InvalidToken(ROTATED)
         return begun
 
-    async def _untried(
-        self, candidate: VerifiedPayment, trial: ports.Failing, wanted: Wanted
-    ) -> ports.Outcome:
-        """Return the outcome of a payment whose simulation failed; if it has landed, adopt it."""
+    async def attempt(
+        self, candidate: VerifiedPayment
+    ) -> ports.Simulated | VerifiedPayment | ports.Outcome:
+        """Simulate the payment of *candidate*; return the result if the payment would succeed.
+
+        Otherwise return its outcome, or, if it has landed and its row was lost, the payment with
+        `landed`.
+        """
+        try:
+            trial = await self._try(candidate)
+        except ports.ChainUnavailable:
+            return ports.Unavailable(ports.Obstacle.CHAIN)
+        if isinstance(trial, ports.Simulated):
+            return trial
+        # The chain also refuses a payment that landed after the lookup, so look it up again.
+        envelope = candidate.verified.envelope
+        known = (await self.store.find(envelope.message_hash)).payment
+        if known is not None:
+            return await self._recall(known, envelope, candidate.demand)
         why = ports.not_simulated(trial)
         is_lost = not isinstance(trial, ports.TreasuryUnusable) and lost.may_be_lost(trial)
-        found = await self.refuse(candidate, why) if is_lost else why
-        return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
+        return await self.refuse(candidate, why) if is_lost else why
 
     async def adopt(
         self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted

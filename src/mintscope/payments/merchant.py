@@ -54,6 +54,8 @@ class Order:
     key                 the redelivery key of the client; None if it has sent none
     is_for_credits      whether only credits are accepted, because the cost is known only after the
                         work
+    is_tried_first      whether a payment is simulated before the work, too, because the work is
+                        costly
     """
 
     resource: Resource
@@ -61,6 +63,7 @@ class Order:
     fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
     key: str | None = None
     is_for_credits: bool = False
+    is_tried_first: bool = False
     usd: Decimal = REQUEST_USD
 
     def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -231,10 +231,11 @@ class SeriesShop:
         The page may come from the cache.  An empty page is free.
 
         look   called before a costly *make*, which is then not called for a client that presents
-               nothing; if *look* finds rows, *make* is called only for a client that can pay.
-               None: *make* is always called
+               nothing; if *look* finds rows, *make* is called only for a client that can pay, so a
+               payment is simulated first.  None: *make* is always called
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
+        order = replace(order, is_tried_first=look is not None)
 
         async def work() -> Delivered:
             try:

@@ -18,6 +18,7 @@ from mintscope.app.payments import worth_by_prices_of
 from mintscope.app.stores.stores import Money
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import UnixMs
+from mintscope.market.series.holder_reads import HolderReader
 from mintscope.payments.audit import Closure
 from mintscope.payments.facilitator import Facilitator
 from mintscope.payments.merchant import AcceptedToken, Merchant
@@ -197,13 +198,14 @@ def payment_tokens(
 
 
 @asynccontextmanager
-async def opened(
+async def opened(  # noqa: PLR0913 - one argument for each thing that can differ
     world: World,
     *,
     api: ApiConfig = RAISED,
     origin: str = ORIGIN,
     limit_clock: Clock | None = None,
     series: FakeSeries | None = None,
+    holders: HolderReader | None = None,
     **changes: Any,
 ) -> AsyncIterator[SellingApi]:
     """Open a seller on *world*, like another process; *changes* are options of its facilitator."""
@@ -227,6 +229,7 @@ async def opened(
         api=api,
         limit_clock=limit_clock,
         series=series,
+        holders=holders,
     ) as service:
         seller = SellingApi(world, service, facilitator, price, sol, usdc_price)
         yield seller
