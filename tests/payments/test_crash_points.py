@@ -695,9 +695,10 @@ def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
     return broken
 
 
+BEGUN: Final = "            begun = await self.store.begin(pending)\n"
 SETTLE_BEFORE_JOURNAL: Final = (
-    "        begun = await self.store.begin(pending)\n",
-    "        await self.chain.broadcast(signed)\n        begun = await self.store.begin(pending)\n",
+    BEGUN,
+    f"            await self.chain.broadcast(signed)\n{BEGUN}",
 )
 UNKNOWN_IS_FAILED: Final = (
     "        if evidence is None:\n            return payment\n",

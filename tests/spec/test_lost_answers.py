@@ -13,6 +13,7 @@ from mintscope.kit.credentials import hint
 from mintscope.payments.payment import State
 from mintscope.payments.ports import ChainUnavailable
 from support.fakes.reports import TRACKED
+from support.scenes.engine import payment_store, writing
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, on_older_chain
 from support.scenes.payments.selling_api import (
     KEY,
@@ -141,6 +142,29 @@ async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_
     assert redeemed.status_code == 201
     assert given_out() == (before[0] + 1, before[1] + 10), "once"
     assert world.fees() == 10_001
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+async def test_a_payment_that_a_held_up_store_has_refused_is_taken_later(
+    world: World, key: str | None
+) -> None:
+    """The row is not written once its request was refused, so no key is needed to pay again."""
+    store = payment_store(world.path, patience_s=0.03)
+    async with opened(world, store=store) as shop:
+        payment = await shop.paid("POST", PURCHASE)
+        with writing(world.path):
+            refused = await shop.send("POST", PURCHASE, payment, key=key)
+            code = "PAYMENT_PENDING" if key is None else "SERVICE_UNAVAILABLE"
+            assert refusal(refused) == (503, code)
+            assert ("idempotency-key" in refused.headers) == (key is None)
+        async with asyncio.timeout(10):
+            answer = refused
+            while answer.status_code == 503:
+                answer = await shop.send("POST", PURCHASE, payment, key=key)
+        assert answer.status_code == 201, answer.text
+    await store.close()
+    assert world.calls.count("sendTransaction") == 1
+    assert list(world.ledger().values()) == [10]
 
 
 async def test_a_key_belongs_to_one_payment(shop: SellingApi, world: World) -> None:

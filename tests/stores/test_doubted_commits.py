@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,12 +28,15 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash, make_credit_token
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import DatabaseAway, DatabaseError, Rows
+from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError, Rows
 from mintscope.kit.sql.migrating import migrate
 from mintscope.kit.sql.postgres import InDoubt, PostgresDatabase
 from mintscope.kit.time import month_of
+from mintscope.payments.ports import AlreadyUsed, Settled, Unresolved, Used
+from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.payments.store.purchases import PurchasedCredits
 from support.processes.servers import PostgresServer
+from support.scenes.payments.payment_world import AMOUNT, RESOURCE, buy, world_at
 from support.scenes.postgres import dsn_in
 
 PEPPER: Final = bytes(range(32))
@@ -208,6 +212,32 @@ async def test_reversals_whose_commit_is_in_doubt_are_given_back_once(
     with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as other:
         assert other.balance(account) == 9
         assert other.contradictions() == []
+
+
+@pytest.mark.parametrize("how", ["asked", "answered"])
+async def test_a_payment_whose_commit_is_in_doubt_is_taken_with_the_key_that_was_given(
+    tmp_path: Path, how: str
+) -> None:
+    database = Losing(dsn_in(tmp_path))
+    reading = AccessInThreads(partial(PostgresDatabase, dsn_in(tmp_path)), threads=1)
+    store = SqlPaymentStore(database, reading)
+    async with world_at(tmp_path) as world:
+        facilitator = world.facilitator(store=store)
+        payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+        database.lost_commit = how
+        doubted = await buy(facilitator, payment, key=None)
+        assert isinstance(doubted, Unresolved)
+        assert doubted.key is not None
+        assert "sendTransaction" not in world.calls
+        database.is_away = False
+
+        settled = await buy(facilitator, payment, key=doubted.key)
+        assert isinstance(settled, Settled)
+        assert settled.token is not None
+        stolen = await buy(facilitator, payment, key=None)
+        assert stolen == AlreadyUsed(Used.PAYMENT)
+        assert world.calls.count("sendTransaction") == 1
+    await store.close()
 
 
 def test_credits_that_come_beside_debits_are_refused_neither(

@@ -374,8 +374,9 @@ def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> errors.Se
             return errors.PaymentAlreadyUsed(USED[what])
         case Unresolved(key=key):
             return errors.PaymentPending(
-                "The payment was sent, and its outcome is not known yet. Do not pay again: send the"
-                f" same request with the same payment, {SAME_KEY if key is None else NEW_KEY}."
+                "The payment may have been sent; its outcome is not known yet. Do not pay again:"
+                " send the same request with the same payment,"
+                f" {SAME_KEY if key is None else NEW_KEY}."
             )
         case Unavailable(obstacle):
             return errors.PaymentUnavailable(OBSTACLES[obstacle])

@@ -403,7 +403,12 @@ class Facilitator:
             lease_until=UnixMs(self.clock.now() + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
             worth=await self.worth(candidate.verified.asset, candidate.verified.amount),
         )
-        begun = await self.store.begin(pending)
+        try:
+            begun = await self.store.begin(pending)
+        except ServiceUnavailable as failure:
+            if candidate.demand.key is not None or isinstance(failure, ports.Inconsistent):
+                raise
+            return ports.Unresolved(payment=pending.payment, key=key)  # it may be stored
         if isinstance(begun, ports.Begun):
             payment = await self._send(pending.payment, signed)
             return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)

@@ -253,6 +253,8 @@ class AlreadyUsed(msgspec.Struct, frozen=True):
 class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
     """The payment is frozen, or it is pending: it may have been sent, with an unknown outcome.
 
+    It is also the outcome if the store does not confirm that a payment without a key is stored.
+
     key    the redelivery key that the service created, because the client sent none; None: the
            client sent a key
     """

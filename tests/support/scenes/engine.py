@@ -9,6 +9,8 @@ from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores import postgres, sqlite
 from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.group_commit import PATIENCE_S
+from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.sqlite import SqliteDatabase
 from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.postgres import database_in, dsn_in
@@ -44,10 +46,23 @@ def webhook_queue(path: Path) -> SqlWebhookQueue:
     return sqlite.webhook_queue(path)
 
 
-def payment_store(path: Path) -> SqlPaymentStore:
+def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
     if is_postgresql():
-        return postgres.payment_store(dsn_in(path.parent, ("money",)))
-    return sqlite.payment_store(path)
+        dsn = dsn_in(path.parent, ("money",))
+        return postgres.payment_store(dsn, patience_s=patience_s)
+    return sqlite.payment_store(path, patience_s=patience_s)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Hold the write lock of money in the file at *path*, or in its folder's database."""
+    opened: Database
+    if is_postgresql():
+        opened = PostgresDatabase(dsn_in(path.parent, ("money",)))
+    else:
+        opened = SqliteDatabase(path, "money", busy_timeout_ms=5_000)
+    with closing(opened), opened.transaction():
+        yield
 
 
 def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ import structlog
 from mintscope.credits.rotation import Purchased, RotationDenied
 from mintscope.kit.audit import Actor
 from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import CREDITS_SOLD, FREEZES, PAYMENTS_ISSUED
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import (
@@ -371,7 +372,18 @@ class SqlPaymentStore:
             return await self._reading.run(looked)
 
     async def _write(self, job: Callable[[], T]) -> T:
-        outcome: T = await self._group.submit(job)
+        """Return the outcome of *job*, which is not done if its caller is refused before it begins.
+
+        The commit waits for the write lock, so a job may begin long after its batch.
+        """
+
+        def do() -> T:
+            if waiting.done():
+                raise ServiceUnavailable(UNAVAILABLE)
+            return job()
+
+        waiting = self._group.submit(do)
+        outcome: T = await waiting
         return outcome
 
     def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
