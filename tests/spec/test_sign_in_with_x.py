@@ -137,6 +137,31 @@ async def test_its_idempotency_key_gets_a_lost_answer_again(shop: SellingApi) ->
     expect_refused(other, "invalid_siwx_nonce")
 
 
+async def test_an_answer_that_could_not_be_sent_is_not_given_for_another_credit(
+    shop: SellingApi,
+) -> None:
+    """The credit was given back, so the next request buys a report of that moment."""
+    await shop.buy()
+    header = await sign_in(shop)
+    asked = {SIGN_IN: header, "idempotency-key": KEY}
+
+    async def cut_off(scope: Any, receive: Any, _send: Any) -> None:
+        async def send(_message: Any) -> None:
+            raise ConnectionResetError
+
+        await shop.service.app(scope, receive, send)
+
+    transport = httpx.ASGITransport(cut_off, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as unlucky:
+        assert (await unlucky.get(REPORT, headers=asked)).status_code == 500
+    shop.service.reports.body = b'{"token":"another"}'
+    again = await shop.client.get(REPORT, headers=asked)
+
+    assert again.json()["data"] == {"token": "another"}
+    assert "idempotent-replayed" not in again.headers
+    assert again.headers["x-credits-remaining"] == "9"
+
+
 async def test_errors_cost_nothing_and_leave_the_signature_good(shop: SellingApi) -> None:
     await shop.buy()
     path = f"/v1/token/{TOO_YOUNG}"

@@ -372,20 +372,27 @@ class SignIns:
         account = await merchant.rotations.find_credits(wallet_of(sign_in))
         return self._checkout.authorize_credit(order, Payer(account), once=sign_in.name)
 
+    async def name_of(self, request: Request, charge: CreditCharge) -> str | None:
+        """Return the name of the answer in the cache; None without an account or Idempotency-Key.
+
+        Raises PayloadTooLarge and ClientDisconnected.
+        """
+        account = charge.payer.account
+        key = charge.order.key
+        if account is None or key is None:
+            return None
+        return await name_of(request, account, f"{charge.once}\n{key}")
+
     async def settle(
-        self, request: Request, charge: CreditCharge, work: Work, *, key: str | None
+        self, request: Request, charge: CreditCharge, work: Work, *, name: str | None
     ) -> Receipt:
         """Do *work*, and charge its credits.
 
         The nonce of a sign-in takes credits once.  After that, the answer is sent again only to
-        the same request with the same Idempotency-Key, *key*, while the answer is cached; any
+        the same request with the same Idempotency-Key, while the answer is cached as *name*; any
         other request with this nonce is refused.
         Raises CheckoutRefused, and the errors of *work*.
         """
-        account = charge.payer.account
-        name = None
-        if account is not None and key is not None:
-            name = await name_of(request, account, f"{charge.once}\n{key}")
         began_at = self._kept.now()
         receipt = await charge.settle(partial(self._kept.found_or, name, work))
         if receipt.balance is None:

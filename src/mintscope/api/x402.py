@@ -252,9 +252,11 @@ class ResourceServer:
         """
         order = _for_holder(request, order)
         try:
+            kept_as = None
             if _signs_in(request, caller):
-                signed, key = await self._sign_ins.authorize(request, order), order.key
-                receipt = await self._sign_ins.settle(request, signed, work, key=key)
+                signed = await self._sign_ins.authorize(request, order)
+                kept_as = await self._sign_ins.name_of(request, signed)
+                receipt = await self._sign_ins.settle(request, signed, work, name=kept_as)
             else:
                 charge = await self._authorize(request, caller, order, work)
                 receipt = await self._settle(request, charge, work)
@@ -266,7 +268,9 @@ class ResourceServer:
         if receipt.taken is None:
             await self._expect_known(request, caller)
         else:
-            request.if_unsent = partial(self._take_back, receipt.taken)
+            request.if_unsent = partial(
+                self._take_back, receipt.taken, kept_as or receipt.taken.once
+            )
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:
@@ -313,10 +317,13 @@ class ResourceServer:
         )
         return receipt
 
-    def _take_back(self, taken: Reversal) -> None:
-        """Give back the credits *taken*, and forget the answer that they paid for."""
-        if taken.once is not None:
-            self._kept.forget(taken.once)
+    def _take_back(self, taken: Reversal, kept_as: str | None) -> None:
+        """Give back the credits *taken*, and forget the answer that they paid for.
+
+        kept_as   the name of the answer in the cache; None: it is not cached
+        """
+        if kept_as is not None:
+            self._kept.forget(kept_as)
         self._checkout.expect_debits().owe(taken)
 
     async def prepay(
