@@ -1,18 +1,19 @@
 """A flood of crossings: no alert gets more than it may, none silences another, nothing is lost."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 import pytest
+from typing_extensions import override
 from watching import Scene, opened, swap
 
 from mintscope.accounts.mail.email import Draft, EmailKind
-from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.alerts.alert import (
     EmailState,
     Fires,
@@ -22,7 +23,7 @@ from mintscope.alerts.alert import (
     NewFiring,
     SignalId,
 )
-from mintscope.alerts.alerts import LEASE_MS
+from mintscope.alerts.alerts import DUE_AT_ONCE, LEASE_MS, AlertBounds
 from mintscope.alerts.conditions import Direction, SignalKind
 from mintscope.alerts.emails import EmailBounds, tell_by_email
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LISTED_FACTOR
@@ -244,6 +245,53 @@ async def test_all_that_waits_for_a_pause_is_in_one_email(tmp_path: Path, engine
         assert email.facts["title"].endswith(f", {MANY:,} times")
         assert await scene.signals.refused(scene.user_id) == MANY
         assert len(await written(scene, EmailKind.SIGNAL_LIMIT)) == 1
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class CountedEmails(AccountStore):
+    """A store that counts the e-mails of its largest transaction."""
+
+    store: AccountStore
+    most: int = 0
+
+    @override
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        def counted(rows: AccountRows) -> T:
+            before = rows.emails.count_waiting()
+            answer = work(rows)
+            self.most = max(self.most, rows.emails.count_waiting() - before)
+            return answer
+
+        return await self.store.transact(counted)
+
+    @override
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.claim(work)
+
+    @override
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.read(work)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+async def test_alerts_that_fire_at_once_write_their_emails_in_parts_in_the_same_round(
+    tmp_path: Path, engine: str
+) -> None:
+    async with opened(engine, tmp_path) as scene:
+        scene.signals = replace(scene.signals, bounds=AlertBounds(per_user_max=999))
+        alerts = [await scene.make(by_email=True) for _ in range(2 * DUE_AT_ONCE + 1)]
+        store = CountedEmails(scene.store)
+        watcher = scene.watcher(store=store, bounds=EmailBounds(day_max=999))
+        await watcher.round()
+        scene.log.append(101, NOW // 1_000, swap(11.0))
+        await watcher.round()
+        emails = by_alert(await written(scene, EmailKind.SIGNAL_FIRED))
+
+        assert emails == dict.fromkeys(alerts, 1)
+        assert store.most == DUE_AT_ONCE
 
 
 def fire_many(

@@ -469,14 +469,13 @@ class AlertWriter:
         stored position.
         """
         now = self.clock.now()
-        mints = {*packed.outcome.mints.values()}
-        symbols = await self.symbols(mints) if mints else {}
-        return await self.store.transact(lambda rows: self._write(rows, packed, now, symbols))
+        return await self.store.transact(lambda rows: self._write(rows, packed, now))
 
-    async def tidy(self) -> None:
-        """Write e-mails whose pause has ended, and end alerts that have expired.
+    async def tidy(self) -> bool:
+        """Write due e-mails, and end expired alerts; return whether more may remain.
 
-        One call handles at most DUE_AT_ONCE e-mails and EXPIRED_AT_ONCE alerts.
+        One call handles at most DUE_AT_ONCE e-mails and EXPIRED_AT_ONCE alerts, because other
+        transactions wait for it.
         """
         now = self.clock.now()
         due, expired = await self.store.read(
@@ -488,6 +487,7 @@ class AlertWriter:
         if due or expired:
             symbols = await self.symbols({each.rule.mint for each in due})
             await self.store.transact(lambda rows: self._tidy(rows, now, symbols))
+        return len(due) == DUE_AT_ONCE or len(expired) == EXPIRED_AT_ONCE
 
     def _tidy(self, rows: AccountRows, now: UnixMs, symbols: emails.Symbols) -> None:
         for signal in rows.signals.email_due(now, DUE_AT_ONCE):
@@ -498,28 +498,25 @@ class AlertWriter:
         if expired:
             rows.lease.touch()
 
-    def _write(
-        self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: emails.Symbols
-    ) -> bool:
+    def _write(self, rows: AccountRows, packed: PackedOutcome, now: UnixMs) -> bool:
         standing = rows.lease.standing()
         outcome = packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
         rows.signals.keep_states(packed.states)
         if outcome.fired or outcome.hours:
-            self._tell(rows, outcome, now, symbols)
+            self._tell(rows, outcome, now)
         rows.lease.drop_bases(outcome.dropped)
         rows.lease.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
         rows.lease.advance(outcome.seq)
         return True
 
-    def _tell(
-        self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: emails.Symbols
-    ) -> None:
-        """Store the firings, and write or schedule the messages about them.
+    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs) -> None:
+        """Store the firings, and schedule the messages about them.
 
         Firings of alerts that were paused or deleted, or whose evaluation has started over since,
-        are left out.
+        are left out.  `tidy` writes the e-mails, because those of thousands of alerts would take
+        longer than the store waits for a transaction.
         """
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
@@ -544,10 +541,9 @@ class AlertWriter:
         )
         for number in unchanged.keys() & set(outcome.ended):
             rows.signals.update(number, is_active=False, ended_at=now)
-        for number in {signal.signal_id for signal, _, is_held in listed if not is_held}:
-            signal = unchanged[number]
-            if signal.rule.by_email:
-                emails.tell_by_email(rows, signal, now, self.bounds, symbols)
+        sent = {signal.signal_id: signal for signal, _, is_held in listed if not is_held}
+        rows.signals.wait_for_email([n for n, signal in sent.items() if signal.rule.by_email], now)
+        for signal in sent.values():
             if signal.rule.by_telegram:
                 wait_for_telegram(rows, signal, now)
         for number in {signal.signal_id for signal, _, is_held in listed if is_held}:

@@ -117,7 +117,6 @@ class Outcome:
     hour_max         the most firings of an alert that are sent in an hour
     hours            for each alert that fired, its last firing and its number of firings in an hour
     ended            the alerts that fire only once, and have fired
-    mints            the mints of the alerts that fired
     bases            the bases that are not stored yet
     idle             the mints whose bases are also valid as of *seq*; empty if not requested
     dropped          the mints whose stored bases are no longer needed
@@ -131,7 +130,6 @@ class Outcome:
     hour_max: int
     hours: Mapping[SignalId, FiredHour]
     ended: Collection[SignalId]
-    mints: Mapping[SignalId, Mint]
     bases: Sequence[LoadedMint]
     idle: Sequence[Mint]
     dropped: Sequence[Mint]
@@ -377,7 +375,6 @@ class Evaluation:
             hour_max=self.firings_hour_max,
             hours=self._hours(),
             ended=[each.signal_id for each in self._firing() if each.has_ended],
-            mints={each.signal_id: each.mint for each in self._firing()},
             bases=self.tracks.new_bases(),
             idle=self.tracks.idle() if with_idle else [],
             dropped=list(self._dropped),

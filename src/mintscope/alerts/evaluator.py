@@ -34,6 +34,7 @@ from mintscope.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 WRITE_S: Final = 10.0  # the longest time in seconds between two writes of changed states
 LATE_S: Final = 60.0  # the check of alerts fails after this time without a round
 TIDY_S: Final = 2.0  # seconds between two searches for due e-mails and expired alerts
+TIDYING_S: Final = 0.5  # the most time for due e-mails at once: events wait meanwhile
 RENEW_S: Final = 240.0  # seconds between two renewals of bases; the log covers at least 15 minutes
 RENEWING_S: Final = 0.05  # the most time for renewals in a round: events wait meanwhile
 LOADING_S: Final = 0.5  # the most time for first loads in a round, enough for 25 tokens
@@ -97,7 +98,7 @@ class AlertEvaluator:
     async def round(self) -> None:
         """Evaluate all new events of the log, if this process has or gets the lease.
 
-        Every TIDY_S, also write due e-mails, and end expired alerts.
+        Every TIDY_S, and after firings, also write due e-mails, and end expired alerts.
         """
         self._is_loading = False
         standing = await self.writer.take()
@@ -106,8 +107,7 @@ class AlertEvaluator:
             return
         now_s = self.clock.monotonic_s()
         if self._tidied_at_s is None or now_s - self._tidied_at_s >= TIDY_S:
-            await self.writer.tidy()
-            self._tidied_at_s = now_s
+            await self._tidy()
         if not self.evaluation.mints and self._version == standing.version:
             return  # without alerts the log is not read
         if self._seq != standing.seq:
@@ -119,6 +119,15 @@ class AlertEvaluator:
         else:
             await self._write(with_idle=False)
             self._seq = None
+
+    async def _tidy(self) -> None:
+        """Write due e-mails and end expired alerts for TIDYING_S; the next round does the rest."""
+        began_s = self.clock.monotonic_s()
+        while await self.writer.tidy():
+            if self.clock.monotonic_s() - began_s >= TIDYING_S:
+                self._tidied_at_s = None
+                return
+        self._tidied_at_s = began_s
 
     async def _begin(self) -> None:
         """Continue from the stored position; begin at the tip of the log if that is impossible."""
@@ -281,6 +290,7 @@ class AlertEvaluator:
         if outcome.fired:
             SIGNALS_FIRED.inc(len(outcome.fired) - len(outcome.held))
             LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)
+            await self._tidy()
 
 
 def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:

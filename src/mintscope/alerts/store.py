@@ -292,6 +292,9 @@ SELECT id, revision FROM signal WHERE id > ? AND is_active = 1 ORDER BY id LIMIT
 NOTE_FIRED: Final = """
 UPDATE signal SET fired_at = ?, hour_since = ?, hour_count = ? WHERE id = ?
 """
+WAIT_FOR_EMAIL: Final = """
+UPDATE signal SET email_due_at = ? WHERE id = ? AND email_due_at IS NULL
+"""
 KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
 FIXED: Final = frozenset({"mint", "field", "kind", "compared", "direction"})
@@ -350,6 +353,10 @@ class SqlAlertRows(Table[SignalId, Alert]):
     def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* alerts with a due e-mail, the longest due first."""
         return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
+
+    def wait_for_email(self, numbers: Collection[SignalId], at: UnixMs) -> None:
+        """Make the e-mails of alerts due at *at*, except those that are already scheduled."""
+        self._db.executemany(WAIT_FOR_EMAIL, [(at, number) for number in numbers])
 
     def telegram_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* alerts with a due Telegram message, the longest due first."""
