@@ -2,13 +2,19 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from typing_extensions import override
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.outbox import Outbox
+from mintscope.accounts.mail.store import SqlEmailRows
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.accounts.session import ABSOLUTE_MS, IDLE_MS, Lifetimes, Purpose
 from mintscope.accounts.signups.application import LAPSE_MS, Form, UserType
 from mintscope.accounts.signups.signups import Signups
@@ -24,6 +30,9 @@ from support.scenes.people_service import (
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+FORM = Form(
+    email=ALICE, telegram=None, twitter=None, user_type=UserType.TRADER, motivation="To trade."
+)
 
 
 @pytest.fixture
@@ -65,14 +74,7 @@ async def test_sessions_that_are_over_are_deleted_and_no_others(service: PeopleS
 
 
 async def test_an_unconfirmed_application_goes_after_three_days(service: PeopleService) -> None:
-    form = Form(
-        email=ALICE,
-        telegram=None,
-        twitter=None,
-        user_type=UserType.TRADER,
-        motivation="To trade.",
-    )
-    await signup_of(service).apply(form, redelivery_key=None)
+    await signup_of(service).apply(FORM, redelivery_key=None)
     service.clock.advance(LAPSE_MS - 1)
     await maintenance_of(service).round()
     assert service.rows("SELECT count(*) FROM application") == [(1,)]
@@ -149,6 +151,84 @@ async def test_a_store_that_does_not_answer_ends_nothing(service: PeopleService)
     service.change("DROP TRIGGER full_keys")
     await maintenance.round()
     assert service.rows("SELECT last_used_at IS NOT NULL FROM api_key") == [(1,)]
+
+
+@pytest.mark.parametrize("refusing", ["application", "session"])
+async def test_a_step_of_a_sweep_that_fails_keeps_no_other_from_its_work(
+    service: PeopleService, refusing: str
+) -> None:
+    await service.signed_up()
+    await signup_of(service).apply(FORM, redelivery_key=None)
+    made = "INSERT INTO made_thing (key_hash, asked, thing, made_at) VALUES (x'00', x'00', 1, 0)"
+    service.change(made)
+    trigger = "BEGIN SELECT raise(FAIL, 'full'); END"
+    service.change(f"CREATE TRIGGER full BEFORE DELETE ON {refusing} {trigger}")
+    service.clock.advance(LAPSE_MS + 1)
+    await maintenance_of(service).round()
+
+    tables = ("application", "session", "made_thing")
+    left = [name for name in tables if service.rows(f"SELECT 1 FROM {name}")]
+    assert left == [refusing]
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class WatchedStore(AccountStore):
+    """A store that looks at its tables after each transaction."""
+
+    store: AccountStore
+    look: Callable[[], tuple[int, int]]
+    seen: list[tuple[int, int]] = field(default_factory=list)
+
+    @override
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        answer = await self.store.transact(work)
+        self.seen.append(self.look())
+        return answer
+
+    @override
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.claim(work)
+
+    @override
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.read(work)
+
+
+async def test_old_emails_and_links_go_part_by_part(service: PeopleService) -> None:
+    """The latter also without an e-mail: of addresses that have no account."""
+    for purpose, subject, expires_at in (
+        ("verify_email", 1, 0),
+        ("reset_password", 0, service.clock.now() - 1),
+    ):
+        service.change(
+            "WITH RECURSIVE key (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM key WHERE n < ?)"
+            " INSERT INTO proof (purpose, subject, email, nonce, made_at, expires_at)"
+            " SELECT ?, ?, 'a@example.org', x'00', 0, ? FROM key",
+            FORGOTTEN_AT_ONCE + 1,
+            purpose,
+            subject,
+            expires_at,
+        )
+    service.change(
+        f"INSERT INTO {SqlEmailRows.NAME}"
+        " (kind, recipient, facts, proof, written_at, due_at, sent_at)"
+        " SELECT 'verify_email', email, '{}', id, 0, 0, 0 FROM proof WHERE subject = 1"
+    )
+
+    def look() -> tuple[int, int]:
+        return len(service.emails()), len(service.rows("SELECT id FROM proof"))
+
+    maintenance = maintenance_of(service)
+    maintenance.store = store = WatchedStore(service.store, look, [look()])
+    await maintenance.round()
+
+    gone = [(old[0] - new[0], old[1] - new[1]) for old, new in pairwise(store.seen)]
+    assert store.seen[-1] == (0, 0)
+    assert max(emails for emails, _ in gone) == FORGOTTEN_AT_ONCE
+    assert max(links for _, links in gone) == 2 * FORGOTTEN_AT_ONCE
 
 
 async def test_the_last_uses_are_written_when_it_ends(service: PeopleService) -> None:

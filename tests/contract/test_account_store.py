@@ -513,17 +513,29 @@ async def test_proofs_are_purged_unless_their_e_mail_is_kept(store: AccountStore
         ids = [open_proof(rows, Purpose.VERIFY_EMAIL, 1, end) for end in (5, 6, 9, 5)]
         rows.proofs.update(ids[2], used_at=at(4))
         rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, NO_FACTS, ids[3], at(1))
-        rows.emails.purge(at(6), at(6))
+        assert not rows.emails.purge(at(6), at(6), 9)
         return [rows.proofs.get(proof_id) is None for proof_id in ids]
 
     assert await store.transact(work) == [True, False, True, False]
+
+
+async def test_e_mails_and_proofs_are_purged_in_parts(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> list[tuple[bool, int]]:
+        for _ in range(3):
+            proof_id = open_proof(rows, Purpose.VERIFY_EMAIL, 1, 5)
+            email_id = rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, NO_FACTS, proof_id, at(1))
+            rows.emails.update(email_id, sent_at=at(2))
+        return [(rows.emails.purge(at(6), at(6), 2), len(rows.emails.newest(9))) for _ in range(2)]
+
+    assert await store.transact(work) == [(True, 1), (False, 0)]
+    assert await store.read(lambda rows: rows.proofs.newest(Purpose.VERIFY_EMAIL, 1)) is None
 
 
 async def test_proofs_about_no_user_are_purged_once_they_have_expired(store: AccountStore) -> None:
     def work(rows: AccountRows) -> list[bool]:
         ids = [open_proof(rows, Purpose.RESET_PASSWORD, 0, end) for end in (5, 6)]
         ids += [open_proof(rows, Purpose.RESET_PASSWORD, 1, 5)]
-        rows.emails.purge(at(1), at(6))
+        assert not rows.emails.purge(at(1), at(6), 9)
         return [rows.proofs.get(proof_id) is None for proof_id in ids]
 
     assert await store.transact(work) == [True, False, False]
@@ -602,7 +614,7 @@ async def test_e_mails_are_purged_once_they_are_done_with(store: AccountStore) -
         rows.emails.update(ids[0], sent_at=at(4))
         rows.emails.update(ids[1], given_up_at=at(4))
         rows.emails.update(ids[2], sent_at=at(5))
-        rows.emails.purge(at(5), at(5))
+        rows.emails.purge(at(5), at(5), 9)
         return [rows.emails.get(email_id) is None for email_id in ids]
 
     assert await store.transact(work) == [True, True, False, False]

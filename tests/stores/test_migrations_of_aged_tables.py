@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 import mintscope.kit.sql
+from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.kit.sql.sqlite import PLAIN_COLUMN
 
 GROW: Final = (
@@ -45,6 +46,7 @@ KNOWN: Final = {
         "money/0540_telegram": "signal_firing",
         "money/0541_spend_alerts": "account_event",
         "money/0570_worth_of_payments": "payment",
+        "money/0590_emails_by_proof": SqlEmailRows.NAME,
     },
     "postgres": {
         "market/0009_volume_without_a_price": "candle history_candle",
@@ -60,6 +62,7 @@ KNOWN: Final = {
         "money/0240_telegram": "signal_firing",
         "money/0241_spend_alerts": "account_event",
         "money/0270_worth_of_payments": "payment",
+        "money/0290_emails_by_proof": SqlEmailRows.NAME,
     },
 }
 

@@ -133,11 +133,15 @@ class AccountMaintenance:
                     break
 
     async def _sweep(self) -> None:
+        """Delete old rows; if one step fails, the others still run."""
         now = self.clock.now()
         with _logged():
             await self.signups.forget_lapsed()
+        with _logged():
             await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
+        with _logged():
             await self._forget(now)
+        with _logged():
             last: SignalId | None = SignalId(0)
             while last is not None:
                 last = await self._trim(last)
@@ -147,7 +151,7 @@ class AccountMaintenance:
         before = UnixMs(now - KEEP_MS)
         first_day = now // DAY_MS - self.usage_kept_days + 1
         for _ in range(FORGETS_MAX):
-            if not await self.store.transact(lambda rows: _forget(rows, before, first_day)):
+            if not await self.store.transact(lambda rows: _forget(rows, before, now, first_day)):
                 break
 
     async def _trim(self, after: SignalId) -> SignalId | None:
@@ -165,18 +169,21 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete expired sessions, unfinished sign-ins that expired, and old e-mails and proofs."""
+    """Delete expired sessions, and unfinished sign-ins that expired."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
     rows.sign_ins.purge(UnixMs(now - WAIT_MS))
-    rows.emails.purge(UnixMs(now - KEEP_MS), now)
 
 
-def _forget(rows: AccountRows, before: UnixMs, first_day: int) -> bool:
-    """Delete some old firings, records of requests and usage; return whether more may remain."""
+def _forget(rows: AccountRows, before: UnixMs, now: UnixMs, first_day: int) -> bool:
+    """Delete some old e-mails, proofs, firings, records of requests and usage.
+
+    Return whether more may remain.
+    """
     return any(
         [
+            rows.emails.purge(before, now, FORGOTTEN_AT_ONCE),
             rows.firings.purge(before, FORGOTTEN_AT_ONCE),
             rows.made.purge(before, FORGOTTEN_AT_ONCE),
             rows.credits.forget_usage(first_day, FORGOTTEN_AT_ONCE),

@@ -18,6 +18,7 @@ from mintscope.accounts.mail.email import (
 from mintscope.accounts.session import EVER, EmailProof, NewProof, ProofChanges, ProofId, Purpose
 from mintscope.accounts.store import Columns, Table
 from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import delete_part
 from mintscope.kit.time import DAY_MS
 
 RESETS_MAX: Final = 20  # reset e-mails in a day to an address that has a valid link
@@ -32,15 +33,20 @@ HOLDS: Final = """
 SELECT count(*) FROM proof
  WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
 """
+OLD: Final = "SELECT id FROM letter WHERE coalesce(sent_at, given_up_at) < ? ORDER BY id LIMIT ?"
+PURGE: Final = "DELETE FROM letter WHERE id = ?"
 # A proof is stored at least as long as its e-mail, whose link and code are derived from it.
-PURGE_PROOFS: Final = """
-DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
-   AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
+OLD_PROOFS: Final = """
+SELECT id FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
+   AND NOT EXISTS (SELECT 1 FROM letter WHERE proof = proof.id)
+ ORDER BY id LIMIT ?2
 """
-# Deletes proofs for addresses without an account, to which no e-mail was written.
-PURGE_STRANGERS: Final = (
-    "DELETE FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expires_at < ?"
-)
+# Finds proofs for addresses without an account, to which no e-mail was written.
+OF_STRANGERS: Final = """
+SELECT id FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expires_at < ?
+ ORDER BY id LIMIT ?
+"""
+PURGE_PROOF: Final = "DELETE FROM proof WHERE id = ?"
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 DUE: Final = f"due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
@@ -146,15 +152,19 @@ class SqlEmailRows(Table[EmailId, Draft]):
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 
-    def purge(self, before: UnixMs, now: UnixMs) -> None:
+    def purge(self, before: UnixMs, now: UnixMs, limit: int) -> bool:
         """Delete e-mails sent or given up before *before*, then old proofs without an e-mail.
 
-        Proofs for addresses without an account are deleted if they have expired by *now*.
+        Proofs for addresses without an account are deleted if they have expired by *now*.  At most
+        *limit* rows of each kind are deleted.  Return whether more may be left.
         """
-        statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
-        self._db.execute(statement, (before,))
-        self._db.execute(PURGE_PROOFS, (before,))
-        self._db.execute(PURGE_STRANGERS, (now,))
+        return any(
+            [
+                delete_part(self._db, OLD, PURGE, before, limit),
+                delete_part(self._db, OLD_PROOFS, PURGE_PROOF, before, limit),
+                delete_part(self._db, OF_STRANGERS, PURGE_PROOF, now, limit),
+            ]
+        )
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* due e-mails, the longest due first."""
