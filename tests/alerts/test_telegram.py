@@ -89,7 +89,7 @@ class FakeTelegram:
     def getupdates(self, body: dict[str, Any]) -> Answer:
         """Delete the updates before the offset, which confirms them; return the others."""
         self.updates = [each for each in self.updates if each["update_id"] >= body["offset"]]
-        return 200, {"ok": True, "result": self.updates[:100]}
+        return 200, {"ok": True, "result": self.updates[: body.get("limit", 100)]}
 
     def sendmessage(self, body: dict[str, Any]) -> Answer:
         """Send a text of 1 to 4096 characters."""
@@ -486,6 +486,33 @@ async def test_a_message_that_cannot_be_answered_stops_no_other(linked: Linked) 
         store=chats.store, secrets=chats.secrets, clock=chats.clock, bot=chats.bot
     )
     linked.fake.write(5, "/start 1-2-3", username="mallory")
+    linked.fake.write(6, "/help", username="alice")
+
+    await linked.bot.answer(0)
+    await linked.bot.answer(0)
+
+    assert [chat_id for chat_id, _ in linked.fake.sent] == [6]
+
+
+@pytest.mark.parametrize(("count", "kilobytes"), [(100, 60), (10, 450)])
+async def test_long_messages_stop_no_other(linked: Linked, count: int, kilobytes: int) -> None:
+    """However many wait, and however long they are."""
+    link = {"type": "text_link", "offset": 0, "length": 1, "url": f"https://x.org/{'x' * 1_000}"}
+    for _ in range(count):
+        linked.fake.write(5, "a message that was forwarded", username="mallory")
+        linked.fake.updates[-1]["message"]["entities"] = [link] * kilobytes
+    linked.fake.write(6, "/help", username="alice")
+    assert len(json.dumps(linked.fake.updates)) > ANSWER_BYTES_MAX
+
+    for _ in range(count):
+        await linked.bot.answer(0)
+
+    assert linked.fake.sent == [(6, HELP)]
+
+
+async def test_a_message_that_cannot_be_read_stops_no_other(linked: Linked) -> None:
+    linked.fake.write(5, "/help", username="mallory")
+    linked.fake.updates[-1]["message"]["chat"]["id"] = "no number"
     linked.fake.write(6, "/help", username="alice")
 
     await linked.bot.answer(0)

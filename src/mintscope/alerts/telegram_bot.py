@@ -25,7 +25,8 @@ REST_S: Final = 5.0  # seconds to wait after a failure, or while another process
 AT_ONCE: Final = 20  # messages in a batch; Telegram accepts about 30 a second from a bot
 RETRY_AFTER_S_MAX: Final = 3_600
 REASON_LENGTH_MAX: Final = 120
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # an answer has up to 100 updates of a few kilobytes
+UPDATES_MAX: Final = 10  # in an answer; one with a long text and many links has some 100 kilobytes
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 LINKED: Final = (
     "Linked to the account {}. Its alerts with Telegram switched on are sent here."
     " Send /stop to end this."
@@ -69,18 +70,21 @@ class Message(msgspec.Struct, frozen=True):
     text: str = ""
 
 
+NOTHING: Final = msgspec.Raw(b"null")
+
+
 class Update(msgspec.Struct, frozen=True):
-    """The type Update of the Bot API."""
+    """The type Update of the Bot API; its message is decoded when it is answered."""
 
     update_id: int
-    message: Message | None = None
+    message: msgspec.Raw = NOTHING
 
 
 class Answer(msgspec.Struct, frozen=True):
     """A response of the Bot API."""
 
     ok: bool
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = NOTHING
     description: str = ""
     parameters: Parameters = NO_PARAMETERS
 
@@ -92,6 +96,10 @@ class Refused(Exception):
         super().__init__(why[:REASON_LENGTH_MAX])
         self.status = status
         self.parameters = parameters
+
+
+class Unreadable(Refused):
+    """The answer to a call is too long, or damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -106,9 +114,19 @@ class BotApi:
         body = {"chat_id": chat_id, "text": text, "link_preview_options": {"is_disabled": True}}
         await self._call("sendMessage", body, TIMEOUT_S)
 
-    async def updates(self, offset: int, wait_s: int = POLL_S) -> list[Update]:
-        """Return the updates from *offset* on; wait up to *wait_s* for one.  Raises Refused."""
-        body = {"offset": offset, "timeout": wait_s, "allowed_updates": ["message"]}
+    async def updates(
+        self, offset: int, wait_s: int = POLL_S, limit: int = UPDATES_MAX
+    ) -> list[Update]:
+        """Return up to *limit* updates from *offset* on; wait up to *wait_s* for one.
+
+        Raises Refused.
+        """
+        body = {
+            "offset": offset,
+            "limit": limit,
+            "timeout": wait_s,
+            "allowed_updates": ["message"],
+        }
         result = await self._call("getUpdates", body, wait_s + TIMEOUT_S)
         try:
             return msgspec.json.decode(result, type=list[Update])
@@ -123,7 +141,9 @@ class BotApi:
             ):
                 content = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
             answer = msgspec.json.decode(content, type=Answer)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, Undecodable) as trouble:
+        except Undecodable as trouble:
+            raise Unreadable(f"no answer: {type(trouble).__name__}") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as trouble:
             # The error could contain the URL, which has the bot's token, so the error is left out.
             raise Refused(f"no answer: {type(trouble).__name__}") from None
         except msgspec.DecodeError:
@@ -185,13 +205,17 @@ class TelegramBot:
 
     async def answer(self, wait_s: int = POLL_S) -> None:
         """Read the new messages of chats, and answer them.  Raises Refused, ServiceUnavailable."""
-        updates = await self.api.updates(self._offset, wait_s)
+        try:
+            updates = await self.api.updates(self._offset, wait_s)
+        except Unreadable:  # several updates may be too long together; one alone is not
+            updates = await self.api.updates(self._offset, wait_s, limit=1)
         if not updates:  # after a week without updates, Telegram's next number is random
             self._offset = 0
         for update in updates:
             try:
-                if update.message is not None:
-                    await self._answer(update.message)
+                message = msgspec.json.decode(update.message, type=Message | None)
+                if message is not None:
+                    await self._answer(message)
             except ServiceUnavailable:
                 raise  # the update is then read again
             except Exception:  # a message that cannot be answered must not stop later ones
