@@ -294,6 +294,26 @@ async def test_alerts_that_fire_at_once_write_their_emails_in_parts_in_the_same_
         assert store.most == DUE_AT_ONCE
 
 
+async def test_alerts_that_reach_the_hourly_limit_at_once_write_their_emails_in_parts(
+    tmp_path: Path,
+) -> None:
+    async with opened("sqlite", tmp_path) as scene:
+        scene.signals = replace(scene.signals, bounds=AlertBounds(per_user_max=999))
+        make = partial(scene.make, SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
+        alerts = [await make() for _ in range(2 * DUE_AT_ONCE + 1)]
+        store = CountedEmails(scene.store)
+        watcher = scene.watcher(store=store, bounds=EmailBounds(day_max=999))
+        await watcher.round()
+        for number in range(FIRINGS_HOUR_MAX + 1):
+            price = 9.0 if number % 2 else 11.0
+            scene.log.append(101 + number, NOW // 1_000 + number, swap(price))
+        await watcher.round()
+        limits = by_alert(await written(scene, EmailKind.SIGNAL_HOUR_LIMIT))
+
+        assert limits == dict.fromkeys(alerts, 1)
+        assert store.most == DUE_AT_ONCE
+
+
 def fire_many(
     alert: SignalId, at: UnixMs, bounds: EmailBounds, rows: AccountRows
 ) -> Gathered | None:

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from mintscope.accounts.rows import AccountRows, AccountStore, asked_for, expect_user
@@ -469,7 +470,13 @@ class AlertWriter:
         stored position.
         """
         now = self.clock.now()
-        return await self.store.transact(lambda rows: self._write(rows, packed, now))
+        reached = await self.store.transact(lambda rows: self._write(rows, packed, now))
+        if reached is None:
+            return False
+        for start in range(0, len(reached), DUE_AT_ONCE):
+            part = reached[start : start + DUE_AT_ONCE]
+            await self.store.transact(partial(self._tell_limits, part, now))
+        return True
 
     async def tidy(self) -> bool:
         """Write due e-mails, and end expired alerts; return whether more may remain.
@@ -498,25 +505,37 @@ class AlertWriter:
         if expired:
             rows.lease.touch()
 
-    def _write(self, rows: AccountRows, packed: PackedOutcome, now: UnixMs) -> bool:
+    def _tell_limits(
+        self, reached: Sequence[tuple[SignalId, emails.Reached]], now: UnixMs, rows: AccountRows
+    ) -> None:
+        for number, limit in reached:
+            signal = rows.signals.get(number)
+            if signal is not None:
+                emails.tell_hour_limit(rows, signal, limit, now, self.bounds)
+
+    def _write(
+        self, rows: AccountRows, packed: PackedOutcome, now: UnixMs
+    ) -> Sequence[tuple[SignalId, emails.Reached]] | None:
+        """Store *packed*; return the alerts that reached the hourly limit, None if not stored."""
         standing = rows.lease.standing()
         outcome = packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
-            return False
+            return None
         rows.signals.keep_states(packed.states)
-        if outcome.fired or outcome.hours:
-            self._tell(rows, outcome, now)
+        reached = self._tell(rows, outcome, now) if outcome.fired or outcome.hours else []
         rows.lease.drop_bases(outcome.dropped)
         rows.lease.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
         rows.lease.advance(outcome.seq)
-        return True
+        return reached
 
-    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs) -> None:
-        """Store the firings, and schedule the messages about them.
+    def _tell(
+        self, rows: AccountRows, outcome: Outcome, now: UnixMs
+    ) -> Sequence[tuple[SignalId, emails.Reached]]:
+        """Store the firings, and schedule the messages; return the alerts at the hourly limit.
 
         Firings of alerts that were paused or deleted, or whose evaluation has started over since,
-        are left out.  `tidy` writes the e-mails, because those of thousands of alerts would take
-        longer than the store waits for a transaction.
+        are left out.  Other transactions write the e-mails, because those of thousands of alerts
+        would take longer than the store waits for one.
         """
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
@@ -546,10 +565,10 @@ class AlertWriter:
         for signal in sent.values():
             if signal.rule.by_telegram:
                 wait_for_telegram(rows, signal, now)
-        for number in {signal.signal_id for signal, _, is_held in listed if is_held}:
-            until = UnixMs(outcome.hours[number].since + HOUR_MS)
-            reached = emails.Reached(outcome.hour_max, until)
-            emails.tell_hour_limit(rows, unchanged[number], reached, now, self.bounds)
+        at_limit = sorted({signal.signal_id for signal, _, is_held in listed if is_held})
+        ends = [UnixMs(outcome.hours[number].since + HOUR_MS) for number in at_limit]
+        reached = [emails.Reached(outcome.hour_max, until) for until in ends]
+        return list(zip(at_limit, reached, strict=True))
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:
