@@ -62,7 +62,7 @@ KNOWN: Final = {
         "money/0240_telegram": "signal_firing",
         "money/0241_spend_alerts": "account_event",
         "money/0270_worth_of_payments": "payment",
-        "money/0290_emails_by_proof": SqlEmailRows.NAME,
+        "money/0291_emails_by_proof": SqlEmailRows.NAME,
     },
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from mintscope.api.discovery.operation import sold_page
 from mintscope.api.gate import Caller, Gate
@@ -280,7 +280,8 @@ class SeriesShop:
                 self.freshness.expect(read_report)
                 if credit_count:
                     await self.resource_server.expect_credits(request, caller, order, credit_count)
-                report = replace(read_report, body=await asyncio.to_thread(rows.write))
+                body = await asyncio.to_thread(rows.write)
+                report = msgspec.structs.replace(read_report, body=body)
             except NoTableLibrary as flaw:
                 raise BadRequest(f"format: {flaw}") from flaw
             except ServiceError as failure:
