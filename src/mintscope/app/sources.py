@@ -184,7 +184,8 @@ class BackfillReading:
         if not pools:
             logged = await jobs.pools(mint)
             found = await find_pools(self._node, self._decode, mint)
-            pools = sorted({*logged, *found}, key=lambda pool: -found.get(pool, 0))[:POOLS_MAX]
+            others = sorted({*logged, *found}, key=lambda pool: -found.get(pool, 0))
+            pools = list(dict.fromkeys([*await jobs.booked_pools(mint), *others]))[:POOLS_MAX]
         if not pools:
             raise ValueError(f"no pool of {mint} was found: name its pools with --pool")
         if not rate_pools:

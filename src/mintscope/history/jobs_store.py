@@ -12,6 +12,7 @@ from mintscope.dex.outcome import Swap
 from mintscope.history import backfill
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, Row, SqlStore, marks
+from mintscope.kit.time import SECOND_MS, iso_time
 from mintscope.market.engine.pool_book import BookedPool, booked
 from mintscope.market.log import CandleRow
 from mintscope.market.quotes import BASIC
@@ -131,14 +132,25 @@ SELECT from_time, stage, history_job.slot,
  GROUP BY history_job.mint
 """
 POOLS: Final = "SELECT swaps FROM swap WHERE mint = ?"
-HAS_CANDLE: Final = """
-SELECT EXISTS (SELECT 1 FROM candle
-                WHERE mint = ? AND timeframe = ? AND bucket <= ? AND provider IS NULL)
+# A sum of integers could overflow in SQLite.
+RECORDED: Final = """
+SELECT min(bucket), sum(CAST(buy_volume AS double precision) + sell_volume) FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :last
+   AND provider IS NULL AND count > 0
+"""
+REPLACING: Final = """
+SELECT min(bucket),
+       sum(CASE WHEN bucket >= :first
+                THEN CAST(buy_volume AS double precision) + sell_volume ELSE 0 END)
+  FROM history_candle WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :last
 """
 BOOK: Final = "SELECT pools FROM state WHERE mint = ?"
 # The share of the volume of a token that a backfill may leave out.  Without it, one swap of a
 # stranger in a pool of JitoSOL would end the mending of gaps of a token.
 OTHERS_MAX: Final = 0.1
+# The share of the recorded volume that a backfill may lack.  It is more than OTHERS_MAX, because
+# the share in other quotes varies: OTHERS_MAX is compared with that of two days.
+LACKING_MAX: Final = 2 * OTHERS_MAX
 FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
 
 
@@ -331,9 +343,16 @@ class SqlHistory(SqlStore):
         """Return the quotes of *mint* that a backfill cannot price, see `other_quotes`."""
         return await self._read(lambda db: other_quotes(db, _id(db, mint)))
 
-    async def has_candles(self, mint: Mint, until: UnixS) -> bool:
-        """Return whether ingest has made candles of *mint* that ended by *until*."""
-        return await self._read(lambda db: has_candles(db, _id(db, mint), until))
+    async def booked_pools(self, mint: Mint) -> Sequence[str]:
+        """Return the addresses of the pools of the pool book of *mint* that a backfill can price.
+
+        Curves that were replaced come first, then the pools with the most volume.
+        """
+        return await self._read(lambda db: _booked_pools(db, _id(db, mint)))
+
+    async def losses(self, mint: Mint, until: UnixS) -> str | None:
+        """Return the reason if a join of the folded backfill loses candles, see `losses`."""
+        return await self._read(lambda db: losses(db, _id(db, mint), until))
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
         """Close *gap* at the time *at*, after the tokens traded in it were backfilled again."""
@@ -357,12 +376,47 @@ def _volume(pools: Sequence[BookedPool]) -> int:
     return sum(one.volume + one.volume_before for one in pools)
 
 
-def has_candles(db: Database, mint_id: int | None, until: UnixS) -> bool:
-    """Return whether ingest has made candles of a mint that ended by *until*."""
-    return any(
-        db.execute(HAS_CANDLE, (mint_id, timeframe, until - WIDTH_S[timeframe])).get
-        for timeframe in Timeframe
-    )
+def losses(db: Database, mint_id: int | None, until: UnixS) -> str | None:
+    """Return the reason if a join loses candles that ended by *until*; None if it loses none.
+
+    In no timeframe may the backfill begin more than a candle after the first candle that ingest
+    recorded, or lack more than LACKING_MAX of the volume that ingest recorded.
+    """
+    for timeframe in Timeframe:
+        width_s = WIDTH_S[timeframe]
+        at = {"mint": mint_id, "timeframe": timeframe, "last": until - width_s}
+        first, recorded = db.execute(RECORDED, at).get
+        if first is None:
+            continue
+        begins, read = db.execute(REPLACING, at | {"first": first}).get
+        if begins is None:
+            return f"{timeframe} candles, because some were recorded; the backfill has none"
+        if begins > first + width_s:
+            return (
+                f"{timeframe} candles from {_at(first)} on, because these were recorded; those of"
+                f" the backfill begin at {_at(begins)}"
+            )
+        if read < (1 - LACKING_MAX) * recorded:
+            share = read / recorded
+            return (
+                f"at least {1 - LACKING_MAX:.0%} of the volume that was recorded since"
+                f" {_at(first)}; the backfill has {share:.0%}"
+            )
+    return None
+
+
+def _at(time: UnixS) -> str:
+    return iso_time(UnixMs(time * SECOND_MS))
+
+
+def _booked_pools(db: Database, mint_id: int | None) -> Sequence[str]:
+    others = {one.pool for one in _unpriced(db, mint_id)}
+    pools = [one for one in booked(db.execute(BOOK, (mint_id,)).get) if one.pool not in others]
+    pools.sort(key=lambda one: one.volume + one.volume_before, reverse=True)
+    curves = [one.came_from for one in pools if one.came_from is not None]
+    # The transactions of a pool without an address of its own cannot be listed.
+    addresses = [pool for pool in (*curves, *(one.pool for one in pools)) if "+" not in pool]
+    return list(dict.fromkeys(addresses))
 
 
 def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import astuple
 
 from mintscope.history import backfill
-from mintscope.history.jobs_store import has_candles, other_quotes
+from mintscope.history.jobs_store import losses, other_quotes
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, DatabaseAccess, Row, SqlStore
 from mintscope.market.engine.fold import MintFold, read_state
@@ -378,9 +378,7 @@ def _loses_candles(db: Database, ready: _Ready) -> bool:
     """Return whether the join would delete candles that the backfill cannot replace."""
     if other_quotes(db, ready.mint_id):
         return True
-    if ready.last_swap is not None or ready.time is None:
-        return False
-    return has_candles(db, ready.mint_id, ready.time)
+    return ready.time is not None and losses(db, ready.mint_id, ready.time) is not None
 
 
 COLUMNS: Final = "first, last, reason, attempts, next_at, given_up_at, words"

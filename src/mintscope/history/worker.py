@@ -40,8 +40,11 @@ BUG: Final = "An error of the service ended it; see the log of ingest."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
 TOO_LATE: Final = "It was joined before it could be cancelled."
 NOTHING: Final = (
-    "expected swaps with a price in the pools that were read, because {0} has candles that they"
-    " would replace; there are none: name its pools with --pool, and a pool of SOL and dollars with"
+    "swaps with a price in the pools that were read, because they would replace recorded candles;"
+    " there are none"
+)
+LOSES: Final = (
+    "expected {1}: name the pools of {0} with --pool, and a pool of SOL and dollars with"
     " --rate-pool (mintscope history {0})"
 )
 KEPT: Final = (
@@ -285,8 +288,7 @@ AT_ONCE: Final = 100
 async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
     """Fold the slots of *mint* that were read, oldest first, so that ingest can join them.
 
-    If they have no swap of *mint* with a price, but would replace candles, drop the backfill and
-    raise ValueError.
+    If the join would lose recorded candles, drop the backfill and raise ValueError with the reason.
     """
     await store.restart(mint)
     past = Backfill(mint)
@@ -299,11 +301,9 @@ async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
         await store.candles(mint, past.changed())
         after = slots[-1].slot
     folded = past.folded()
-    if (
-        folded is not None
-        and folded.last_swap is None
-        and await store.has_candles(mint, folded.time)
-    ):
+    loss = None if folded is None else await store.losses(mint, folded.time)
+    if folded is not None and loss is not None:
         await store.drop(mint)  # so that the next backfill can read other pools
-        raise ValueError(NOTHING.format(mint))
+        expected = NOTHING if folded.last_swap is None else loss
+        raise ValueError(LOSES.format(mint, expected))
     await store.finish(mint, folded)
