@@ -16,8 +16,8 @@ from mintscope.solana.transaction import Instruction
 BATCH: Final = 0xFF
 FIRST_BYTE: Final = bytes([BATCH])
 HEADER_SIZE: Final = 2
-# A call has at most 10 KiB of data; the shortest instruction takes a header and a byte of data.
-INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
+# In all batches of a transaction.  The chain allows about 5,000, for the fee of one transaction.
+INSTRUCTIONS_MAX: Final = 1_000
 
 
 Opened: TypeAlias = dict[int, list[Instruction]]
@@ -30,7 +30,7 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
     Usually there is no batch, and the result is *tokens* itself.  All data are bytes afterwards.
     A batch that is in *opened* already is replaced by the same objects as before.
     Raises Unreadable for a malformed batch, for example one that is cut short or lacks accounts,
-    and for data that is not base58.
+    for data that is not base58, and if *opened* would hold more than INSTRUCTIONS_MAX instructions.
     """
     has_batch = False
     try:
@@ -52,6 +52,8 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
             if id(token) not in opened:
                 held: list[Instruction] = []
                 _unpack(token, held)
+                if sum(map(len, opened.values())) + len(held) > INSTRUCTIONS_MAX:
+                    raise Unreadable(QuarantineReason.MALFORMED_BATCH)
                 opened[id(token)] = held
             found += opened[id(token)]
         else:

@@ -8,6 +8,7 @@ A mint of Token-2022 may withhold a part of a transfer as a fee.  TransferChecke
 fee; for TransferChecked only the balances show it.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -159,8 +160,7 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
     """Return the raw units that *account* gained by a transfer."""
     # The balances show the gain if only this transfer touched the account.  Otherwise the gain is
     # *named*, the amount sent minus the named fee.
-    touched = sum(account in token.accounts for token in token_accounts.token_instructions())
-    if touched != 1:
+    if token_accounts.touches()[account] != 1:
         return named
     before = token_accounts.before(account) or 0
     after = token_accounts.after(account) or 0
@@ -172,6 +172,17 @@ def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: To
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
     if gained in {0, sent}:  # the gain was not recorded, or no fee was withheld
         return 0
+    fees = token_accounts.fees.get(account)
+    if fees is None:
+        fees = token_accounts.fees[account] = _fees_to(account, gained, token_accounts)
+    return fees.get(id(transfer), 0)
+
+
+def _fees_to(account: int, gained: int, token_accounts: TokenAccounts) -> dict[int, int]:
+    """Return the fee withheld from each transfer to *account* that names no fee, by its `id`.
+
+    The result is empty if the balances do not show fees.
+    """
     kept = -gained
     unnamed: list[Instruction] = []
     amounts: list[int] = []
@@ -179,16 +190,15 @@ def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: To
         if account in token.accounts:
             change = _change(token, account)
             if change is None:
-                return 0
+                return {}
             amount, is_unnamed = change
             kept += amount
             if is_unnamed:
                 unnamed.append(token)
                 amounts.append(amount)
     if not 0 < kept < sum(amounts):
-        return 0
-    fees = zip(unnamed, _shares(kept, amounts), strict=True)
-    return next((fee for token, fee in fees if token is transfer), 0)
+        return {}
+    return dict(zip(map(id, unnamed), _shares(kept, amounts), strict=True))
 
 
 def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
@@ -227,12 +237,18 @@ def _transferred(
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
     """Return the fee that was withheld from each of *amounts*; the sum of the fees is *kept*."""
+
     # A mint withholds basis points of each amount, rounded up.  If no rate gives *kept* (the mint
     # may have a maximum fee), *kept* is split in proportion to *amounts*.
+    def at(rate: int) -> list[int]:
+        return [-(-amount * rate // BPS) for amount in amounts]
+
     total = sum(amounts)
     lowest = max((kept - len(amounts)) * BPS // total, 0)
-    for rate in range(kept * BPS // total, lowest - 1, -1):
-        shares = [-(-amount * rate // BPS) for amount in amounts]
+    rates = range(lowest, kept * BPS // total + 1)
+    above = bisect_right(rates, kept, key=lambda rate: sum(at(rate)))
+    if above:
+        shares = at(rates[above - 1])
         if sum(shares) == kept:
             return shares
     shares = [amount * kept // total for amount in amounts]
@@ -348,16 +364,28 @@ def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAc
 
     Raises Unreadable if a balance or the amount that an instruction names cannot be read.
     """
-    # The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
-    # which an account is created are not part of it.
     named = _named_amount(unwrap)
     if named is not None:
         return named
+    held = token_accounts.wrapped.get(account)
+    if held is None:
+        held = token_accounts.wrapped[account] = _held_before(account, token_accounts)
+    if id(unwrap) not in held:
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+    return held[id(unwrap)]
+
+
+def _held_before(account: int, token_accounts: TokenAccounts) -> dict[int, int]:
+    """Return the wrapped SOL in *account* before each instruction that unwraps SOL, by its `id`.
+
+    Instructions after one that cannot be read are left out.
+    """
+    # The balance is the balance before the transaction plus all changes.  The lamports with which
+    # an account is created are not part of it.
+    found: dict[int, int] = {}
     held = token_accounts.before(account) or 0
     lamports = 0
     for instruction in token_accounts.moving_instructions():
-        if instruction is unwrap:
-            break
         data = instruction.data
         accounts = instruction.accounts
         if isinstance(data, str) or account not in accounts:
@@ -371,11 +399,15 @@ def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAc
             held = 0
             lamports = 0
         elif data[:1] in UNWRAPPING:
-            held -= _taken(instruction, account, held)
+            found[id(instruction)] = max(held, 0)
+            try:
+                held -= _taken(instruction, account, held)
+            except Unreadable:
+                return found
         else:
             change = _change(instruction, account)
             held += 0 if change is None else change[0]
-    return max(held, 0)
+    return found
 
 
 def _lamports_to(account: int, instruction: Instruction) -> int:

@@ -5,6 +5,7 @@ account, for example for wrapped SOL, is known from the instruction that initial
 from the other side of its transfers.  Temporary accounts are looked up only if needed.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, overload
@@ -68,16 +69,21 @@ class TokenAccounts:
     inner         the instructions below each top-level instruction, by the latter's position
     is_complete   whether `complete` was called
     opened        the instructions of each expanded batch
+    fees          by target, the fees that were withheld from transfers: see `moves`
+    wrapped       by account, the wrapped SOL before instructions that unwrap it: see `moves`
     book          the token accounts, by index: those that exist after the transaction, and, once
                   `complete` was called, also those that the transaction closed
     """
 
     __slots__ = (
         "_before",
+        "_moving",
         "_parsed_effects",
         "_tokens",
+        "_touches",
         "_transaction",
         "book",
+        "fees",
         "index",
         "inner",
         "is_complete",
@@ -85,6 +91,7 @@ class TokenAccounts:
         "opened",
         "signature",
         "signers",
+        "wrapped",
     )
 
     def __init__(self, transaction: Transaction) -> None:
@@ -93,6 +100,10 @@ class TokenAccounts:
         self._transaction = transaction
         self.is_complete = False
         self._tokens: Sequence[Instruction] | None = None
+        self._moving: Sequence[Instruction] | None = None
+        self._touches: Counter[int] | None = None
+        self.fees: dict[int, dict[int, int]] = {}
+        self.wrapped: dict[int, dict[int, int]] = {}
         self._before: Sequence[TokenBalance] | None = None
         self._parsed_effects: Effects | None = None
         self.opened: Opened = {}
@@ -267,7 +278,19 @@ class TokenAccounts:
 
     def moving_instructions(self) -> Sequence[Instruction]:
         """Return every instruction of the token programs and the system program, in order."""
-        return batch.expand_readable(self._run(self._indices(MOVING_PROGRAMS)), self.opened)
+        if self._moving is None:
+            self._moving = batch.expand_readable(
+                self._run(self._indices(MOVING_PROGRAMS)), self.opened
+            )
+        return self._moving
+
+    def touches(self) -> Counter[int]:
+        """Return the number of instructions of the token programs that name each account."""
+        if self._touches is None:
+            self._touches = Counter(
+                account for token in self.token_instructions() for account in set(token.accounts)
+            )
+        return self._touches
 
     def _indices(self, programs: Container[str | bytes]) -> set[int]:
         return {i for i, key in enumerate(self._transaction.keys) if key in programs}

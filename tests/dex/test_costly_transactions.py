@@ -1,0 +1,84 @@
+"""A transaction costs its sender one fee, so it must not take long to decode.
+
+Each costly form is compared with a cheap one of the same size, so that the machine does not matter.
+"""
+
+from time import process_time
+from typing import Final
+
+from mintscope.dex.outcome import QuarantineReason
+from support.scenes.json_transactions import decode_transaction
+from support.scenes.made_transactions import (
+    SPL,
+    SPL_2022,
+    USER,
+    WSOL,
+    Ix,
+    Tx,
+    address,
+    batch,
+    checked,
+    transfer,
+    u64,
+)
+
+RAYDIUM_V4 = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
+AUTHORITY = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+A, B = address("mint A"), address("mint B")
+CALLS: Final = 62  # the most that a transaction can make
+A_BATCH: Final = 85  # the most instructions of three accounts in a call
+TIMES_MAX: Final = 10
+
+
+def raydium(*calls: Ix) -> Ix:
+    return Ix(RAYDIUM_V4, ["spl", "amm", AUTHORITY], b"\x09" + bytes(16), list(calls))
+
+
+def seconds(tx: Tx) -> float:
+    """Return the least time in which this process decodes *tx*, of three attempts."""
+    raw = tx.raw()
+    found = []
+    for _ in range(3):
+        began_s = process_time()
+        decoded = decode_transaction(raw, 0)
+        found.append(process_time() - began_s)
+        assert len(decoded.swaps) == 1
+    return min(found)
+
+
+def sent_by_parts(*, arrives: int) -> Tx:
+    """Return a swap whose vault gets 1 and 3 units in turns, of which *arrives* arrive."""
+    parts = [1 + 2 * (number % 2) for number in range(CALLS)]
+    calls = [checked("user a", A, "vault a", part, program=SPL_2022) for part in parts]
+    tx = Tx(raydium(*calls, transfer("vault b", "user b", 70)))
+    tx.holds("user a", A, USER, before=1_000).holds("vault a", A, AUTHORITY, after=arrives)
+    return tx.holds("user b", B, USER, 9).holds("vault b", B, AUTHORITY, 9)
+
+
+def test_fees_of_many_transfers_are_found_quickly() -> None:
+    """A mint that withholds 100 %, but at most 1 unit: no rate explains the sum of the fees."""
+    costly = sent_by_parts(arrives=CALLS)
+    cheap = sent_by_parts(arrives=2 * CALLS)
+    assert seconds(costly) < TIMES_MAX * seconds(cheap)
+
+
+def unwrapped(count: int, amount: int | None) -> Tx:
+    """Return a swap that is paid by *count* UnwrapLamports of *amount*; None: of all."""
+    data = b"\x2d" + (b"\x00" if amount is None else b"\x01" + u64(amount))
+    unwraps = [Ix(SPL, ["vault sol", USER, AUTHORITY], data)] * count
+    batches = [batch(*unwraps[at : at + A_BATCH]) for at in range(0, count, A_BATCH)]
+    tx = Tx(raydium(transfer("user a", "vault a", 100), *batches))
+    tx.holds("user a", A, USER).holds("vault a", A, AUTHORITY)
+    return tx.holds("vault sol", WSOL, AUTHORITY, 9, before=5_000)
+
+
+def test_many_unwraps_are_read_quickly() -> None:
+    count = 10 * A_BATCH
+    assert seconds(unwrapped(count, None)) < TIMES_MAX * seconds(unwrapped(count, 1))
+
+
+def test_batches_with_too_many_instructions_are_quarantined() -> None:
+    assert len(decode_transaction(unwrapped(999, None).raw(), 0).swaps) == 1
+    decoded = decode_transaction(unwrapped(CALLS * A_BATCH, None).raw(), 0)
+    assert decoded.swaps == []
+    assert [one.reason for one in decoded.quarantined] == [QuarantineReason.MALFORMED_BATCH]
