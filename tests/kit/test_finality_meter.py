@@ -95,3 +95,25 @@ def test_any_order_of_what_is_said_leaves_sane_figures(said: list[tuple[bool, in
             assert meter.behind.seconds == seconds[middle]
     else:
         assert meter.behind is None
+
+
+@pytest.mark.parametrize("absurd", [(2**53, None), (None, 2**53), (2**53, 2**53)])
+@pytest.mark.parametrize("before", [0, 20])
+def test_absurd_slots_are_forgotten(absurd: tuple[int | None, int | None], before: int) -> None:
+    meter = FinalityMeter()
+    confirmed, final = absurd
+    for slot in range(before):
+        meter.note_confirmed(Slot(slot), slot * 0.4)
+        meter.note_final(Slot(slot - 2), slot * 0.4)
+    at_s = before * 0.4
+    if confirmed is not None:
+        meter.note_confirmed(Slot(confirmed), at_s)
+    if final is not None:
+        meter.note_final(Slot(final), at_s)
+    for slot in range(before, before + 2 * SAMPLES_MAX):
+        meter.note_confirmed(Slot(slot), slot * 0.4)
+        meter.note_final(Slot(slot - 5), slot * 0.4)
+
+    assert meter.behind is not None
+    assert meter.behind.slots == 5
+    assert meter.behind.seconds == pytest.approx(2.0)

@@ -180,6 +180,40 @@ async def test_one_absurd_newest_slot_of_a_node_keeps_no_later_block_back() -> N
     assert seen == list(range(65))
 
 
+async def test_after_an_absurd_final_slot_blocks_are_not_requested_as_final() -> None:
+    node = grown([])
+    node.finalize(lag=10)
+    absurd = [2**53]
+
+    def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
+        if method != "getLatestBlockhash" or params[0]["commitment"] != "finalized" or not absurd:
+            return None
+        latest = node.getLatestBlockhash({"commitment": "confirmed"})
+        return reply(result={**latest, "context": {"slot": absurd.pop()}})
+
+    async with following(node, None, start="first") as updates:
+        seen = [block.slot async for block in first(60, updates)]
+        asked = len(node.requests)
+        node.faults = [*[None] * asked, *[spoil] * 400]
+
+        def grow_later() -> None:
+            if not absurd and len(node.blocks) == 60:
+                node.grow(5)
+            if len(node.requests) > asked + 100:
+                node.finalize()
+
+        node.on_request = grow_later
+        seen += [block.slot async for block in first(5, updates)]
+
+    assert seen == list(range(65))
+    commitments = {
+        params[1]["commitment"]
+        for method, params in node.requests[asked:]
+        if method == "getBlock" and 60 <= params[0] < 65
+    }
+    assert commitments == {"confirmed"}
+
+
 async def test_no_range_is_given_up_for_a_newest_slot_that_has_no_blocks() -> None:
     node = grown([absurd_head])
     seen: list[Any] = []

@@ -170,6 +170,7 @@ class Finality:
 
     def __post_init__(self) -> None:
         self._head = Slot(-1)
+        self._confirmed: Slot | None = None  # the newest answer; it may be below earlier ones
         self._asked_at_s = self.clock.monotonic_s()
         self._undecided = 0
 
@@ -183,6 +184,7 @@ class Finality:
 
     def note_confirmed(self, slot: Slot) -> None:
         """Record that *slot* is the newest slot that the node has confirmed."""
+        self._confirmed = slot
         self.meter.note_confirmed(slot, self.clock.monotonic_s())
 
     def due_in_s(self) -> float:
@@ -227,8 +229,9 @@ class Finality:
         return Fate.FINAL if header.blockhash == position.blockhash else Fate.DEAD
 
     def _note_final(self, slot: Slot) -> None:
-        self._head = max(self._head, slot)
-        self.meter.note_final(slot, self.clock.monotonic_s())
+        # A broken node may name a slot that is far too high, once.
+        self._head = slot if self._confirmed is None else min(slot, self._confirmed)
+        self.meter.note_final(self._head, self.clock.monotonic_s())
         if (behind := self.meter.behind) is not None:
             FINALITY_SLOTS.set(behind.slots)
             FINALITY_SECONDS.set(behind.seconds)

@@ -15,6 +15,7 @@ from mintscope.kit.primitives import Slot
 
 FAST_S: Final = 4.0  # a third of the delay before Alpenglow, and several times the delay after it
 MARKS_MAX: Final = 1_000  # the most confirmed slots remembered until they are final
+ABSURD_SLOTS: Final = 1_000  # an earlier slot that is this much higher was named by mistake
 SAMPLES_MAX: Final = 32
 INVALID_PARAMS: Final = -32602  # JSON-RPC error code; an unknown commitment level also causes it
 LEVELS: Final = ("commitment", "preflightCommitment")  # JSON-RPC options with a level
@@ -53,10 +54,16 @@ class FinalityMeter:
         self._unknown_to = Slot(-1)  # up to this slot, confirmation times are unknown
 
     def note_confirmed(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is confirmed; ignore slots up to the newest confirmed one."""
+        """Record that *slot* is confirmed; ignore slots up to the newest confirmed one.
+
+        Slots that are over ABSURD_SLOTS above *slot* are forgotten.
+        """
         marks = self._marks
-        if not marks and not self._samples:
-            self._unknown_to = max(self._unknown_to, Slot(slot - 1))
+        while marks and marks[-1][0] - slot > ABSURD_SLOTS:
+            marks.pop()
+        is_first = not marks and not self._samples
+        if is_first or self._unknown_to - slot > ABSURD_SLOTS:
+            self._unknown_to = Slot(slot - 1)
         if slot <= (marks[-1][0] if marks else self._unknown_to):
             return
         marks.append((slot, at_s))
