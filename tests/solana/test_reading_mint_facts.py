@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typing_extensions import override
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, UnixMs
@@ -78,3 +79,61 @@ async def test_an_answer_about_another_number_of_accounts_is_none(clock: ManualC
     async with Rpc(endpoint, clock=clock, transport=node) as rpc:
         with pytest.raises(Unreachable, match="expected 2 accounts; was 1"):
             await read_facts(rpc, [NO_MINT], clock)
+
+
+class Spoilt(httpx.AsyncBaseTransport):
+    """Answers nothing about accounts if *address* is one of them, or, if `is_down`, nothing."""
+
+    def __init__(self, node: httpx.AsyncBaseTransport, address: str) -> None:
+        self.node = node
+        self.address = address
+        self.requests = 0
+        self.is_down = False
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests += 1
+        if self.is_down or self.address.encode() in request.content:
+            return httpx.Response(502)
+        return await self.node.handle_async_request(request)
+
+
+async def test_a_mint_that_cannot_be_read_keeps_no_other_back(
+    chain: Devchain, clock: ManualClock, tmp_path: Path
+) -> None:
+    mints = [token.mint for token in chain.tokens]
+    bad, *others = mints
+    node = Spoilt(httpx.ASGITransport(chain.app), bad)
+    endpoint = Endpoint(url="http://devchain", attempts_max=1)
+    async with (
+        market_in(tmp_path) as market,
+        Rpc(endpoint, clock=clock, transport=node) as rpc,
+    ):
+        for mint in mints:
+            await market.tracking.add(mint)
+        await refresh_facts(rpc, market.facts, clock)
+        assert await market.facts.one(bad) is None
+        assert None not in [await market.facts.one(mint) for mint in others]
+
+        asked = node.requests
+        await refresh_facts(rpc, market.facts, clock)
+        assert node.requests == asked, "none is due before a day has passed"
+
+
+async def test_mints_are_due_until_a_node_answers(
+    chain: Devchain, clock: ManualClock, tmp_path: Path
+) -> None:
+    mints = {token.mint for token in chain.tokens}
+    node = Spoilt(httpx.ASGITransport(chain.app), "none")
+    node.is_down = True
+    endpoint = Endpoint(url="http://devchain", attempts_max=1)
+    async with (
+        market_in(tmp_path) as market,
+        Rpc(endpoint, clock=clock, transport=node) as rpc,
+    ):
+        for mint in mints:
+            await market.tracking.add(mint)
+        with pytest.raises(Unreachable):
+            await refresh_facts(rpc, market.facts, clock)
+        assert set(await market.facts.due(clock.now(), 50)) == mints
+        assert node.requests <= 3, "a node that is down is not asked for each mint"

@@ -20,7 +20,7 @@ from mintscope.market.mint_facts import (
 )
 from mintscope.market.store.log_writer import SqlMintFacts
 from mintscope.solana.blocks import SourceError
-from mintscope.solana.rpc import Rpc, Unreachable
+from mintscope.solana.rpc import Commitment, Rpc, Unreachable
 from mintscope.solana.wire import AccountWire
 
 MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses; a mint needs two
@@ -49,7 +49,9 @@ async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
     """Read the facts of tracked mints that are due, at most MINTS_A_CALL of them, in one call.
 
-    The mints that were read longest ago come first.
+    The mints that were read longest ago come first.  If the call fails, each mint is read by
+    itself, and a mint that cannot be read is due again after a day, like an account that is not a
+    mint.
 
     Raises SourceError if the node fails, and ServiceUnavailable if the store does not answer.
     """
@@ -57,7 +59,11 @@ async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
     mints = await store.due(before_ms, MINTS_A_CALL)
     if not mints:
         return
-    for mint, facts in (await read_facts(rpc, mints, clock)).items():
+    try:
+        read = await read_facts(rpc, mints, clock)
+    except SourceError as failure:
+        read = await _read_each(rpc, mints, clock, failure)
+    for mint, facts in read.items():
         if isinstance(facts, MintFacts):
             await store.save(mint, facts)
         else:
@@ -75,6 +81,28 @@ async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
         mint: _facts(mint, accounts[2 * at], accounts[2 * at + 1], slot, clock)
         for at, mint in enumerate(mints)
     }
+
+
+async def _read_each(rpc: Rpc, mints: Sequence[Mint], clock: Clock, cause: SourceError) -> Read:
+    """Return the facts of each of *mints*, or the reason why they cannot be read.
+
+    cause    the failure of reading all at once; raised if no mint can be read
+    Raises   SourceError if the node does not answer other requests either
+    """
+    read: Read = {}
+    failures: dict[Mint, SourceError] = {}
+    for mint in mints:
+        try:
+            read |= await read_facts(rpc, [mint], clock)
+        except SourceError as failure:
+            await rpc.slot(Commitment.CONFIRMED)
+            failures[mint] = failure
+    if not read:
+        raise cause
+    for mint, trouble in failures.items():
+        log.warning("mint_facts_unread", mint=mint, reason=str(trouble))
+        read[mint] = NotAMint(str(trouble))
+    return read
 
 
 async def read_accounts(
