@@ -594,6 +594,18 @@ async def test_gaps_are_listed_newest_first(market: Market) -> None:
     assert await market.reader.gaps(1) == [second]
 
 
+async def test_a_longer_gap_replaces_one_from_the_same_slot(market: Market) -> None:
+    shorter, longer = Gap(Slot(3), Slot(6), "away"), Gap(Slot(3), Slot(9), "away for longer")
+    await market.store.write([slot(2), shorter])
+    await market.store.write([longer, shorter])
+
+    assert await market.reader.gaps(9) == [longer]
+    overview = await market.reader.overview()
+    assert (overview.gap_count, overview.gap_slots) == (1, 7)
+    tail = await market.store.start(mints=[], follows_files=False)
+    assert not tail.lose(longer)
+
+
 async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(
     open_market: Open, drop_candles: Callable[[], None]
 ) -> None:

@@ -137,6 +137,16 @@ def test_after_a_gap_the_log_goes_on() -> None:
     assert isinstance(tail.place(block(53, Tip(Slot(52), "unseen"))), Hole)
 
 
+def test_a_longer_gap_replaces_one_from_the_same_slot() -> None:
+    """A source that begins again from the same tip loses more slots than before."""
+    tail = tail_of(A, B)
+
+    assert tail.lose(Gap(Slot(3), Slot(50), "gone")) == 48
+    assert tail.lose(Gap(Slot(3), Slot(60), "gone for longer")) == 10
+    assert tail.lose(Gap(Slot(3), Slot(50), "gone")) == 0
+    assert isinstance(tail.place(block(61, Tip(Slot(60), "unseen"))), Follows)
+
+
 def test_time_never_goes_back_and_null_takes_the_previous() -> None:
     times = [None, 1_000, None, 990, 1_010, 2**62, -5]
     tail = Tail()

@@ -145,9 +145,9 @@ class Slots:
                             return update
                     case Finalized(slot):
                         final = self._finalize(slot) or final
-                    case Gap(first, last):
-                        if self._tail.lose(update):
-                            metrics.GAP_SLOTS.inc(last - first + 1)
+                    case Gap():
+                        if lost := self._tail.lose(update):
+                            metrics.GAP_SLOTS.inc(lost)
                             changes.append(update)
         finally:
             if final is not None:

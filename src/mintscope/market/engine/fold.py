@@ -171,12 +171,19 @@ class Tail:
         self._forget(self._by_slot[newest].time)
         return newest
 
-    def lose(self, gap: Gap) -> bool:
-        """Store *gap*, so a block after it may follow the tip; return whether *gap* is new."""
-        if gap in self._gaps:
-            return False
+    def lose(self, gap: Gap) -> int:
+        """Store *gap*, so a block after it may follow the tip; return the number of new slots.
+
+        A gap replaces a shorter one with the same first slot.  A gap without new slots is ignored.
+        """
+        same = [one for one in self._gaps if one.first == gap.first]
+        known_to = max((one.last for one in same), default=gap.first - 1)
+        if gap.last <= known_to:
+            return 0
+        for one in same:
+            self._gaps.remove(one)
         self._gaps.append(gap)
-        return True
+        return gap.last - known_to
 
     def _is_settled(self, block: Block) -> bool:
         """Return whether *block* is in the log, or too old to change anything in it."""

@@ -27,6 +27,7 @@ from mintscope.market.coverage import (
     summed,
 )
 from mintscope.market.timeframe import Timeframe
+from mintscope.solana.blocks import Gap
 
 # The largest numbers of programs and mints that an hour keeps by name once a later hour has begun;
 # until then, there may be twice as many.
@@ -89,6 +90,14 @@ SELECT coalesce(sum(blocks), 0), coalesce(sum(skipped), 0), min(first_slot)
 MISSING: Final = """
 SELECT coalesce(sum(last - CASE WHEN first < :since THEN :since ELSE first END + 1), 0)
   FROM gap WHERE filled_at IS NULL AND last >= :since
+"""
+# A source that begins again from the same block reports its gap again, up to a later slot.
+DROP_SHORTER: Final = "DELETE FROM gap WHERE first = ? AND last < ? AND filled_at IS NULL"
+ADD_GAP: Final = """
+INSERT INTO gap (first, last, reason)
+SELECT :first, :last, :reason
+ WHERE NOT EXISTS (SELECT 1 FROM gap WHERE first = :first AND last > :last AND filled_at IS NULL)
+ON CONFLICT DO NOTHING
 """
 MISSED_MINTS: Final = """
 SELECT mint, sum(calls), sum(valued), sum(CAST(volume AS double precision))
@@ -161,6 +170,16 @@ class CoverageWriter:
             _keep_programs(db, hour)
             _keep_mints(db, hour)
             self._look(db, hour)
+
+
+def lost(db: Database, gap: Gap) -> None:
+    """Record *gap*; it replaces shorter open gaps with the same first slot.
+
+    If a longer one is open, nothing changes.
+    """
+    db.execute(DROP_SHORTER, (gap.first, gap.last))
+    values = {"first": gap.first, "last": gap.last, "reason": gap.reason}
+    db.execute(ADD_GAP, values)
 
 
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:

@@ -37,7 +37,7 @@ from mintscope.market.pricing import RATE_WINDOW_S
 from mintscope.market.series.store import details_blob
 from mintscope.market.standing import Standing
 from mintscope.market.store import log_reader as not_read
-from mintscope.market.store.coverage import CoverageWriter, died
+from mintscope.market.store.coverage import CoverageWriter, died, lost
 from mintscope.market.store.fold import SqlFolding, keep_price_pools, price_pools
 from mintscope.market.store.log_reader import (
     Result,
@@ -106,7 +106,6 @@ UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE is_dea
 CHOSEN_BY_RULE: Final = "SELECT address FROM mint WHERE since_slot IS NOT NULL AND is_listed = 0"
 
 DELETE: Final = "DELETE FROM {table} WHERE seq > ? AND seq <= ?"
-ADD_GAP: Final = "INSERT INTO gap (first, last, reason) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 ADD_UNREAD: Final = """
 INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?) RETURNING id
@@ -297,8 +296,8 @@ class SqlMarketStore:
                         seq += 1
                         added.events.append((seq, "finalize", slot, None))
                         db.execute("UPDATE progress SET finalized_slot = ?", (slot,))
-                    case Gap(first, last, reason):
-                        db.execute(ADD_GAP, (first, last, reason))
+                    case Gap():
+                        lost(db, change)
                     case Unread():
                         _quarantine(db, change)
                     case NotRead():
