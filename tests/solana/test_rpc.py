@@ -14,9 +14,9 @@ import pytest
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.solana.blocks import Block, Endpoint
-from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcRefused, Unreachable
+from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure, RpcRefused, Unreachable
 from mintscope.solana.wire import ABSENCES, CODES, Absence, Header, JsonTransactions, Treatment
-from support.fakes.node import FakeNode, Fault, body, code, failing, reply, status
+from support.fakes.node import FakeBlock, FakeNode, Fault, body, code, failing, reply, status
 
 NOW = UnixMs(1_700_000_000_000)
 KEY = "key-0123456789"
@@ -266,9 +266,9 @@ async def over_socket(serve: Serve, **endpoint: float) -> Rpc | str:
     async with server, rpc:
         try:
             await rpc.slot(Commitment.CONFIRMED)
-        except Unreachable as error:
+        except RpcFailure as error:
             return str(error)
-    pytest.fail("expected Unreachable; was none")
+    pytest.fail("expected a failure; was none")
 
 
 async def test_a_connection_cut_in_the_middle_is_trouble() -> None:
@@ -311,6 +311,31 @@ async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
     assert "expected at most 1000000 bytes; was more" in str(await over_socket(flood))
     assert sent < 50_000_000
+
+
+async def test_a_block_that_is_too_long_is_requested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mintscope.solana.rpc.RESPONSE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("mintscope.solana.rpc.BLOCK_BYTES_MAX", 10_000, raising=False)
+    asked: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content)["params"][0])
+        size = 11_000 if asked[-1] == 6 else 9_000
+        block = FakeBlock(5, 4, "parent", "hash").answer("full")
+        answer = {"jsonrpc": "2.0", "id": 1, "result": {**block, "more": " " * size}}
+        return httpx.Response(200, json=answer)
+
+    clock = ManualClock(UnixMs(0))
+    node = FakeNode(clock)
+    transport = httpx.MockTransport(answer)
+    endpoint = Endpoint(url="http://node")
+    async with Rpc(endpoint, clock=clock, transport=transport, sleep=node.sleep) as rpc:
+        assert isinstance(await rpc.block(Slot(5), Commitment.CONFIRMED), Block)
+        for _ in range(2):
+            with pytest.raises(RpcFailure, match="expected at most 10000 bytes; was more"):
+                await rpc.block(Slot(6), Commitment.CONFIRMED)
+        assert isinstance(await rpc.block(Slot(7), Commitment.CONFIRMED), Block)
+    assert asked == [5, 6, 7]
 
 
 @pytest.mark.parametrize(

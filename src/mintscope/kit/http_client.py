@@ -16,6 +16,10 @@ PACKED: Final = "gzip"
 GZIP_BITS: Final = 31  # zlib's number for the largest window and a gzip header
 
 
+class BodyTooLong(Undecodable):
+    """A body is longer than its limit."""
+
+
 def open_client(
     *,
     timeout_s: float,
@@ -39,8 +43,8 @@ def open_client(
 async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
     """Return the decompressed body of *response*, of at most *bytes_max* bytes.
 
-    Raises    Undecodable if the body is longer, has another encoding than gzip, or does not match
-              its Content-Encoding; httpx.HTTPError if it does not arrive
+    Raises    BodyTooLong if the body is longer; Undecodable if it has another encoding than gzip,
+              or does not match its Content-Encoding; httpx.HTTPError if it does not arrive
     """
     encoding = response.headers.get("Content-Encoding", PLAIN).strip().lower()
     if encoding not in {PLAIN, PACKED}:
@@ -51,7 +55,7 @@ async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
     async for chunk in response.stream:  # httpx itself would decompress a chunk without a limit
         body += chunk if unpacking is None else _unpack(unpacking, chunk, bytes_max + 1 - len(body))
         if len(body) > bytes_max:
-            raise Undecodable(f"expected at most {bytes_max} bytes; was more")
+            raise BodyTooLong(f"expected at most {bytes_max} bytes; was more")
     if unpacking is not None and not unpacking.eof:
         raise Undecodable(f"expected a whole {PACKED} body; it breaks off")
     return bytes(body)

@@ -23,7 +23,7 @@ import structlog
 
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import Undecodable, decode_json
-from mintscope.kit.http_client import open_client, read_body
+from mintscope.kit.http_client import BodyTooLong, open_client, read_body
 from mintscope.kit.metrics import RPC_REQUESTS
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.solana import wire
@@ -110,6 +110,11 @@ def retry_after_s(text: str, now_s: float) -> float:
 
 
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
+# Of a block with transactions.  The chain permits more than any limit: a call may have 10 KiB of
+# data, so the JSON of a full block may have over a gigabyte.  Each request in flight may need twice
+# this number of bytes of memory.
+BLOCK_BYTES_MAX: Final = 128 * 1024 * 1024
+TOO_LONG_MAX: Final = 1_000  # slots whose blocks are known to be too long
 BLOCKS_RANGE_MAX: Final = 500_000  # slots in one getBlocks request; the validator's limit
 PERFORMANCE_SAMPLES: Final = 5  # number of requested samples; each covers a minute
 PACE_SLOTS: Final = 1_000  # approximate distance of two blocks whose times show the pace
@@ -139,6 +144,10 @@ class RpcRefused(RpcFailure):
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
         self.code = code  # the code of the node's JSON-RPC error; None for any other refusal
+
+
+class AnswerTooLong(RpcRefused):
+    """The answer is longer than its limit; the same request would download it again."""
 
 
 class Commitment(StrEnum):
@@ -188,6 +197,7 @@ class Rpc:
         self.version = wire.AcceptedVersion(endpoint.max_transaction_version)
         self.knows_confirmed = True  # False after a refusal of the level `confirmed`
         self._names_final_block = True
+        self._too_long: dict[Slot, str] = {}  # the failures of blocks that are too long
         try:
             self._where = httpx.URL(endpoint.url).host  # without the path, which may contain a key
         except httpx.InvalidURL as cause:
@@ -295,9 +305,21 @@ class Rpc:
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
-        """Return the block at *slot* with its transactions; *is_expected* is ignored."""
+        """Return the block at *slot* with its transactions; *is_expected* is ignored.
+
+        A block that is longer than BLOCK_BYTES_MAX is not requested again: this raises
+        AnswerTooLong.
+        """
         del is_expected
-        answer = await self._get_block(slot, commitment, "full", wire.BLOCK)
+        if slot in self._too_long:
+            raise AnswerTooLong(self._too_long[slot])
+        try:
+            answer = await self._get_block(slot, commitment, "full", wire.BLOCK)
+        except AnswerTooLong as failure:
+            if len(self._too_long) >= TOO_LONG_MAX:
+                self._too_long.pop(next(iter(self._too_long)))
+            self._too_long[slot] = str(failure)
+            raise
         if isinstance(answer, Missing):
             return answer
         return Block(
@@ -409,7 +431,7 @@ class Rpc:
                 continue
             except RpcRefused as cause:
                 RPC_REQUESTS.labels(method, "refused").inc()
-                raise RpcRefused(f"{self._where} {method}: {cause}", cause.code) from cause
+                raise type(cause)(f"{self._where} {method}: {cause}", cause.code) from cause
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
         RPC_REQUESTS.labels(method, "unreachable").inc()
@@ -422,7 +444,7 @@ class Rpc:
     ) -> wire.Answer[T]:
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
-                body = await self._post(request)
+                body = await self._post(request, _bytes_max(decoder))
             answer = decode_json(body, decoder)
         except TimeoutError as cause:
             raise Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
@@ -430,6 +452,8 @@ class Rpc:
             raise RpcRefused(f"the request cannot be sent ({cause})") from cause
         except httpx.HTTPError as cause:
             raise Trouble(f"{type(cause).__name__}: {cause}") from cause
+        except BodyTooLong as cause:
+            raise AnswerTooLong(str(cause)) from cause
         except Undecodable as cause:
             raise Trouble(f"expected a JSON-RPC answer; {cause}") from cause
         if answer.error is not None:
@@ -441,7 +465,7 @@ class Rpc:
                 raise Trouble(f"it said {said}", code=answer.error.code)
         return answer
 
-    async def _post(self, request: bytes) -> bytes:
+    async def _post(self, request: bytes, bytes_max: int) -> bytes:
         async with self._http.stream("POST", self._endpoint.url, content=request) as response:
             status = response.status_code
             if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -451,7 +475,11 @@ class Rpc:
                 raise RpcRefused(
                     f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
                 )
-            return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
+            return await read_body(response, bytes_max=bytes_max)
+
+
+def _bytes_max(decoder: object) -> int:
+    return BLOCK_BYTES_MAX if decoder is wire.BLOCK else RESPONSE_BYTES_MAX
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
