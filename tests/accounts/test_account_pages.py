@@ -229,6 +229,8 @@ async def test_credits_are_taken_along_as_a_credit_token(site: Website, alice: P
     asked = await alice.send(DELETE, {"username": username, "keep": "yes"})
     assert "Your account is not deleted yet" in words(asked)
     (token,) = tokens_of(asked)
+    assert token[-4:] in await site.email(ALICE)
+    assert "Moved all credits to a credit token" in words(await alice.open("/settings/log"))
     assert "seen" not in fields_of(asked, DELETE)
     again = await alice.send(DELETE, fields_of(asked, DELETE))  # the box is not checked
     assert tokens_of(again) == [token]

@@ -66,6 +66,7 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "spend_alert",
         "application_reopened",
         "key_networks",
+        "credits_moved",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,

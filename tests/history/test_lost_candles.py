@@ -47,20 +47,28 @@ WITHOUT_ITS_CURVE: Final = range(150, SLOTS + 1)
 WITHOUT_A_BUSY_POOL: Final = range(1, SLOTS + 1, 3)
 
 
-def slots_of(mint: Mint, numbers: Collection[int]) -> Iterator[BackfillSlot]:
-    """Yield slots in which SOL is sold; in those of *numbers*, *mint* is bought for 100 USDC."""
+def slots_of(
+    mint: Mint, numbers: Collection[int], *, small: Collection[int] = ()
+) -> Iterator[BackfillSlot]:
+    """Yield slots in which SOL is sold; in those of *numbers*, *mint* is bought for 100 USDC.
+
+    small    the slots in which it is bought for 1 USDC
+    """
     for number in WHOLE:
-        bought = swap(mint, USDC, base_amount=10**8, quote_amount=10**8, index=1)
+        amount = 10**6 if number in small else 10**8
+        bought = swap(mint, USDC, base_amount=amount, quote_amount=amount, index=1)
         sold = sol_sale(150.0, sol=100.0)._replace(pool=SOL_POOL)
         own = [bought._replace(pool=POOL)] if number in numbers else []
         yield BackfillSlot(Slot(number), UnixS(START + number), [sold, *own])
 
 
-async def record(market: Market, mint: Mint) -> None:
-    """Let ingest log and fold all slots of *mint*."""
+async def record(
+    market: Market, mint: Mint, numbers: Collection[int] = WHOLE, *, small: Collection[int] = ()
+) -> None:
+    """Let ingest log and fold the slots of `slots_of`."""
     await market.store.start(mints=[WSOL, mint], follows_files=False)
     written = []
-    for slot, time, swaps in slots_of(mint, WHOLE):
+    for slot, time, swaps in slots_of(mint, numbers, small=small):
         assert time is not None
         header = SlotHeader(slot, Slot(slot - 1), f"{slot}", time, 150.0, time)
         priced = price_slot(swaps, Rate(150.0, time), None, BASIC, time).swaps
@@ -96,6 +104,21 @@ async def test_a_join_keeps_candles_that_the_backfill_lacks(
     assert joined == (MINT if is_joined else None)
     assert job is not None
     assert job.stage is (Stage.JOINED if is_joined else Stage.READING)
+
+
+async def test_a_small_swap_before_all_others_refuses_no_backfill(tmp_path: Path) -> None:
+    """For one swap of a stranger, gaps of the token could not be mended."""
+    others = range(100, SLOTS + 1)
+    async with market_in(tmp_path) as market:
+        await record(market, MINT, [1, *others], small=[1])
+        await market.history.begin(MINT, UnixS(START), {POOL: Kind.POOL})
+        await market.history.round(MINT, Slot(SLOTS))
+        past = Backfill(MINT)
+        for slot in slots_of(MINT, others):
+            past.apply(slot)
+        await market.history.candles(MINT, past.changed())
+        await market.history.finish(MINT, past.folded())
+        assert await market.history_join.join() == MINT
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.market.screening.look_alikes import folded, hides
-from mintscope.market.screening.token_list import fold_key
+from mintscope.market.screening.look_alikes import fold_key, folded, hides
 
 
 @pytest.mark.parametrize(

@@ -314,8 +314,7 @@ async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_block_that_is_too_long_is_requested_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mintscope.solana.rpc.RESPONSE_BYTES_MAX", 1_000)
-    monkeypatch.setattr("mintscope.solana.rpc.BLOCK_BYTES_MAX", 10_000, raising=False)
+    monkeypatch.setattr("mintscope.solana.rpc.RESPONSE_BYTES_MAX", 10_000)
     asked: list[int] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -262,15 +262,15 @@ class CountedSeries(FakeSeries):
         return await super().kept_swaps(mint, until, spans)
 
 
-@pytest.mark.parametrize("kind", ["candles", "indicators"])
-async def test_swaps_are_read_only_for_a_client_that_can_pay(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("asked", ["candles?", "candles?format=csv&", "indicators?"])
+async def test_swaps_are_read_only_for_a_client_that_can_pay(tmp_path: Path, asked: str) -> None:
     log = traded_log(NOW // 1000)
     series = CountedSeries(log)
     async with running_service(tmp_path, series=series) as service:
         token = await service.issue(1)
         counts: list[int] = []
         for headers, status in (({}, 402), (bearer(token), 200), (bearer(token), 402)):
-            path = f"/v1/token/{TRADED[0]}/{kind}?tf=s15&limit={10 + len(counts)}"
+            path = f"/v1/token/{TRADED[0]}/{asked}tf=s15&to={NOW // 1000 - 15 * len(counts)}"
             answer = await service.client.get(path, headers=headers)
             assert answer.status_code == status, answer.text
             counts.append(series.read_count)

@@ -83,7 +83,7 @@ export class PaymentUsedError extends ConflictError {}
 export class StaleDataError extends NotNowError {}
 /** PRICE_UNAVAILABLE: the payment token has no price now; paying with credits still works. */
 export class NoPriceError extends NotNowError {}
-/** PAYMENT_PENDING: a payment was sent, and its outcome is not known yet: do not pay again. */
+/** PAYMENT_PENDING: a payment may have been sent; its outcome is not known: do not pay again. */
 export class OutcomeUnknownError extends NotNowError {}
 /** PAYMENT_UNAVAILABLE: the service cannot accept payments now; paying with credits still works. */
 export class NoPaymentsError extends NotNowError {}
@@ -107,7 +107,7 @@ export class OverBudgetError extends ClientError {}
 /** The demand names another asset or payee than the pinned one. Nothing was signed. */
 export class WillNotPayError extends ClientError {}
 
-/** A payment was sent, and its outcome is unknown: repeat the call with `key` to redeem it. */
+/** A payment may have been sent: repeat the call with `key` to redeem it. */
 export class PendingError extends ClientError {
   readonly key: string;
 

@@ -195,6 +195,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # texts for actions of the audit log, as 
     "unlinked Telegram": "Unlinked the Telegram chat",
     "set spend alert": "Changed the spend alert",
     "claimed agent": "Claimed an agent",
+    "moved credits out": "Moved all credits to a credit token",
 }
 
 

@@ -184,12 +184,13 @@ class BackfillReading:
         if not pools:
             logged = await jobs.pools(mint)
             found = await find_pools(self._node, self._decode, mint)
-            others = sorted({*logged, *found}, key=lambda pool: -found.get(pool, 0))
+            listable = {pool for pool in (*logged, *found) if "+" not in pool}
+            others = sorted(listable, key=lambda pool: -found.get(pool, 0))
             pools = list(dict.fromkeys([*await jobs.booked_pools(mint), *others]))[:POOLS_MAX]
         if not pools:
             raise ValueError(f"no pool of {mint} was found: name its pools with --pool")
         if not rate_pools:
-            rates = await jobs.pools(WSOL)
+            rates = {pool: n for pool, n in (await jobs.pools(WSOL)).items() if "+" not in pool}
             rate_pools = sorted(rates, key=lambda pool: -rates[pool])[:1]
         if not rate_pools:
             raise ValueError("no pool of SOL and dollars is in the log: name one with --rate-pool")

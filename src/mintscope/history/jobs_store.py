@@ -148,6 +148,9 @@ BOOK: Final = "SELECT pools FROM state WHERE mint = ?"
 # The share of the volume of a token that a backfill may leave out.  Without it, one swap of a
 # stranger in a pool of JitoSOL would end the mending of gaps of a token.
 OTHERS_MAX: Final = 0.1
+# The share of the recorded volume that may be before the first candle of a backfill, for the same
+# reason.
+EARLIER_MAX: Final = 0.01
 # The share of the recorded volume that a backfill may lack.  It is more than OTHERS_MAX, because
 # the share in other quotes varies: OTHERS_MAX is compared with that of two days.
 LACKING_MAX: Final = 2 * OTHERS_MAX
@@ -380,7 +383,8 @@ def losses(db: Database, mint_id: int | None, until: UnixS) -> str | None:
     """Return the reason if a join loses candles that ended by *until*; None if it loses none.
 
     In no timeframe may the backfill begin more than a candle after the first candle that ingest
-    recorded, or lack more than LACKING_MAX of the volume that ingest recorded.
+    recorded, if the candles before its first have over EARLIER_MAX of the recorded volume; nor may
+    it lack more than LACKING_MAX of this volume.
     """
     for timeframe in Timeframe:
         width_s = WIDTH_S[timeframe]
@@ -391,7 +395,8 @@ def losses(db: Database, mint_id: int | None, until: UnixS) -> str | None:
         begins, read = db.execute(REPLACING, at | {"first": first}).get
         if begins is None:
             return f"{timeframe} candles, because some were recorded; the backfill has none"
-        if begins > first + width_s:
+        earlier = db.execute(RECORDED, at | {"last": min(begins - 1, at["last"])}).get[1] or 0
+        if begins > first + width_s and earlier > EARLIER_MAX * recorded:
             return (
                 f"{timeframe} candles from {_at(first)} on, because these were recorded; those of"
                 f" the backfill begin at {_at(begins)}"

@@ -303,7 +303,9 @@ async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
     folded = past.folded()
     loss = None if folded is None else await store.losses(mint, folded.time)
     if folded is not None and loss is not None:
-        await store.drop(mint)  # so that the next backfill can read other pools
+        job = await store.one(mint)
+        if job is None or not job.missing:  # missing transactions may still be returned
+            await store.drop(mint)  # so that the next backfill can read other pools
         expected = NOTHING if folded.last_swap is None else loss
         raise ValueError(LOSES.format(mint, expected))
     await store.finish(mint, folded)

@@ -109,11 +109,10 @@ def retry_after_s(text: str, now_s: float) -> float:
         return 0.0
 
 
+# The chain permits blocks beyond any limit: a call may have 10 KiB of data, so the JSON of a full
+# block may have over a gigabyte.  Ten requests in flight, with twice this number of bytes of memory
+# each, must fit the 2 GB of ingest.
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
-# Of a block with transactions.  The chain permits more than any limit: a call may have 10 KiB of
-# data, so the JSON of a full block may have over a gigabyte.  Each request in flight may need twice
-# this number of bytes of memory.
-BLOCK_BYTES_MAX: Final = 128 * 1024 * 1024
 TOO_LONG_MAX: Final = 1_000  # slots whose blocks are known to be too long
 BLOCKS_RANGE_MAX: Final = 500_000  # slots in one getBlocks request; the validator's limit
 PERFORMANCE_SAMPLES: Final = 5  # number of requested samples; each covers a minute
@@ -307,7 +306,7 @@ class Rpc:
     ) -> Block | Missing:
         """Return the block at *slot* with its transactions; *is_expected* is ignored.
 
-        A block that is longer than BLOCK_BYTES_MAX is not requested again: this raises
+        A block that is longer than RESPONSE_BYTES_MAX is not requested again: this raises
         AnswerTooLong.
         """
         del is_expected
@@ -444,7 +443,7 @@ class Rpc:
     ) -> wire.Answer[T]:
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
-                body = await self._post(request, _bytes_max(decoder))
+                body = await self._post(request)
             answer = decode_json(body, decoder)
         except TimeoutError as cause:
             raise Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
@@ -465,7 +464,7 @@ class Rpc:
                 raise Trouble(f"it said {said}", code=answer.error.code)
         return answer
 
-    async def _post(self, request: bytes, bytes_max: int) -> bytes:
+    async def _post(self, request: bytes) -> bytes:
         async with self._http.stream("POST", self._endpoint.url, content=request) as response:
             status = response.status_code
             if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -475,11 +474,7 @@ class Rpc:
                 raise RpcRefused(
                     f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
                 )
-            return await read_body(response, bytes_max=bytes_max)
-
-
-def _bytes_max(decoder: object) -> int:
-    return BLOCK_BYTES_MAX if decoder is wire.BLOCK else RESPONSE_BYTES_MAX
+            return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:

@@ -54,8 +54,7 @@ class Client(Methods, PagedMethods, Blocking):
     Calls raise the errors of `mintscope_client.errors`; calls that a wallet pays for also raise
     WillNotPay and JournalUnusable.  A call is repeated if it may then succeed, with the same
     Idempotency-Key if it has one, after a pause, or after the time that the service names if that
-    is longer.  The constructor raises ValueError or httpx.InvalidURL for an invalid *url* or
-    *credential*.
+    is longer.  The constructor raises ValueError for an invalid *url* or *credential*.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting

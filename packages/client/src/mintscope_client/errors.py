@@ -11,7 +11,7 @@ RefusedError                 the service ended a stream, or refused the call, wh
 UnreachableError             no complete answer arrived; the request may have been executed
 UnreadableError              the answer does not have the documented form, or lacks the purchase
 OverBudgetError              the budget does not allow the call, or the next minute of a stream
-PendingError                 a payment was sent and its outcome is not known yet
+PendingError                 a payment may have been sent; its outcome is not known yet
 """
 
 import sys
@@ -206,7 +206,7 @@ class NoPriceError(NotNowError, code=ErrorCode.PRICE_UNAVAILABLE):
 
 
 class OutcomeUnknownError(NotNowError, code=ErrorCode.PAYMENT_PENDING):
-    """A payment was sent, and its outcome is not known yet: do not pay again."""
+    """A payment may have been sent, and its outcome is not known yet: do not pay again."""
 
 
 class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
@@ -242,7 +242,7 @@ class OverBudgetError(ClientError):
 
 
 class PendingError(ClientError):
-    """A payment was sent and its outcome is still unknown; a call with *key* continues it."""
+    """A payment may have been sent; a call with *key* continues it, or shows its outcome."""
 
     def __init__(self, key: str) -> None:
         super().__init__("the payment is still pending; its key redeems it")

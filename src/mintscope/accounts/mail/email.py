@@ -47,6 +47,7 @@ class EmailKind(StrEnum):
     SPEND_ALERT = "spend_alert"
     APPLICATION_REOPENED = "application_reopened"
     KEY_NETWORKS = "key_networks"
+    CREDITS_MOVED = "credits_moved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +57,10 @@ class Draft:
     facts   the values for the template of *kind*.  No value is an applicant's text; texts of a user
             (the name and message of an alert) are sent only to a verified address of that user.  By
             kind: application approved: `scopes`; application rejected: `reason`, an administrator's
-            text; new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
-            second factor: `what`, the change as a sentence; wallet linked: `wallet`; spend alert:
-            `spent`, `level`, `day`; alert fired, limit of an alert: as in `alerts.emails`; webhook
-            disabled: `signal`
+            text; new key: `hint`, `scopes`; wider networks of a key: `hint`; credits moved:
+            `credits`, `hint`; claim: `username`; second factor: `what`, the change as a sentence;
+            wallet linked: `wallet`; spend alert: `spent`, `level`, `day`; alert fired, limit of an
+            alert: as in `alerts.emails`; webhook disabled: `signal`
     proof   the proof from which link and code are derived; None: the e-mail has neither
     reason  the reason why the last attempt failed or the e-mail was given up; None: neither
     """

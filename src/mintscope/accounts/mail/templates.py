@@ -18,7 +18,7 @@ from mintscope.kit.time import utc
 
 NO_FACTS: Final = dict.fromkeys(
     (
-        *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
+        *("scopes", "hint", "username", "what", "because", "undo", "wallet", "credits"),
         *("signal", "mint", "alert", "title", "lines", "message", "name_of", "symbol"),
         *("limit", "resumes", "pause"),
         *("spent", "level", "day"),

@@ -281,15 +281,18 @@ class AccountCredits(AccountService):
     async def keep(self, session: Session) -> Sequence[KeptToken]:
         """Move all credits of the account to a credit token that outlives the account.
 
-        Return every credit token that was made in this way and still has credits.  A repetition
+        Return every credit token that was made in this way and still has credits.  Write an e-mail
+        with an undo link about each new one, because its holder may be a thief.  A repetition
         returns the same tokens; it moves credits that came in meanwhile to a further token, because
         someone else may have the earlier ones.
         Raises    SessionEnded; NotPossible if KEPT_MAX tokens were made before
         """
         now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
 
         def keep(rows: AccountRows) -> Sequence[KeptToken]:
-            user_id = expect_session(rows, session).user_id
+            owner = expect_session(rows, session)
+            user_id = owner.user_id
             account = rows.credits.open(user_id, now)
             if rows.credits.balance(account):
                 number = sum(1 for _ in self._kept_moves(rows, user_id)) + 1
@@ -298,7 +301,12 @@ class AccountCredits(AccountService):
                         f"expected at most {KEPT_MAX} credit tokens of earlier attempts; there are"
                         " as many. Spend your credits, or move them out with an API key, first"
                     )
-                self._withdraw(rows, user_id, None, KEPT_KEY.format(number=number), now)
+                made = self._withdraw(rows, user_id, None, KEPT_KEY.format(number=number), now)
+                assert isinstance(made, Withdrawn), "the account has credits, and the key is new"
+                facts = {"credits": str(made.credit_count), "hint": hint(made.token)}
+                rows.events.note_own(now, user_id, "moved credits out", **facts)
+                kind = EmailKind.CREDITS_MOVED
+                announce(rows, owner, kind, facts, nonce, session.created_at, now)
             return self._kept(rows, user_id)
 
         return await self.store.transact(keep)

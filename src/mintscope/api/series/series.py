@@ -426,7 +426,8 @@ class CandleRoutes:
             return ReadRows(tip, len(candles), partial(_table, candles, ended, form))
 
         resource = series_resource(mint, "candles", query)
-        sold = RowsSold(resource, MEDIA_TYPES[form], f"{mint}-{query.tf}.{form}")
+        name = f"{mint}-{query.tf}.{form}"
+        sold = RowsSold(resource, MEDIA_TYPES[form], name, is_costly=within.width is SHORT)
         return await self.shop.sell_rows(request, caller, sold, read)
 
 

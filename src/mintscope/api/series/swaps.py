@@ -187,11 +187,16 @@ class ReadRows(NamedTuple):
 
 
 class RowsSold(NamedTuple):
-    """Rows to sell in one body: the resource, its media type, and the name of the file, if any."""
+    """Rows to sell in one body.
+
+    name         the name of the file; "": it has none
+    is_costly    whether to read is so costly that it is done only for a client with a credit
+    """
 
     resource: Resource
     media_type: str
     name: str = ""
+    is_costly: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +258,8 @@ class SeriesShop:
             except ServiceError as failure:
                 request.response_headers.append(token_status(failure))
                 raise
-            request.expect_client()
+            if look is None or not request.has_payment():
+                request.expect_client()  # a payer may not leave after costly work
             return Delivered(report, 0 if made.is_empty else 1)
 
         report = await self.resource_server.sell_report(request, caller, order, work)
@@ -274,6 +280,8 @@ class SeriesShop:
 
         async def work() -> Delivered:
             try:
+                if sold.is_costly:
+                    await self.resource_server.expect_credits(request, caller, order, 1)
                 rows = await read()
                 credit_count = -(-rows.row_count // ROWS_A_CREDIT)
                 read_report = self._report(Made(rows.tip, b"", is_empty=not rows.row_count))

@@ -27,7 +27,7 @@ from mintscope.market.screening import screen
 from mintscope.market.screening.averages import Averages
 from mintscope.market.screening.columns import Closes, DayCloses, Signers
 from mintscope.market.screening.grammar import parse_condition
-from mintscope.market.screening.look_alikes import AddressIndex, NameIndex, cleaned, hides
+from mintscope.market.screening.look_alikes import AddressIndex, NameIndex, cleaned, fold_key, hides
 from mintscope.market.screening.snapshot import FoldedTo
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
@@ -412,7 +412,8 @@ class ListedTokens:
 
     def _have_symbol(self, symbol: str) -> Bools:
         """Return, for each row, whether its symbol is exactly *symbol*."""
-        found = self._names.find(symbol)
+        # Equal symbols have equal keys; the keys leave few rows to compare.
+        found: Bools = self._names.find(symbol) & (self._folds[:, 1] == fold_key(symbol))
         for row in np.flatnonzero(found).tolist():
             listed = self._mints[row]
             found[row] = listed is not None and listed.symbol == symbol

@@ -11,6 +11,7 @@ A name may contain characters that change the direction of the line (bidi contro
 
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from importlib.resources import files
 from typing import Final
 from unicodedata import category, normalize
@@ -43,6 +44,17 @@ def folded(text: str) -> str:
         text = normalize("NFKD", normalize("NFD", text).translate(_PROTOTYPES)).casefold()
     shown = "".join(each for each in text if each.isprintable() and not each.isspace())
     return normalize("NFC", shown.translate(_IN_ONE_CASE))
+
+
+def fold_key(text: str | None) -> int:
+    """Return the 64-bit hash of the look-alike form of *text*; 0 if no character is visible.
+
+    A number for each text would need a table with every name that was ever listed.
+    """
+    if not text:
+        return 0
+    alike = folded(text).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
 
 
 MARKS_MAX: Final = 3  # Hebrew has up to 3 marks on a character; more would cover other lines

@@ -35,7 +35,12 @@ from mintscope.market.screening.columns import (
     PartChunk,
 )
 from mintscope.market.screening.listed import ListedMint, ListedTokens, RowKeys, key_of
-from mintscope.market.screening.look_alikes import AddressIndex, NameIndex, folded, search_line
+from mintscope.market.screening.look_alikes import (
+    AddressIndex,
+    NameIndex,
+    fold_key,
+    search_line,
+)
 from mintscope.market.screening.snapshot import (
     FactPlace,
     FoldedTo,
@@ -358,17 +363,6 @@ class TokenList:
         if line != self._lines[row]:
             self._lines[row], self._lengths[row] = line, len(line)
             self._names = None
-
-
-def fold_key(text: str | None) -> int:
-    """Return the 64-bit hash of the look-alike form of *text*; 0 if no character is visible.
-
-    A number for each text would need a table with every name that was ever listed.
-    """
-    if not text:
-        return 0
-    alike = folded(text).encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
 
 
 def _address_bytes(addresses: Iterable[str]) -> Any:

@@ -364,7 +364,12 @@ class SqlPaymentBooks:
         if self._running is None or self._running.done():
             self._db.close()
         else:
-            self._running.add_done_callback(lambda _: self._db.close())
+            self._running.add_done_callback(self._close_after)
+
+    def _close_after(self, ended: asyncio.Future[Any]) -> None:
+        # The end of the event loop cancels the task, while its thread uses the database.
+        if not ended.cancelled():
+            self._db.close()
 
     def _check(self, after_entry: int | None) -> invariants.Checked:
         # Entries that cancel out are written together, under the write lock.  So under that lock

@@ -25,8 +25,7 @@ def open_session(  # noqa: PLR0913 - one argument for each setting
 ) -> CallSession:
     """Return the session of a client of the service at *url*.
 
-    Raises ValueError if *url* or *credential* does not have the expected form, and httpx.InvalidURL
-    if *url* cannot be parsed.
+    Raises ValueError if *url* or *credential* does not have the expected form.
     """
     expected = f"expected a URL as in https://api.example; was {url[:100]!r}"
     try:
