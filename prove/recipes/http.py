@@ -165,7 +165,7 @@ BROKEN: Final = Recipe(
         Mutant(
             "what was not sent counts as sent",
             "api/x402.py",
-            "request.if_unsent = partial(self._take_back, receipt.taken)",
+            "request.if_unsent = partial(self._take_back, receipt.taken, kept_as)",
             "pass",
             ("spec/test_broken_conversations.py",),
         ),
@@ -201,7 +201,7 @@ BROKEN: Final = Recipe(
         Mutant(
             "an answer that was given back is sold again",
             "api/x402.py",
-            "self._kept.forget(taken.once)",
+            "self._kept.forget(kept_as)",
             "pass",
             ("spec/test_answers_given_again.py",),
         ),

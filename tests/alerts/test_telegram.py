@@ -524,5 +524,5 @@ async def test_a_message_that_cannot_be_read_stops_no_other(linked: Linked) -> N
 async def test_an_answer_beyond_its_bound_is_refused() -> None:
     async with telegram() as fake:
         fake.answers.append(refusal(400, "x" * ANSWER_BYTES_MAX))
-        with pytest.raises(Refused, match="no answer: Undecodable"):
+        with pytest.raises(Refused, match="no answer: BodyTooLong"):
             await BotApi(url=fake.url, token=TOKEN).send(5, "hello")

@@ -268,9 +268,8 @@ class ResourceServer:
         if receipt.taken is None:
             await self._expect_known(request, caller)
         else:
-            request.if_unsent = partial(
-                self._take_back, receipt.taken, kept_as or receipt.taken.once
-            )
+            kept_as = kept_as or receipt.taken.once
+            request.if_unsent = partial(self._take_back, receipt.taken, kept_as)
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:
