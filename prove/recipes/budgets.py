@@ -157,8 +157,8 @@ LETTERS: Final = Recipe(
         Mutant(
             "links of addresses without an account are kept",
             "accounts/mail/store.py",
-            "self._db.execute(PURGE_STRANGERS, (now,))",
-            "pass",
+            "delete_part(self._db, OF_STRANGERS, PURGE_PROOF, now, limit),",
+            "False,",
             ("contract/test_account_store.py",),
         ),
         Mutant(
