@@ -134,7 +134,8 @@ SELECT from_time, stage, history_job.slot,
 POOLS: Final = "SELECT swaps FROM swap WHERE mint = ?"
 # A sum of integers could overflow in SQLite.
 RECORDED: Final = """
-SELECT min(bucket), sum(CAST(buy_volume AS double precision) + sell_volume) FROM candle
+SELECT min(bucket), sum(CAST(buy_volume AS double precision) + sell_volume),
+       sum(CAST(count AS double precision)) FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :last
    AND provider IS NULL AND count > 0
 """
@@ -148,8 +149,8 @@ BOOK: Final = "SELECT pools FROM state WHERE mint = ?"
 # The share of the volume of a token that a backfill may leave out.  Without it, one swap of a
 # stranger in a pool of JitoSOL would end the mending of gaps of a token.
 OTHERS_MAX: Final = 0.1
-# The share of the recorded volume that may be before the first candle of a backfill, for the same
-# reason.
+# The share of the recorded volume, and of the recorded swaps, that may be before the first candle
+# of a backfill, for the same reason.
 EARLIER_MAX: Final = 0.01
 # The share of the recorded volume that a backfill may lack.  It is more than OTHERS_MAX, because
 # the share in other quotes varies: OTHERS_MAX is compared with that of two days.
@@ -383,20 +384,21 @@ def losses(db: Database, mint_id: int | None, until: UnixS) -> str | None:
     """Return the reason if a join loses candles that ended by *until*; None if it loses none.
 
     In no timeframe may the backfill begin more than a candle after the first candle that ingest
-    recorded, if the candles before its first have over EARLIER_MAX of the recorded volume; nor may
-    it lack more than LACKING_MAX of this volume.
+    recorded, if the candles before its first have over EARLIER_MAX of the recorded volume or of
+    the recorded swaps; nor may it lack more than LACKING_MAX of this volume.
     """
     for timeframe in Timeframe:
         width_s = WIDTH_S[timeframe]
         at = {"mint": mint_id, "timeframe": timeframe, "last": until - width_s}
-        first, recorded = db.execute(RECORDED, at).get
+        first, recorded, swaps = db.execute(RECORDED, at).get
         if first is None:
             continue
         begins, read = db.execute(REPLACING, at | {"first": first}).get
         if begins is None:
             return f"{timeframe} candles, because some were recorded; the backfill has none"
-        earlier = db.execute(RECORDED, at | {"last": min(begins - 1, at["last"])}).get[1] or 0
-        if begins > first + width_s and earlier > EARLIER_MAX * recorded:
+        _, volume, count = db.execute(RECORDED, at | {"last": min(begins - 1, at["last"])}).get
+        is_much = (volume or 0) > EARLIER_MAX * recorded or (count or 0) > EARLIER_MAX * swaps
+        if begins > first + width_s and is_much:
             return (
                 f"{timeframe} candles from {_at(first)} on, because these were recorded; those of"
                 f" the backfill begin at {_at(begins)}"

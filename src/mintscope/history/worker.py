@@ -47,6 +47,10 @@ LOSES: Final = (
     "expected {1}: name the pools of {0} with --pool, and a pool of SOL and dollars with"
     " --rate-pool (mintscope history {0})"
 )
+IS_KEPT: Final = (
+    ". All that was read is kept, because transactions are missing: to read other pools, change"
+    " --days by more than a day"
+)
 KEPT: Final = (
     "{}. All that was read is kept: ask again later, or join it without them by"
     " mintscope history {} --days {} --incomplete"
@@ -288,7 +292,8 @@ AT_ONCE: Final = 100
 async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
     """Fold the slots of *mint* that were read, oldest first, so that ingest can join them.
 
-    If the join would lose recorded candles, drop the backfill and raise ValueError with the reason.
+    If the join would lose recorded candles, raise ValueError with the reason; also drop the
+    backfill, unless transactions are missing.
     """
     await store.restart(mint)
     past = Backfill(mint)
@@ -304,8 +309,9 @@ async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
     loss = None if folded is None else await store.losses(mint, folded.time)
     if folded is not None and loss is not None:
         job = await store.one(mint)
-        if job is None or not job.missing:  # missing transactions may still be returned
+        is_kept = job is not None and job.missing > 0  # they may still be returned
+        if not is_kept:
             await store.drop(mint)  # so that the next backfill can read other pools
         expected = NOTHING if folded.last_swap is None else loss
-        raise ValueError(LOSES.format(mint, expected))
+        raise ValueError(LOSES.format(mint, expected) + (IS_KEPT if is_kept else ""))
     await store.finish(mint, folded)

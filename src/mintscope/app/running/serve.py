@@ -458,10 +458,6 @@ class Children:
                     os.write(child.process.stdin.fileno(), line)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self._stopping.is_set():  # a second signal ends the draining of the children
-            for child in self._children:
-                if child.process is not None:
-                    child.process.terminate()
         self.stopped_by = number
         self._stopping.set()
 
