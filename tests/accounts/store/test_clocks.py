@@ -141,15 +141,16 @@ async def test_each_webhook_is_leased_once_and_at_once(machines: list[Machine]) 
             assert tested is not None
             for taker in takers:
                 await taker.deliveries().take_in()
-            leased = [await taker.deliveries().lease([]) for taker in takers]
-            # A clock that is a little behind sees the webhook a little later.
-            assert sorted(map(len, leased)) == [0, 0, 1]
-            place, (batch,) = next(each for each in enumerate(leased) if each[1])
-            (webhook,) = batch.webhooks
+            first: list[DeliveryBatch] = []
+            while not first:  # on a busy machine, its clock may be known to be a little behind
+                first = list(await takers[0].deliveries().lease([]))
+            others = [await taker.deliveries().lease([]) for taker in takers[1:]]
+            assert [len(turns) for turns in (first, *others)] == [1, 0, 0]
+            (webhook,) = first[0].webhooks
             sent_at_ms = int(webhook.headers["webhook-timestamp"]) * SECOND_MS
             assert -PATIENCE_MS < sent_at_ms - HERE.now() <= 2 * NEAR_MS
-            ended = Ended(batch, [Attempt(tested)])
-            assert await takers[place].deliveries().note([ended]) == []
+            ended = Ended(first[0], [Attempt(tested)])
+            assert await takers[0].deliveries().note([ended]) == []
 
 
 async def test_a_webhook_that_failed_is_due_again_in_ten_seconds(machines: list[Machine]) -> None:
