@@ -64,7 +64,6 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
     *root*.
     """
     stamp = datetime.fromtimestamp(now / 1_000, UTC).strftime(STAMP)
-    secrets_to = config.backup.secrets_to
     with folder.held(root, "backup", may_be_open=True):
         for left in root.glob(PARTIAL):  # parts of interrupted backups
             shutil.rmtree(left)
@@ -73,12 +72,10 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
         if target.exists():
             raise CannotCopy(f"expected no {target}; there is one")
         try:
-            back_up(config, draft, progress, has_secrets=secrets_to is None)
+            back_up(config, draft, progress)
         except BaseException:  # the disk may be full
             shutil.rmtree(draft, ignore_errors=True)
             raise
-        if secrets_to is not None:
-            copy_secrets(config.data_dir, secrets_to)
         draft.rename(target)
     note(config, str(target), now)
     return target

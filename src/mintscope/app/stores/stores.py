@@ -42,15 +42,15 @@ from mintscope.market.timeframe import Timeframe
 __all__ = ["OTHERS", "Market", "Money", "Progress", "engine_version"]
 
 
-def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bool = True) -> None:
+def back_up(config: Config, target: Path, progress: Progress) -> None:
     """Copy the installation, which may be running, into the new folder *target*.
 
-    has_secrets   whether to copy pepper and roots too, into `backup.secrets_to` if it is set
-    Raises        CannotCopy, UnusableStore
+    Pepper and roots are copied into `backup.secrets_to` if it is set, else into *target*.
+
+    Raises    CannotCopy, UnusableStore
     """
     engine_of(config).back_up(target, progress)
-    if has_secrets:
-        copy_secrets(config.data_dir, config.backup.secrets_to or target)
+    copy_secrets(config.data_dir, config.backup.secrets_to or target)
 
 
 def restore(
