@@ -184,6 +184,7 @@ async def test_without_a_backfill_nothing_can_be_stored_for_it(market: Market) -
     await market.tracking.remove(A)
 
     for each in (
+        reading.begin(A, UnixS(100), {POOL: Kind.POOL}),
         reading.round(A, Slot(50)),
         reading.listed(A, page(POOL, line(30, "b"))),
         reading.save(A, [read(30, "b")]),

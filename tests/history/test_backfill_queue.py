@@ -188,7 +188,7 @@ async def test_a_token_that_is_dropped_meanwhile_ends_it(scene: Scene) -> None:
     failed = await scene.newest()
     assert (failed.state, failed.words) == (
         BackfillState.FAILED,
-        "This token is followed no more.",
+        "This token is no longer tracked.",
     )
 
 

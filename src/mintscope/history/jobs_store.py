@@ -20,11 +20,14 @@ from mintscope.market.series.store import details_blob
 from mintscope.market.store import fold as market
 from mintscope.market.store.log_reader import standing_blob, swaps_blob, swaps_of
 from mintscope.market.store.log_writer import UNAVAILABLE
-from mintscope.market.store.mints import number
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from mintscope.solana.blocks import Gap
 
 BEGIN: Final = "INSERT INTO history_job (mint, from_time, stage) VALUES (?, ?, 'reading')"
+# The lock makes `mintscope tokens remove` wait, so that it also deletes the job begun here.
+TRACKED: Final = """
+SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL /* FOR UPDATE */
+"""
 BEGUN: Final = """
 SELECT mint FROM history_job WHERE mint = (SELECT id FROM mint WHERE address = ?)
 """
@@ -176,10 +179,15 @@ class SqlHistory(SqlStore):
     async def begin(
         self, mint: Mint, from_time: UnixS, addresses: Mapping[str, backfill.Kind]
     ) -> None:
-        """Begin the backfill of the tracked *mint*; drop the stored data of an earlier backfill."""
+        """Begin the backfill of *mint*; drop the stored data of an earlier backfill.
+
+        Raises NoBackfill if *mint* is not tracked, or no longer.
+        """
 
         def work(db: Database) -> None:
-            mint_id = number(db, mint)
+            mint_id: int | None = db.execute(TRACKED, (mint,)).get
+            if mint_id is None:
+                raise backfill.NoBackfill(mint)
             db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
             db.execute(BEGIN, (mint_id, from_time))
             rows = ((mint_id, address, kind) for address, kind in addresses.items())

@@ -241,7 +241,8 @@ class GapMending:
             if job is None or job.stage is backfill.Stage.JOINED:
                 if is_begun and job is not None:
                     raise ValueError(f"{mint} was joined without the gap: the node is behind")
-                await self._begin(mint, begin, moment)
+                with suppress(backfill.NoBackfill):  # untracked meanwhile: the next turn returns
+                    await self._begin(mint, begin, moment)
                 is_begun = True
             elif not is_begun and not job.goes_on(begin):
                 raise ValueError(

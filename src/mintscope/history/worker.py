@@ -35,7 +35,7 @@ AGAIN_S: Final = 30.0  # pause after the node failed to answer
 FAILURES_MAX: Final = 20  # failures without progress, after which a backfill fails
 WORDS_MAX: Final = 500
 AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors of a store, after which work is retried
-GONE: Final = "This token is followed no more."
+GONE: Final = "This token is no longer tracked."
 BUG: Final = "An error of the service ended it; see the log of ingest."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
 TOO_LATE: Final = "It was joined before it could be cancelled."
@@ -251,7 +251,10 @@ class BackfillQueue:
         found = await self._survey(doing)
         if not await self.queue.began(ask.ask_id, found.from_time):
             return None
-        await self.jobs.begin(ask.mint, found.from_time, found.addresses)
+        try:
+            await self.jobs.begin(ask.mint, found.from_time, found.addresses)
+        except NoBackfill:
+            raise ValueError(GONE) from None
         return found.from_time
 
     async def _read_on(self, doing: _Doing, from_time: UnixS) -> None:
