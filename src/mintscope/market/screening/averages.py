@@ -28,7 +28,7 @@ NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal"
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return, by field, the number of its timeframe, and the index of its name in *names*."""
+    """Return (index of the timeframe, index of the name in *names*) by field, such as rsi_h1."""
     return {
         f"{name}_{timeframe}": (k, z)
         for k, timeframe in enumerate(TIMEFRAMES)
@@ -49,10 +49,10 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 
 
 class RecentRows:
-    """The records of the newest candles of the rows of one timeframe.
+    """Stores the newest candles of one timeframe: for each row, the place of its record.
 
-    Most tokens have no closed candle of wider timeframes; the place of their rows is 0, an empty
-    record.
+    Most tokens have no closed candle of wider timeframes: their rows share place 0, which has an
+    empty record.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
@@ -60,6 +60,7 @@ class RecentRows:
         self._make = make
         self.kept = make(1, of)
         self.places = np.zeros(count, np.int32)
+        # Place 0 stays empty, for all rows without a closed candle.
         self._used = 1
 
     def make_room(self, count: int) -> None:
@@ -86,6 +87,7 @@ class RecentRows:
 
     def write(self, at: AverageRows, recents: Any) -> None:
         """Store *recents* for the distinct rows *at*."""
+        # An empty record takes no place, but it must replace a record that the row already has.
         is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
         is_needed = is_filled | (self.places[at] > 0)
         places = self.take(at[is_needed])  # this may replace `kept`
@@ -96,10 +98,8 @@ class AverageColumns:
     """The newest candles of each row and timeframe, and the RSI of h1 that was last shown."""
 
     def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
-        """Store *count* rows; *make* creates the records of timeframes wider than a minute.
-
-        Candles of a minute close so often that a file of them would be written all the time.
-        """
+        """Store *count* rows; *make* creates the records of timeframes wider than a minute."""
+        # Candles of a minute close so often that a file of them would be written all the time.
         self._recents = [
             RecentRows(count, of, np.zeros if timeframe == Timeframe.M1 else make)
             for timeframe, of in zip(TIMEFRAMES, RECENTS, strict=True)
@@ -108,6 +108,7 @@ class AverageColumns:
         self._lost = np.zeros(count, np.bool_)  # rows whose swing must be read again
         self._rsi = np.zeros(0)
         self._is_stale = np.ones(count, np.bool_)
+        # Threads compute columns from the records that an update changes.
         self._lock = Lock()
         self._newest: Callable[[], Averages | None] = lambda: None  # later a weak reference
 
@@ -123,6 +124,7 @@ class AverageColumns:
 
     def start_row(self, row: int) -> None:
         """Reset *row* for a mint that has never traded."""
+        # Most rows were never used: `load` would only copy their zeros for the newest state.
         if not (self._opens[row].any() or any(each.places[row] for each in self._recents)):
             return
         nothing = [np.zeros(1, of) for of in RECENTS]
@@ -142,13 +144,14 @@ class AverageColumns:
         self._is_stale[at] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Close the open candles of timeframe *k* of rows *at*, at the prices in *rows*."""
+        """Close the open candles of timeframe *k* of rows *at*; their closes are in *rows*."""
         counts = rows["counts"]
         prices = np.column_stack([self._opens[at, k], rows["usd"][at]])
         with self._lock:
             self._save(at, k)
             closing = self._recents[k]
             places = closing.places[at]
+            # A row that never traded has no open candle, and gets no record.
             is_closing = counts[at, k] > 0
             places[is_closing] = closing.take(at[is_closing])
             kernels.close_rows(closing.kept, places, counts, at, k)
@@ -156,12 +159,14 @@ class AverageColumns:
         self._lost[at[lost]] = True
 
     def _save(self, at: AverageRows, k: int) -> None:
+        # The newest state may compute its columns after this change.  Older states find the values
+        # through their `next`.
         newest = self._newest()
         if newest is not None:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Record the highs and lows *prices* of rows *at* in timeframe *k*.
+        """Record *prices*, the highs and the lows of new trades of rows *at*, in timeframe *k*.
 
         is_next   for each of *at*, whether its prices open a new candle
         """
@@ -179,9 +184,10 @@ class AverageColumns:
         return np.flatnonzero(self._lost)
 
     def restore(self, first: int, kept: Sequence[bytes]) -> None:
-        """Restore rows from *first* on from bytes of `kept`; call it before the first `shown`."""
+        """Restore the rows from *first* on from the result of `kept`, before the first `shown`."""
         opens = np.frombuffer(kept[-2]).reshape(-1, len(TIMEFRAMES), 2)
         last = first + len(opens)
+        # The last two of *kept* are the open candles and the lost rows.
         for each, of in zip(self._recents, kept, strict=False):
             recents = np.frombuffer(of, each.kept.dtype)
             each.write(np.arange(first, last), recents)
@@ -209,6 +215,7 @@ class AverageColumns:
             newest = self._newest()
             if newest is not None:
                 newest.next = found
+            # A weak reference: a state without readers must not collect values from before changes.
             self._newest = weakref.ref(found)
         return found
 
@@ -223,6 +230,7 @@ class AverageColumns:
         """
         counts = state.counts[:, k].copy()
         count = len(counts)
+        # The kernel releases the GIL, so without the lock an update could change its records.
         with self._lock:
             changed = _before(state, k, RECENT)
             is_changed = np.zeros(count, np.bool_)
@@ -230,6 +238,7 @@ class AverageColumns:
                 is_changed[at] = True
             prices = self._prices(state, k) if has_extremes else state.usd
             now = self._recents[k]
+            # A count of 0 makes the kernel skip a row; changed rows are computed below.
             found = kernel(now.kept, now.places[:count], np.where(is_changed, 0, counts), prices)
         for at, had in changed:
             if len(at):
@@ -253,7 +262,7 @@ class Averages:
 
     All columns of 100,000 tokens take 54 MB, and most are never requested.  So a column is computed
     from the current candles in `AverageColumns` when it is first requested.  For rows that have
-    changed since, each `Averages` has the values that they had before.
+    changed since, each `Averages` stores the values from before the change.
 
     counts   the number of candles by row and timeframe
     usd      the newest price by row
@@ -316,9 +325,9 @@ class Averages:
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
-        """Yield rows and their values of timeframe *k* before each change, the newest first.
+        """Yield rows and their values of timeframe *k* before each change, the newest change first.
 
-        kind   RECENT or OPENS
+        kind   RECENT for the records of these rows, OPENS for high and low of their open candles
         """
         for at, of, *had in reversed(self._before):
             if of == k and had[kind] is not None:
@@ -352,7 +361,7 @@ NO_CANDLES: Final = ClosedCandles(np.zeros(0, np.int64), np.zeros((0, ACC)), (),
 def recents_of(k: int, candles: ClosedCandles) -> Any:
     """Return a record of RECENTS for each mint of *candles*, of timeframe *k*.
 
-    If the closed candles are not known, values begin with the open one.
+    If the closes of a mint are not known, its averages are known from the newest closed candle on.
     """
     closed = candles.closed
     accs = candles.accs
@@ -375,6 +384,7 @@ def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]
     is_found = np.zeros(len(state.usd), np.bool_)
     changes = [each for of in _since(state) for each in of.changes(k, kind)]
     for at, had in reversed(changes):  # the oldest first: its value is that of *state*
+        # Rows that were added after *state* are not in it.
         is_ours = at < len(is_found)
         is_ours[is_ours] = ~is_found[at[is_ours]]
         is_found[at[is_ours]] = True

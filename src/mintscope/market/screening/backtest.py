@@ -215,6 +215,7 @@ def rows_before(
     before = lead(names, FRAME_S[timeframe])
     if isinstance(timeframe, AskedFrame):
         before = max([before, *(FORGOTTEN_AFTER.get(name, 0) for name in names)])
+    # One more candle shows whether the condition was true before; AGES more are for crossings.
     return max(before, of_spans) + 1 + AGES
 
 
@@ -226,6 +227,8 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
     rows = _Rows(asked, past)
     count = len(rows.ends)
     is_true = rows_where(asked.condition, rows.column, count)
+    # Nothing was true before a token's first candle.  If older candles were dropped, it is unknown
+    # whether the condition was true in them, so the first row does not fire.
     was_true = np.concatenate([[not rows.is_whole], is_true[:-1]]) if count else is_true
     since = max([asked.since, *(_known_from(asked, *each) for each in past.items())])
     is_looked_at = (rows.ends >= since) & (rows.ends <= asked.until)
@@ -233,6 +236,7 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
         base = asked.timeframe
         lead_in = rows_before(asked.condition, base, base, has_open=asked.has_open)
         is_looked_at[:lead_in] = False
+    # A condition that can never be true would look as if it was evaluated and never fired.
     if not _may_be(asked.condition, rows.unknown(is_looked_at)):
         is_looked_at[:] = False
     fired = np.flatnonzero(is_true & ~was_true & is_looked_at)
@@ -355,6 +359,7 @@ class _Rows:
         if self._asked.trade_usd:
             worse = 1.0 + self._asked.trade_usd / self._depths
             found = (found + 1.0) / (worse * worse[at]) - 1.0
+        # A horizon shorter than a candle has no close of its own.
         is_known = (targets <= self._asked.now) & (span_s >= FRAME_S[self._asked.timeframe])
         return np.where(is_known, found, np.nan)
 
@@ -395,6 +400,7 @@ class _Rows:
             at = opened.closed - age
         else:
             ends = np.array([each.bucket for each in series.candles], np.int64) + width_s
+            # A candle that ends at the time of the evaluation has closed.
             at = np.searchsorted(ends, self.ends, side="right") - 1 - age
         if kind == "candles":
             is_counted = (at >= 0) & self._is_counted(timeframe) | (series.closed == 0)
@@ -409,6 +415,7 @@ class _Rows:
             values = self._indicator(series, start, timeframe, kind)
         if not len(values):
             return np.full(len(self.ends), np.nan)
+        # A negative index would count from the end; such rows become NaN.
         place = np.maximum(0, at - first)
         return np.where(at >= first, values[place], np.nan)
 
@@ -437,6 +444,7 @@ class _Rows:
         found = opened.averages(start) if name in AVERAGES else getattr(opened, name)()
         if name in AVERAGES:
             if not is_counted:
+                # The open candle is one of the candles that an average needs.
                 found[opened.closed < FORGOTTEN_AFTER[name] - 1] = np.nan
             column = list(AVERAGES).index(name) + (column or 0)
         values: Floats = found if column is None else found[:, column]
@@ -458,7 +466,7 @@ class _Rows:
         return values
 
     def _of_span(self, name: str) -> Floats:
-        """Return, by row, the value of field *name* over the span that ends with its candle."""
+        """Return, by row, the value of field *name* over the span that ends with this candle."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":

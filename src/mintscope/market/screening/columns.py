@@ -121,6 +121,7 @@ def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
     """Return the indices of the *rows* with a price in *chunk*, and these prices."""
     kept = chunk.column("rows")
     wanted = np.asarray(rows)
+    # A row above all of *kept* would get an index behind the end.
     at = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
     closes = chunk.column("closes")[at]
     is_ours = (kept[at] == wanted) & ~np.isnan(closes)
@@ -128,7 +129,7 @@ def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
 
 
 class ListSpan(NamedTuple):
-    """The newest *parts* parts; parts of *part_s* seconds are numbered from 1970 on."""
+    """A span of the newest *parts* parts, each of *part_s* seconds and numbered from 1970 on."""
 
     part_s: int
     parts: int
@@ -202,11 +203,11 @@ NEVER_TRADED_BYTES: Final = np.frombuffer(NEVER_TRADED.tobytes(), np.uint8)
 NO_ROWS: Final = np.zeros(0, ROW)
 ROWS_MIN: Final = 64
 TRADERS_S: Final = 5 * MINUTE_S
-GROWS: Final = 8  # rows grow by an eighth: a spare row takes 600 bytes, as any row does
+GROWS: Final = 8  # rows grow by an eighth only, because a spare row takes 600 bytes, too
 
 
 class SlotSigners(NamedTuple):
-    """The signers of the trades of one slot: each with its row and its number."""
+    """The signers of trades in one slot, as numbers, each with the row of the traded mint."""
 
     time: UnixS
     rows: Rows
@@ -324,6 +325,7 @@ class ListColumns:
             )
         )
         rows = self.rows
+        # A slot has one entry for each mint.  If a row was in *at* twice, NumPy would add only one.
         for name in ("volume", "open_volume", "h1_volume", "minute_volume"):
             rows[name][at] += volumes
         for name in ("h1_bought", "minute_bought"):
@@ -335,6 +337,7 @@ class ListColumns:
         rows["first"][at[is_first]] = first[is_first]
         rows["first_at"][at[is_first]] = self._now - self._now % MINUTE_S
         prices = _extremes(slot, is_known)[:, is_priced]
+        # Before `usd` changes, because it is the close of the candles that end now.
         self._count_candles(at[is_priced], prices)
         for name in ("usd", "part_close", "minute_close"):
             rows[name][at[is_priced]] = usd[is_priced]
@@ -370,6 +373,7 @@ class ListColumns:
             self._leave_parts(now)
         while self._signers and self._signers[0].time <= now - TRADERS_S:
             self._signers.popleft()
+        # Last, because the closed parts belong to the time before.
         self._now = now
 
     def _count_candles(self, at: Rows, prices: Floats) -> None:
@@ -391,6 +395,7 @@ class ListColumns:
         closes, volumes, bought = (
             rows[name] for name in ("minute_close", "minute_volume", "minute_bought")
         )
+        # A swap can have a price without volume, or volume without a price.
         at = np.flatnonzero((volumes > 0) | ~np.isnan(closes)).astype(np.int32)
         if len(at):
             chunk = PartChunk(at, closes[at], volumes[at], bought=bought[at])
@@ -415,7 +420,9 @@ class ListColumns:
         rows = self.rows
         before = self.rows["before"]
         were_in = M5.first_part(self._now)
+        # In the order of time, so that the newest price of a row is written last.
         for number in sorted(self._minutes):
+            # A minute leaves M5 before it leaves H1, so it stays stored until then.
             if were_in <= number < M5.first_part(now):
                 _write(before[:, 0], self._minutes[number])
             if number < H1.first_part(now):
@@ -503,8 +510,8 @@ def load_list_kernels() -> None:
         averages.earlier(f"atr_{timeframe}", timeframe)
 
 
-# The newest price from before the day, then that at the end of each closed part, then the newest;
-# None before the first price.
+# The newest price from before the day, then the price at the end of each closed part, then the
+# newest price; None before the first price.
 Closes = list[float | None]
 
 
@@ -538,7 +545,7 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return the rows of *found*, each NaN replaced by the price before it, or None without one."""
+    """Return the rows of *found*; a NaN becomes the price before it, or None if there is none."""
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

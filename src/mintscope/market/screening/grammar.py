@@ -253,6 +253,7 @@ def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Con
     end = reader.next
     if end.kind != "end":
         raise _unexpected(end, "the end, `and` or `or`")
+    # If the text is no condition, the message names its start.
     return _truth(part._replace(at=0))
 
 
@@ -380,6 +381,7 @@ class _Reader:
             return _word(token, self._known)
         if token.text == "-":
             with self._deeper(token.at):
+                # The values have no negation: -x is 0 - x.
                 negative = Arithmetic("-", NumberOf(0.0), _number(self._factor()))
             return _Part(negative, Kind.NUMBER, token.at)
         if token.text != "(":
@@ -410,6 +412,7 @@ class _Reader:
             raise ConditionError(
                 f"expected at most {CROSSED_MAX} different fields in crossings", word.at
             )
+        # The newest candle first: each pair below is a candle and the candle before it.
         values = [
             [_before(_value(part), timeframe, age) for part in (first, second)]
             for age in range(candles + 1)
@@ -451,6 +454,7 @@ class _Reader:
 
     @contextmanager
     def _deeper(self, at: int) -> Iterator[None]:
+        # A client writes the text: each level takes several frames of the interpreter's stack.
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise ConditionError(f"expected at most {DEPTH_MAX} levels of nesting", at)
@@ -461,6 +465,7 @@ class _Reader:
 
     def _take(self) -> Token:
         token = self.next
+        # The last token stays, so that `next` always finds one.
         if token.kind != "end":
             self._place += 1
         return token
@@ -522,6 +527,7 @@ def _word(token: Token, known: Mapping[str, ScreenField]) -> _Part:
         of_candles, _, timeframe = name.rpartition("_")
         widths = ", ".join(TIMEFRAMES)
         raise ConditionError(f"screens have {of_candles} of {widths}; was {timeframe}", token.at)
+    # A client writes the name, and difflib takes longer for a longer one.
     similar = similar_field(name[:SHOWN_MAX])
     hint = "" if similar is None else f"; did you mean {similar}?"
     raise ConditionError(f"unknown field {token.text[:SHOWN_MAX]!r}{hint}", token.at)
@@ -529,6 +535,7 @@ def _word(token: Token, known: Mapping[str, ScreenField]) -> _Part:
 
 def _float(token: Token) -> float:
     value = float(token.text.replace("_", ""))
+    # A number such as 1e999 is read as infinity.
     if not isfinite(value):
         raise ConditionError("expected a number below 1e308", token.at)
     return value

@@ -64,6 +64,7 @@ def order_of(by_key: Rows, values: Numbers) -> RowOrder:
     of = values[by_key]
     is_known = ~np.isnan(of)
     rows = by_key[is_known]
+    # A stable sort leaves rows of equal values in the order of their keys.
     order = np.argsort(of[is_known], kind="stable")
     return RowOrder(rows[order], by_key[~is_known])
 
@@ -73,6 +74,7 @@ def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> Bools:
     if not wanted:
         return np.zeros(len(keys), np.bool_)
     few = np.array(wanted, np.uint64)
+    # Without the last key, the search returns an index of *few* even for greater keys.
     found: Bools = few[np.searchsorted(few[:-1], keys)] == keys
     return found
 
@@ -281,6 +283,7 @@ class ListedTokens:
         is_young = np.isnan(rows["before"][:, -1])
         self._change_since: Floats = np.where(is_young, rows["first_at"], np.nan)
         before = rows["before"].copy()
+        # The change of a young token is measured from its first price.
         before[is_young, -1] = rows["first"][is_young]
         with np.errstate(divide="ignore", invalid="ignore"):  # unknown prices are NaN
             self._changes: Floats = rows["usd"][:, None] / before - 1.0
@@ -362,6 +365,7 @@ class ListedTokens:
         """
         found = np.full(len(self._volume), -1, np.int32)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
+        # Names come before symbols, so that a symbol's result replaces a name's.
         for ids in self._folds.T:
             rows = rising[ids[rising] != 0]
             alike, groups = np.unique(ids[rows], return_inverse=True)
@@ -439,6 +443,7 @@ class ListedTokens:
         if after.value is None:
             return without[self._behind(order.without, key, is_rising=asked.is_rising) :]
         values = self._values(asked.sort)
+        # With a key, bisect reads some 20 values; a sorted column would be a copy of all values.
         first = bisect_left(order.rows, after.value, key=lambda row: float(values[row]))
         last = bisect_right(order.rows, after.value, key=lambda row: float(values[row]))
         begin = first if asked.is_rising else len(rows) - last

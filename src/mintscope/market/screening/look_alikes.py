@@ -93,6 +93,7 @@ def hides(text: str | None) -> bool:
 
 def searched(text: str) -> bytes:
     """Return *text* in the form used for search: one case, and one form of its characters."""
+    # `casefold` can undo the normal form, so it is made again.
     return normalize("NFKC", normalize("NFKC", text).casefold()).encode()
 
 
@@ -121,6 +122,7 @@ class NameIndex:
         if last < 0 or not needle:
             found[:] = not needle
             return found
+        # Two bytes are compared at all places; few places remain for the others.
         here = self._bytes[: last + 1] == needle[0]
         if len(needle) > 1:
             here &= self._bytes[1 : last + 2] == needle[1]

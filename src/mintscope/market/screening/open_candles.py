@@ -1,7 +1,7 @@
 """Wide candles while they were open, computed from narrower ones, and their indicators.
 
-At the end of a narrow candle, the wide candle that contains it has the prices of its narrow candles
-that have closed by then.  Indicators use it together with the wide candles that closed before it.
+At the end of a narrow candle, the wide candle around it consists of those of its narrow candles
+that have closed by then.  Indicators use this open candle and the wide candles closed before it.
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from mintscope.market.series.series import (
 
 @dataclass(frozen=True, slots=True)
 class OpenCandles:
-    """The open candle of a wide timeframe at the end of each narrow one.
+    """The open candle of a wide timeframe at the end of each narrow candle, one row for each.
 
     series   the wide candles
-    closed   by row, the number of wide candles before the open one
+    closed   by row, the number of wide candles in *series* before the open one
     opens    by row, high, low and close of the open candle; NaN if its start is unknown
     """
 
@@ -39,10 +39,10 @@ class OpenCandles:
     def of(
         cls, series: Series, width_s: int, begins: Ints, prices: Candles, *, is_whole: bool
     ) -> "OpenCandles":
-        """Return the open candles of *width_s* seconds at the ends of narrow ones.
+        """Return the open candles of *width_s* seconds at the ends of narrow candles.
 
         begins, prices   the starts and the prices of the narrow candles
-        is_whole         whether these begin with the token's first candle
+        is_whole         whether the narrow candles begin with the token's first candle
         """
         numbers = begins // width_s
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
@@ -52,6 +52,7 @@ class OpenCandles:
             highs[first:end] = np.maximum.accumulate(highs[first:end])
             lows[first:end] = np.minimum.accumulate(lows[first:end])
         closes = prices.closes.copy()
+        # The first wide candle may contain narrow candles that are no longer stored.
         if len(begins) and not is_whole and begins[0] % width_s:
             for column in (highs, lows, closes):
                 column[numbers == numbers[0]] = np.nan
@@ -77,6 +78,7 @@ class OpenCandles:
         out = np.zeros((int(is_known.sum()), kernels.AVERAGES))
         closed = self.closed[is_known] - start.first
         opens = self.opens.closes[is_known]
+        # A copy, because the kernel changes the accumulators.
         kernels.with_open(start.acc.copy(), start.closed, closes, closed, opens, out)
         found[is_known] = out
         return found
@@ -90,11 +92,13 @@ class OpenCandles:
         for n in range(ATR_CANDLES - 1, len(ranges)):
             before = means[n - 1] * (1 if n < ATR_CANDLES else ATR_CANDLES - 1)
             means[n] = (before + ranges[n]) / ATR_CANDLES
+        # If older candles were dropped, the mean is exact only when their effect is gone.
         least = ATR_CANDLES + (0 if self.series.closed == 0 else FORGOTTEN)
         at = np.flatnonzero(self.closed >= least)
         last = self.closed[at] - 1
         highest = np.maximum(self.opens.highs[at], closes[last])
         true_range = highest - np.minimum(self.opens.lows[at], closes[last])
+        # Before the 14th range, the mean is still a sum.
         times = np.where(self.closed[at] == ATR_CANDLES, 1, ATR_CANDLES - 1)
         found[at] = (means[last - 1] * times + true_range) / ATR_CANDLES
         return found
@@ -125,8 +129,9 @@ class OpenCandles:
         return np.column_stack([high, low, *(high - part * span for part in RETRACEMENTS)])
 
     def _extreme(self, name: str, short: float) -> Floats:
-        """Return the highest high or lowest low of the 99 candles before each open one.
+        """Return, by row, the highest high or the lowest low of the 99 candles before the open one.
 
+        name    "high" or "low"
         short   the value that replaces candles before the first one
         """
         values = np.concatenate([np.full(SWING - 1, short), self._column(name)])

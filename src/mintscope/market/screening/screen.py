@@ -38,6 +38,7 @@ def _is_unequal(left: Any, right: Any) -> Any:
     return (left < right) | (left > right)  # NaN is neither
 
 
+# By sign: whether a comparison is true, and whether it is false.  With NaN it is neither.
 COMPARE: Final[Mapping[str, tuple[Compare, Compare]]] = {
     "<": (np.less, np.greater_equal),
     "<=": (np.less_equal, np.greater),
@@ -61,6 +62,7 @@ def rows_where(condition: grammar.Condition, column: Column, count: int) -> Bool
     """
     with np.errstate(all="ignore"):
         truth = _truth(condition, column)
+    # A condition without fields, such as 1 < 2, has a single value.
     return np.broadcast_to(np.asarray(truth.is_true), (count,))
 
 
@@ -144,7 +146,7 @@ class ScreenTable(NamedTuple):
 
 
 class FoundRows(NamedTuple):
-    """A page.
+    """A page of the tokens for which the condition is true.
 
     rows      the rows on the page, in order
     values    the values of each row, in the order of the requested fields
@@ -187,6 +189,7 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
     keys = table.keys[rows]
     key = np.uint64(after.key)
     is_behind = keys > key if asked.is_rising else keys < key
+    # Unknown values come last in both directions, so only such rows are left.
     if after.value is None:
         without: Rows = rows[np.isnan(of) & is_behind]
         return without
@@ -198,6 +201,7 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
     """Return the first of *rows* in order: up to one more than the page holds."""
     of = values[rows] if asked.is_rising else -values[rows]
+    # ~ reverses the order of unsigned integers; with a minus, 0 would stay the least.
     keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
     return rows[least(np.where(np.isnan(of), np.inf, of), keys, asked.limit + 1)]
 
@@ -328,6 +332,7 @@ class ScreenColumns:
         at = self._taken["set_at"]
         is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)
         age_s = self._now - at
+        # Comparisons with NaN are false, so a price without a known basis has low confidence.
         is_medium = is_sure & (depth >= MEDIUM_MICRO_USD) & (age_s <= OLD_S)
         is_high = is_sure & (depth >= HIGH_MICRO_USD) & (age_s <= FRESH_S)
         found = np.where(is_medium, grammar.LEVELS["medium"], grammar.LEVELS["low"])

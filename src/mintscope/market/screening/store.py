@@ -109,6 +109,7 @@ SELECT candle.mint, bucket, buy_volume + sell_volume, buy_volume, close
  WHERE candle.mint = id AND timeframe = 'm1' AND bucket >= :hour AND provider IS NULL
  ORDER BY candle.mint, bucket
 """  # noqa: S608 - constants
+# PostgreSQL returns the sum of bigints as numeric, hence the casts.
 PARTS: Final = f"""
 WITH {MINTS_OF_PAGE},
 part AS (
@@ -346,6 +347,7 @@ def _trades(db: Database, after_seq: int, until_seq: int, limit: int) -> list[Sl
     _expect_kept(db, after_seq)
     slots: list[SlotTrades] = []
     count = 0
+    # Slots are not divided, so the trades of the last one may exceed *limit*.
     for seq, slot, time in db.execute(SLOTS, (after_seq, until_seq, SLOTS_MAX)):
         if count >= limit:
             break
@@ -380,7 +382,7 @@ def _expect_kept(db: Database, after_seq: int) -> None:
 
 
 WRITE_TIMEOUT_S: Final = 30.0
-# If a snapshot is still incomplete after this time, the process that was storing it has ended.
+# If a snapshot is still incomplete after this time, its process is assumed to have ended.
 LEFT_BEHIND_MS: Final = 5 * MINUTE_MS
 PIECES_A_STEP: Final = 4
 OLDEST_PART: Final = 3  # a snapshot is due if the newest one is in the oldest third of the log
@@ -467,6 +469,7 @@ class SqlListSnapshots:
                 newest, begun_at = db.execute(UNDER_WAY).get
                 if now - begun_at < LEFT_BEHIND_MS:
                     return None
+                # On PostgreSQL two processes may read the same *newest*: one then inserts no row.
                 number: int | None = db.execute(BEGIN, (newest + 1, now)).get
                 return number
 
@@ -500,6 +503,7 @@ class SqlListSnapshots:
             return bool(found)
 
         await self._writing.run(end)
+        # A few pieces in each transaction, because ingest waits while SQLite writes.
         while await self._writing.run(drop):
             pass
 

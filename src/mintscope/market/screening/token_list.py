@@ -3,9 +3,9 @@
 `seed` adds mints, `apply` adds slots that were folded later, and `listed` returns a state for
 readers, which never changes.
 
-To load the list from the store, each mint is read.  A snapshot has the numbers as they are in
-memory.  A list that is restored and brought to a later slot has the same bits as a list that was
-never stored.
+A list is loaded from the store by reading each mint, or restored from a snapshot, which has the
+numbers as they are in memory.  A restored list that is brought to a later slot has the same bits as
+a list that was never stored.
 """
 
 import zlib
@@ -83,7 +83,7 @@ class TokenList:
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
         self._standings: list[bytes | None] = []  # the pools of the mint of each row, packed
-        self._restood: set[int] = set()  # rows whose pools have changed since `_stand`
+        self._restood: set[int] = set()  # rows whose pools have changed since the last `_stand`
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # lengths of the search lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # look-alike keys of name and symbol
@@ -164,7 +164,7 @@ class TokenList:
         self._load(found, _states_of(found))
 
     def listed(self) -> ListedTokens:
-        """Return the current list; this takes some time, during which the list must not change."""
+        """Return a state of this list, which must not be changed while this method runs."""
         mints = list(self._mints)
         columns = self.columns
         if self._names is None:
@@ -205,6 +205,7 @@ class TokenList:
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
         """Return the rows from number *first* up to but not including *last*."""
+        # Otherwise `_stand` runs only in `listed`, and the bytes would lack newer bases.
         self._stand(self.columns.rows)
         return KeptRows(
             self.columns.rows[first:last].tobytes(),
@@ -217,6 +218,7 @@ class TokenList:
 
     def expect_rows(self, count: int, gone: Iterable[tuple[int, int]]) -> None:
         """Make room for *count* rows, of which *gone* belong to removed mints."""
+        # Room for all rows at once: growing piece by piece would copy the first rows many times.
         self._make_room(count)
         self._gone.extend(gone)
 
@@ -243,10 +245,11 @@ class TokenList:
         self._names = None
 
     def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
-        """Return a new row for each of *mints*, with all its data except the numbers of its state.
+        """Return a new row for each of *mints*, with all data of the mint except its state's.
 
         firsts   the first minute of each mint that has a candle
         """
+        # A listed mint gets another row, because closed parts have trades of its old row.
         for one in mints:
             self.drop(one.mint)
         self._make_room(len(self._mints) + len(mints))
@@ -346,6 +349,7 @@ class TokenList:
             self._mints[row] = mint
             self._put_line(row, search_line(mint.name, mint.symbol))
             if known is not None:
+                # A supply of 0 means that the chain counts none, as for wrapped SOL.
                 supply = known.supply / 10**known.decimals
                 self.columns.rows["supply"][row] = supply or np.nan
         self._let_go()
@@ -391,7 +395,8 @@ def _by_number(
     The trades of a part are four columns: the rows, the volumes, the swaps or bought parts, and the
     closes.
 
-    part_s   the first fields of *traded*, divided by this, are the numbers of the parts
+    part_s   the divisor by which the first field of a trade becomes the number of its part: 1 if
+             this field is the number, otherwise the length of a part in seconds
     """
     found: dict[int, list[tuple[float | None, ...]]] = defaultdict(list)
     for row, trades in zip(rows, traded, strict=True):
@@ -406,7 +411,7 @@ def _by_number(
 
 VERSION: Final = 6
 # The format of snapshots.  Snapshots of other formats are not read; all mints are then loaded from
-# the store.
+# the store.  The types of records are a part of the format, because snapshots have their bytes.
 FORM: Final = blake2b(
     repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
 ).hexdigest()
@@ -461,11 +466,12 @@ _decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
 
 
 def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
-    """Yield the pieces of *tokens*, which must not change until the last piece."""
+    """Yield the pieces of a snapshot of *tokens*, which must not change until the last piece."""
     waiting: list[msgspec.Raw] = []
     size = 0
     for part in _snapshot_parts(tokens, tracked_seq, facts):
         encoded = _encode(part)
+        # Raw bytes, so that a part whose size was measured is not encoded again.
         waiting.append(msgspec.Raw(encoded))
         size += len(encoded)
         if size >= PIECE_BYTES:
@@ -504,7 +510,7 @@ class Restoring:
             raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
 
     def whole(self) -> tuple[TokenList, Head]:
-        """Return the list, and the position from which to continue."""
+        """Return the list, and the `Head` with the positions from which to continue."""
         if self._head is None or self._tokens is None:
             raise NotASnapshot("expected the pieces of a list, were none")
         if self._tokens.row_count != self._head.rows:
