@@ -122,6 +122,7 @@ def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
     kept = logged.crowds
     if kept is None or kept.since is None:
         return None
+    # The span that is still open counts as one of the spans.
     begin = bucket(Timeframe.M5, logged.tip.time or kept.since) - span_s + SPAN_S
     rows = [row for row in kept.rows if row.bucket >= begin]
     found = union_of(rows, TOP)

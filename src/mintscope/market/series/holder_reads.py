@@ -112,6 +112,7 @@ class NodeHolders:
         except TimeoutError as cause:
             return self._kept_or(mint, NOT_NOW, cause)
         try:
+            # Another caller may have read this mint while this one waited.
             return self._known(mint) or await self._renewed(mint, booked)
         finally:
             self._reading.release()
@@ -165,6 +166,7 @@ class NodeHolders:
         if was_known:
             return  # the node keeps failing for this token, but may answer for others
         pause_s = min(2**self._in_a_row, PAUSE_S_MAX)
+        # A bound, because 2 ** failures would become a huge number.
         self._in_a_row = min(self._in_a_row + 1, PAUSE_S_MAX)
         self._not_before_ms = now_ms + pause_s * SECOND_MS
 
@@ -181,6 +183,7 @@ class NodeHolders:
         return self._calls + CALLS <= self._calls_per_day
 
     async def _read(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
+        # Counted before it is made, because a failed call is used up, too.
         self._calls += 1
         accounts = (await self._rpc.largest_accounts(mint))[:HOLDERS_MAX]
         self._calls += 1
@@ -205,6 +208,7 @@ class NodeHolders:
                 if one is not None
             }
         holders = [named(*one, programs, booked) for one in owned]
+        # The amounts were read after the node had sorted the accounts.
         holders.sort(key=lambda one: (-one.amount, one.account))
         return Holders(holders, *supply, slot, self._clock.now())
 

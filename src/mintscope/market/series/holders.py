@@ -35,11 +35,12 @@ LOCKERS: Final = {
 EXCHANGES: Final = {one.address: one.name for one in TABLE if one.swaps and not one.is_pooled}
 VENUES: Final = frozenset(EXCHANGES.values())
 AUTHORITIES: Final = {one.authority: one.name for one in TABLE if one.authority is not None}
+# Offsets in the data of accounts; SPL Token and Token-2022 have the same.
 OWNER_AT: Final = 32
 AMOUNT_AT: Final = 64
 ACCOUNT_BYTES: Final = 72  # the length up to the end of the amount
 SUPPLY_AT: Final = 36
-MINT_BYTES: Final = 45
+MINT_BYTES: Final = 45  # the length up to the end of the decimals
 KEY_BYTES: Final = 32
 
 
@@ -124,6 +125,7 @@ def named(
     for pool in booked:
         if pool.venue not in VENUES:  # anyone can write a program whose accounts look like pools
             continue
+        # A pool without an address of its own is named by its vaults, joined by a plus sign.
         if owner == pool.pool or account in pool.pool.split("+"):
             return Holder(account, owner, amount, HolderKind.POOL, pool.venue)
     program = programs.get(owner, "")

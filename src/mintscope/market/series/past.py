@@ -1,11 +1,11 @@
 """The report of a mint as it was after a past slot, rebuilt from the store.
 
 A mint is loaded as of the start of the slot's minute, or as of the fold if the fold has not passed
-the slot.  Then the swaps up to the slot are applied by the same kernels, so the report has the same
-bits.
+the slot.  Then the swaps up to the slot are applied by the kernels of the live engine, so the
+report has the same bits as at that time.
 
-Wider candles that were open at that start are computed from the minutes before it.  The
-accumulators of the newest waypoint are continued with the candles after it.
+Wider candles that were open at the start of the minute are computed from the minutes before.  The
+accumulators of the newest waypoint are continued with the candles after the waypoint.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class OutOfReach(NamedTuple):
 
 
 class PastMint(msgspec.Struct, frozen=True):
-    """A mint as of the slot *at*, which is its state after all swaps of `loaded.tail`."""
+    """A mint as of the slot *at*: *loaded*, whose tail has the swaps that its state lacks."""
 
     at: SlotTime
     loaded: LoadedMint
@@ -93,6 +93,7 @@ def rebuilt(
     for k, timeframe in enumerate(TIMEFRAMES):
         frame = frames[timeframe]
         shown = _as_of(frame.rows, minutes, before - WIDTH_S[timeframe])
+        # The state counts also the candles that began since *before*.
         known = int(kept["frames"][k]["count"]) - frame.newer - (len(frame.rows) - len(shown))
         candles[timeframe] = shown[-CANDLES_LOADED:]
         if len(candles[timeframe]) != min(known, CANDLES_LOADED):
@@ -116,7 +117,7 @@ def _as_of(
 ) -> Sequence[CandleRow]:
     """Return *rows*; the newest is rebuilt from *minutes* if it begins after *whole*.
 
-    It is left out if none of *minutes* is in it.
+    The newest row is left out if none of *minutes* is in it.
 
     whole   the latest start of a candle that has ended
     """

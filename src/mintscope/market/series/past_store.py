@@ -1,4 +1,4 @@
-"""Mints as of past slots, in SQL, each read from one snapshot."""
+"""Reads a mint as of a past slot from SQL, in one snapshot."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -141,6 +141,7 @@ def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found 
     found = _by_slot(db, Slot(low))
     if found is None or found.time > time:
         return None
+    # Headers have an index by slot, but none by time.
     while low <= high:  # times do not decrease from slot to slot
         middle = (low + high) // 2
         one = _by_slot(db, Slot(middle))
@@ -161,7 +162,8 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
 def _load(
     db: Database, mint: Mint, stands: _Stands, at: _Found, timeframes: Collection[str]
 ) -> LoadedMint:
-    """Return the stored data of *mint* up to *at*.  Raises Unreached if they do not suffice."""
+    """Return the stored data of *mint* up to *at*.  Raises Unreached if these are not enough."""
+    # Before the first fold, every slot is ahead of it.
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
     if at.slot >= folded:  # the fold has not passed this slot
         before = NEVER
@@ -216,6 +218,7 @@ def _frame(db: Database, bounds: Mapping[str, Any]) -> past.FrameRows:
     read = list(db.execute(ROWS, {**bounds, "limit": past.ROWS_READ}))
     rows = [CandleRow(*row) for row in reversed(read)]
     newer = int(db.execute(NEWER, bounds).get)
+    # Without rows, no waypoint is in this range.
     since = {**bounds, "oldest": rows[0].bucket if rows else bounds["until"] + 1}
     return past.FrameRows(rows, newer, [Waypoint(*row) for row in db.execute(WAYPOINTS, since)])
 
@@ -225,6 +228,7 @@ def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
     kept_from = db.execute(OLDEST_MINUTE, (stands.mint_id,)).get
     if stands.state is None or kept_from is None or kept_from <= oldest:
         return
+    # If as many minutes with a price are stored as the state counts, none was dropped.
     count = int(read_state(stands.state)["frames"][0][0]["count"])
     if count != db.execute(PRICED_MINUTES, (stands.mint_id,)).get:
         raise past.Unreached

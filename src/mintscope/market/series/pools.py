@@ -371,6 +371,7 @@ def pools_of(
     counting = weights(standing.pools, now)
     total = sum(counting)
     if not total:
+        # If no pool weighs anything, exactly one of them counts.
         counting = [float(counts_at(standing, pool.pool, now)) for pool in standing.pools]
         total = sum(counting)
     by_pool: dict[str | None, list[LoggedSwap]] = defaultdict(list)

@@ -133,6 +133,7 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
     end = bisect_right(kept.rows, asked.until, key=BUCKET)
     if end < asked.rows_max and kept.has_older:
         return None
+    # If all rows begin later, the oldest one remains: see `KeptCandles.rows`.
     end = max(end, min(1, len(kept.rows)))
     begin = max(0, end - asked.rows_max)
     rows = kept.rows[begin:end]
@@ -163,6 +164,7 @@ def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
     if kept.tail and (not candles or bucket(asked.timeframe, kept.tail[0][0]) <= asked.until):
         changed = merged(kept.state, kept.in_sol, asked.timeframe, kept.tail)
     if changed:
+        # The first changed candle may be the open one of the fold, and includes its swaps.
         candles = candles[: bisect_left(candles, changed[0].bucket, key=BUCKET)]
         unpriced = unpriced[: bisect_left(unpriced, changed[0].bucket, key=BUCKET)]
     for row in changed:
@@ -237,6 +239,7 @@ def _joined(group: Sequence[SeriesCandle], width_s: int) -> SeriesCandle:
     last = group[-1]
     highs = [each.high_sol for each in group if each.high_sol is not None]
     lows = [each.low_sol for each in group if each.low_sol is not None]
+    # Prices of only some candles would not be those of the whole span.
     is_in_sol = len(highs) == len(group)
     imported = [each.imported_volume for each in group if each.imported_volume is not None]
     return SeriesCandle(
@@ -275,6 +278,7 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
     width_s = within.width.seconds
     end = min(first.bucket, within.until + 1)
     flows = {flow.bucket: flow for flow in series.unpriced}
+    # As in `_filled`, candles that are too old for a page are not made.
     begin = max(series.unpriced[0].bucket, end - end % width_s - (within.limit + 1) * width_s)
     yield from _flat(flows, range(begin, end, width_s), first.open, first.open_sol)
 
@@ -370,6 +374,7 @@ def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
     for waypoint in waypoints:
         index = places.get(waypoint.bucket)
+        # Only then does the waypoint contain exactly the candles before this one.
         if index is not None and series.closed + index == waypoint.closed:
             return Start(index, waypoint.closed, np.frombuffer(waypoint.acc, "<f8").copy())
     return None
@@ -542,6 +547,7 @@ def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
         for row in rows
         if row.open is None
     ]
+    # Older candles of a pool are not stored.
     first_kept = bucket(Timeframe.M5, kept.time) - POOL_CANDLES_S
     closed = int(book.since <= first_kept)
     series = Series(candles, False, closed, unpriced)  # noqa: FBT003

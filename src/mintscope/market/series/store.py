@@ -44,7 +44,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps*, except migrations, as a blob; None if a swap has none."""
+    """Return the details of *swaps*, without migrations, as a blob; None if some are missing."""
     exchanged = _exchanged(swaps)
     rows = [
         (
@@ -262,12 +262,14 @@ def _candles(
     if known is not None:
         return replace(known, tip=tip, tail=tail)
     bounds = {"mint": mint_id, "timeframe": asked.timeframe, "until": asked.until}
+    # One row more than requested shows whether older ones are stored.
     read = list(db.execute(ROWS, bounds | {"limit": asked.rows_max + 1}))
     rows = [SeriesCandle(*row) for row in reversed(read[: asked.rows_max])]
     newer = db.execute(NEWER, bounds).get
     since = bounds | {"oldest": rows[0].bucket if rows else asked.until + 1}
     if not rows and newer:
         rows = [SeriesCandle(*row) for row in db.execute(FIRST, bounds | {"limit": 1})]
+        # This row is among *rows* now.
         newer -= 1
     has_older = len(read) > asked.rows_max
     spans = since if has_older else bounds | {"oldest": 0}
@@ -423,6 +425,7 @@ def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[
             for swap in reversed(with_details(log_reader.swaps_of(mint, blob), details)):
                 at = SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)
                 yield LoggedSwap(at, time, swap)
+            # The next statement reads only older slots than this one.
             bounds = bounds | {"seq": seq - 1}
         if len(rows) < slots:
             return

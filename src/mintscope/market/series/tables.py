@@ -90,6 +90,7 @@ def written(table: Table, form: TableFormat) -> bytes:
     except ImportError:
         raise NoTableLibrary(f"expected polars, which writes {form}; it is not installed") from None
     kinds: dict[str, Any] = {name: _kind(name, polars) for name in table}
+    # Without a schema, a column without values would have no type.
     frame = polars.DataFrame(table, schema=kinds)
     file = BytesIO()
     if form is TableFormat.PARQUET:
@@ -116,6 +117,8 @@ def _csv(table: Table) -> bytes:
 def _cell(value: float | str | None) -> str:
     if value is None:
         return ""
+    # Before numbers, because True is an int.
     if isinstance(value, bool):
         return "true" if value else "false"
+    # `repr` gives the shortest text that reads back as the same float.
     return value if isinstance(value, str) else repr(value)

@@ -28,6 +28,7 @@ def supply_of(facts: MintFacts | None) -> Supply | None:
     """Return the supply in *facts*; None if there are no facts, or if the supply is 0."""
     if facts is None or not facts.supply:
         return None
+    # At least one digit stays before the point.
     digits = str(facts.supply).zfill(facts.decimals + 1)
     text = digits
     if facts.decimals:
