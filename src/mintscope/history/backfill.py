@@ -220,6 +220,7 @@ class Backfill:
         quotes = Quotes(self._pools.of, header.time)
         priced = price_slot(slot.swaps, rate, self._pools.sets_price, quotes, header.time).swaps
         standing = self._pools.changed().get(self._mint)
+        # Slots of a backfill are final: the pools need not be restored after a reorg.
         self._pools.finalize(slot.slot)
         own = [swap for swap in priced if swap.mint == self._mint]
         if own:
@@ -246,6 +247,7 @@ class Backfill:
     def _header(self, slot: BackfillSlot) -> SlotHeader:
         newest = self._headers[-1] if self._headers else None
         previous = UnixS(0) if newest is None else newest.time
+        # As in the log, times do not decrease from slot to slot.
         time = previous if slot.time is None else max(slot.time, previous)
         samples = sol_usd_samples(slot.swaps, time, self._pools.agrees(WSOL))
         rate = sol_usd(reversed(self._headers), samples, time) if time else None

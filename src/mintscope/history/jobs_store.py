@@ -188,6 +188,7 @@ class SqlHistory(SqlStore):
             mint_id: int | None = db.execute(TRACKED, (mint,)).get
             if mint_id is None:
                 raise backfill.NoBackfill(mint)
+            # The rows of the other tables are deleted with it, by their foreign keys.
             db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
             db.execute(BEGIN, (mint_id, from_time))
             rows = ((mint_id, address, kind) for address, kind in addresses.items())
@@ -460,6 +461,7 @@ def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> backfill.Back
     """Return *slot* with the swaps of *rows*, one row per transaction, in order."""
     times = [time for time, _ in rows if time is not None]
     swaps = [
+        # The order of *rows* replaces the places in the block, which are known only if it was read.
         swap._replace(transaction_index=index)
         for index, (_, blob) in enumerate(rows)
         for swap in _swaps.decode(blob)
@@ -482,7 +484,8 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# A backfill that is being read becomes `cancelling`: ingest, which reads it, drops it.
+# A backfill that is being read becomes `cancelling`: ingest, which reads it, drops it.  Without the
+# cast, PostgreSQL would take the parameter beside NULL for a text.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,

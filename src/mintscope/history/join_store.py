@@ -138,6 +138,7 @@ def join_imported(db: Database) -> Mint | None:
         whole = backfill.continued(state, timeframe, closes)
         add_waypoints(db, mint_id, timeframe)
         db.execute(IMPORTED_FROM, {"state": whole, "mint": mint_id})
+        # At these events, every reader of the log loads the mint again.
         for kind in ("untrack", "track"):
             db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([mint])))
     db.execute(DONE, (mint_id, timeframe))
@@ -277,12 +278,14 @@ class SqlBackfillMerge:
         self.access.close()
 
     def _join_one(self, db: Database) -> Mint | None:
+        # Most calls find nothing, and must not wait for the write lock.
         if not db.execute(ANY).get:
             return None
         with db.transaction():
             self.tables.written(db)
             folded = db.execute("SELECT folded_slot FROM progress").get
             for ready in [_Ready(*row) for row in db.execute(READY)]:
+                # Otherwise the fold would later apply swaps that are already in the joined state.
                 if folded is None or folded < ready.slot:
                     continue
                 if not _meets_the_log(db, ready) or _loses_candles(db, ready):
@@ -304,6 +307,7 @@ class SqlBackfillMerge:
             db.execute("DELETE FROM waypoint WHERE mint = ?", (ready.mint_id,))
             db.execute("UPDATE state SET imported_from = NULL WHERE mint = ?", (ready.mint_id,))
             db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
+            # These price pools were decided without the swaps of the backfill.
             db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))
             db.execute(TAKE_CANDLES, (ready.mint_id,))
             for timeframe in Timeframe:
@@ -324,6 +328,7 @@ class SqlBackfillMerge:
                 db.executemany(STATES, [(ready.mint_id, state, last_swap, in_sol)])
             since = min(ready.since_slot, ready.followed_since)
             db.execute(FOLLOWED_SINCE, (since, ready.from_time, ready.mint_id))
+            # At these events, every reader of the log loads the mint again.
             for kind in ("untrack", "track"):
                 db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([ready.mint])))
         for table in STAGED:
@@ -339,6 +344,7 @@ class SqlBackfillMerge:
         """
         folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
         newest = None
+        # A list, because the loop changes the rows that the query reads.
         for seq, time, rate, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
             logged = swaps_of(ready.mint, blob)
             swaps, after = backfill.decide_again(decided, UnixS(time), logged, rate)

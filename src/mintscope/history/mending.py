@@ -152,6 +152,8 @@ class GapMending:
             if due.words not in GOES_ON:
                 tell.info("gap_mending", attempt=due.attempts + 1)
             failures = await self._mend(gap, moment)
+        # First, because CallsSpent is a SourceError, BackfillIsRead a ValueError, and waits do not
+        # count.
         except (_Waits, backfill.CallsSpent, backfill.BackfillIsRead) as reason:
             await self._put_off(due, reason)
         except (SourceError, ValueError) as failure:
@@ -217,6 +219,7 @@ class GapMending:
 
         Errors that do not depend on the token, for example those of the node, are raised.
         """
+        # Each slot takes a request; the other half is for the backfills.
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
             raise backfill.NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []
@@ -224,6 +227,7 @@ class GapMending:
             try:
                 async with self.lock():
                     await self._read(mint, moment)
+            # A ValueError, but not of this token: the attempt must wait.
             except backfill.BackfillIsRead:
                 raise
             except (backfill.IncompleteBackfill, backfill.NotMendable, ValueError) as failure:
@@ -293,6 +297,7 @@ class DailyCalls:
 
     async def take(self) -> None:
         """Count one request.  Raises CallsSpent if the limit is reached, or ServiceUnavailable."""
+        # Requests run at the same time, and each would reserve calls of its own.
         async with self._lock:
             day = self._clock.now() // DAY_MS
             if day != self._day or not self._left:

@@ -140,6 +140,7 @@ class PacedNode(rpc.Rpc):
             await self._allow()
         now_s = self._monotonic_s()
         start_s = max(now_s, self._next_s)
+        # Set before the pause, so that requests at the same time keep the rate, too.
         self._next_s = start_s + self._pause_s
         if start_s > now_s:
             await self._rest(start_s - now_s)
@@ -199,9 +200,11 @@ class HistoryReader:
         top = None
         while True:
             wires = await self._lines(cursor, before)
+            # Newer transactions belong to the next round.
             known = [wire for wire in wires if wire.slot <= reaches]
             if top is None and known:
                 top = known[0].signature
+            # A transaction without a time may be new enough.
             wanted = [w for w in known if w.block_time is None or w.block_time >= from_time]
             page = backfill.ListPage(
                 address=cursor.address,
@@ -267,6 +270,7 @@ class HistoryReader:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one(item)) for item in items]
         except BaseExceptionGroup as failures:
+            # Callers handle single errors, not groups.
             raise failures.exceptions[0] from None
         return [task.result() for task in tasks]
 
@@ -328,6 +332,7 @@ async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
     if gap.last - gap.first >= SLOTS_MAX:
         raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")
     parent = await _parent_of_the_next(node, gap.last)
+    # Each block names the one before it, so none is left out.
     while parent >= gap.first:
         block = await node.block(parent, rpc.Commitment.FINALIZED)
         if isinstance(block, rpc.Missing):

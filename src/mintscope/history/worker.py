@@ -149,6 +149,7 @@ class BackfillQueue:
 
         Return False if there is none, or if a cancelled one must wait for another process.
         """
+        # A backfill that an earlier process began comes before confirmed ones.
         ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
         ask = ask or await self.queue.first(BackfillState.CONFIRMED)
         if ask is None:
@@ -181,17 +182,20 @@ class BackfillQueue:
             while not task.done():
                 await asyncio.wait({task}, timeout=LOOK_S)
                 counts = (doing.listed, doing.read, doing.words)
+                # False: the backfill was cancelled, and `read_one` drops it next.
                 if not task.done() and not await self.queue.progress(ask.ask_id, *counts):
                     return
             task.result()
         except (ValueError, SourceError) as failure:
             await self._end(ask, BackfillState.FAILED, str(failure))
+        # The state in the store stays, so the next call resumes the work.
         except AWAY:
             raise
         except Exception:
             log.exception("a requested backfill failed", mint=ask.mint)
             await self._end(ask, BackfillState.FAILED, BUG)
         finally:
+            # However the loop ended, *work* must end before another backfill is read.
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -249,6 +253,7 @@ class BackfillQueue:
             is_wanted = await self.queue.began(ask.ask_id, job.from_time)
             return job.from_time if is_wanted else None
         found = await self._survey(doing)
+        # Recorded before data are stored, so that a cancelled backfill leaves none.
         if not await self.queue.began(ask.ask_id, found.from_time):
             return None
         try:
@@ -298,6 +303,7 @@ async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
     If the join would lose recorded candles, raise ValueError with the reason; also drop the
     backfill, unless transactions are missing.
     """
+    # An earlier fold of these slots may have been interrupted.
     await store.restart(mint)
     past = Backfill(mint)
     after = Slot(-1)
