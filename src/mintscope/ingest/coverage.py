@@ -52,7 +52,7 @@ def slot_coverage(
 
 
 class _Values:
-    """Returns the value of amounts of SOL and dollars, in micro-USD; None if it is unknown."""
+    """Values amounts of SOL and dollar tokens in micro-USD; an unknown value is None."""
 
     def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd
@@ -191,11 +191,13 @@ class VenueWatch:
 
     def note(self, time: UnixS, swaps: Mapping[str, int]) -> None:
         """Add the number of swaps in a block at *time*, by program."""
+        # Time of blocks, not of the clock: a venue is not silent because blocks do not arrive.
         self._now = max(self._now, time)
         for program, count in swaps.items():
             venue = self._venues.get(program)
             if venue is None:
                 venue = self._venues[program] = _Venue(time, time, time)
+                # The default value binds this venue; the variable changes with the loop.
                 VENUE_SILENT_S.labels(program).set_function(
                     lambda venue=venue: self._now - venue.last  # type: ignore[misc]
                 )
@@ -243,7 +245,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield the count of each kind; SOL is valued at the rate in *header*, without one at 0."""
+        """Yield the count of each kind, with SOL at the rate in *header*, or at 0 without a rate."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

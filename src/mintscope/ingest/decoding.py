@@ -93,8 +93,10 @@ class DecodeWorker:
         os.ftruncate(memory, PLACES * PLACE_BYTES)
         self._link = _WorkerLink(ours, memory)
         self._asked_count = 0
+        # The first answer belongs to no request.
         self._heard_count = -1
         try:
+            # Closed after the start, so that the stream ends when the child does.
             with theirs:
                 numbers = theirs.fileno(), memory
                 self._process = Popen(  # noqa: S603 - our own
@@ -279,6 +281,8 @@ class DecodeAhead:
 
     def __post_init__(self) -> None:
         self._state = WorkerState.RESTS
+        # By `id`, because the hash of a block would read all of it.  Each dictionary also holds its
+        # blocks, so no other block gets their ids.
         self._waiting: dict[int, Block] = {}  # by `id`, oldest first
         self._asked: deque[Block | None] = deque()  # open requests; None: no longer needed
         self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: no result
@@ -313,6 +317,7 @@ class DecodeAhead:
         """Forget all blocks: none of them will be requested."""
         self._waiting.clear()
         self._done.clear()
+        # The worker still answers these requests; the answers are then ignored.
         self._asked = deque([None] * len(self._asked))
 
     def close(self) -> None:

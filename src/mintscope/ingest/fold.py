@@ -220,6 +220,7 @@ class _Batch:
             await self._apply(self.slots[self._applied])
             self._applied += 1
             if self.mints_max is not None and len(self._touched) >= self.mints_max:
+                # The remaining slots are read again for the next batch.
                 self.slots = self.slots[: self._applied]
             return True
         if not self.is_packed:
@@ -249,6 +250,7 @@ class _Batch:
             touched.pools.apply(slot.slot, slot.time, swaps)
             touched.crowd.apply(slot.time, swaps)
             touched.last_swap = slot.time
+            # Details take time to read, and only pools whose program is unknown need them.
             if touched.pools.unnamed:
                 unnamed.append(mint)
         if unnamed:
@@ -284,6 +286,7 @@ class _Batch:
     async def _load(self, mints: Sequence[Mint]) -> None:
         kept = await self.folding.kept(mints)
         for mint in kept.keys() & set(self.untracked):
+            # This batch untracks the mint, so its old state must not continue.
             kept[mint] = ports.Kept(None, kept[mint].is_removed, None, None, kept[mint].activity)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}

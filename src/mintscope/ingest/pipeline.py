@@ -60,6 +60,7 @@ class ReadAhead:
             async for update in self._updates:
                 async with self._changed:
                     await self._changed.wait_for(self._has_room)
+                    # A block that is taken at once need not be decoded in advance.
                     if self._offer is not None and self._held and isinstance(update, Block):
                         self._offer(update)
                     self._held.append(update)
@@ -184,6 +185,7 @@ class Ingest:
         fold = FinalFold(
             self.store, self.floor, self.clock, pace=lambda: chain.pace, finality=self.finality
         )
+        # An earlier process may have left final slots that are not folded yet.
         await self._finish(fold, chain)
         await self._expect_same_chain()
         holes = 0
@@ -192,6 +194,7 @@ class Ingest:
             hole = await self._follow(chain, fold)
             if hole is None:
                 return
+            # Only holes in a row without a new block count.
             holes = holes + 1 if chain.tip == before else 1
             if holes > HOLES_MAX:
                 raise SourceBroken(
@@ -234,6 +237,7 @@ class Ingest:
             try:
                 hole = chain.apply(updates, changes)
             finally:
+                # Before a fork is raised, the changes before it are written.
                 await self._write(chain, changes, fold)
             batches += 1
             if batches % TRIM_EVERY == 0:
@@ -262,6 +266,7 @@ class Ingest:
 
     async def _join(self, chain: Slots) -> None:
         while self.history is not None and (mint := await self.history.join()) is not None:
+            # The join has changed price pools in the store.
             chain.standings = Standings(await self.store.price_pools())
             log.info("history_joined", mint=mint)
 

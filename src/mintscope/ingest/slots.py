@@ -150,6 +150,7 @@ class Slots:
                             metrics.GAP_SLOTS.inc(lost)
                             changes.append(update)
         finally:
+            # After an error, too, because the changes before it are written.
             if final is not None:
                 changes.append(FinalSlot(final))
         return None
@@ -183,6 +184,7 @@ class Slots:
         priced = price_slot(in_block, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
             metrics.UNPRICED.labels(reason).inc(count)
+        # A shard prices all swaps, because pools of other mints may decide the prices of its own.
         own = priced.swaps if self._shard == WHOLE else self._shard.own(priced.swaps)
         changes.append(NewSlot(header, own, standings.changed()))
         changes += _unread(block.slot, decoded)
