@@ -95,7 +95,7 @@ class RecentRows:
 
 
 class AverageColumns:
-    """The newest candles of each row and timeframe, and the RSI of h1 that was last shown."""
+    """Keeps the newest candles of each row and timeframe, from which `Averages` are computed."""
 
     def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
         """Store *count* rows; *make* creates the records of timeframes wider than a minute."""
@@ -201,7 +201,7 @@ class AverageColumns:
         return [each.tobytes() for each in (*recents, self._opens[rows], self._lost[rows])]
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the current values of *rows*, the records of all rows in use."""
+        """Return the averages as of now; *rows* are the records of all rows in use."""
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
         at = np.flatnonzero(self._is_stale[:count])

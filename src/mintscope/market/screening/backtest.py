@@ -144,7 +144,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon.
+    """A summary of the returns after one horizon.
 
     known      the number of known returns
     hit_rate   the share of them that is above 0; None if none is known
@@ -157,14 +157,14 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """The firings, their returns, and for comparison the returns of all evaluations.
+    """The result of a backtest: the firings, their returns, and the returns of all evaluations.
 
     first, last   the time of the first and the last evaluation; None: there was none
     looks         the number of evaluations
     fired         the number of firings
     firings       the newest FIRINGS_MAX, oldest first
     found         the returns of all firings, by horizon
-    baseline      the returns of all evaluations, by horizon
+    baseline      the returns of all evaluations, by horizon, to compare *found* with
     """
 
     first: UnixS | None
@@ -420,7 +420,7 @@ class _Rows:
         return np.where(at >= first, values[place], np.nan)
 
     def _is_counted(self, timeframe: AnyFrame) -> bool:
-        """Return whether the number of candles of *timeframe* before those read is known."""
+        """Return whether it is known how many candles of *timeframe* are older than those read."""
         return not isinstance(timeframe, AskedFrame) or self._past[timeframe].series.closed == 0
 
     def _open(self, timeframe: AnyFrame) -> OpenCandles:
@@ -549,7 +549,7 @@ def _span_s(name: str) -> int | None:
 
 
 def pooled(parts: Sequence[ReturnsAfter]) -> ReturnsAfter:
-    """Return the returns of all *parts* as one."""
+    """Return one summary of all returns in *parts*."""
     count = sum(each.known for each in parts)
     if not count:
         return ReturnsAfter(0, None, None)

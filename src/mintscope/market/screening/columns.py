@@ -82,7 +82,7 @@ class ListMemory(Protocol):
 
 
 class InMemory:
-    """Implements `ListMemory`."""
+    """Implements `ListMemory` with arrays in memory."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
         """Return *chunk* itself."""
@@ -245,7 +245,7 @@ def _distinct(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
 
 
 class ListColumns:
-    """The rows of all mints, as of one moment of the market."""
+    """Keeps the numbers of all mints, a row for each, as of one moment of the market."""
 
     def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
         """Begin at *now* without rows; *keep* stores closed parts, and candles wider than m1."""
@@ -444,7 +444,7 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
-        """Return the trades of each closed part of D1."""
+        """Return the trades of the closed parts of D1, by the number of the part."""
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
@@ -516,7 +516,7 @@ Closes = list[float | None]
 
 
 class DayCloses(NamedTuple):
-    """The closes of the last day, as of one state of a list.
+    """The prices of all mints within D1, as of one state of a list.
 
     parts    the closed parts, by number
     open     the number of the open part

@@ -121,12 +121,12 @@ SIMILAR: Final = 0.5  # least similarity of two names, 0 to 1
 
 
 def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
-    """Return the name of the column of *name*, *age* candles of *timeframe* before the newest."""
+    """Return the name of the column with the values of *name*, *age* candles of *timeframe* ago."""
     return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
 
 
 def read_before(name: str) -> "BeforeOf | None":
-    """Return the value that `before` named *name*; None for the name of a field."""
+    """Return the value for which `before` returns *name*; None for the name of a field."""
     field, _, of_candle = name.partition(" before ")
     if not of_candle:
         return None
@@ -168,7 +168,7 @@ class ConditionError(ValueError):
 
 
 class Kind(Enum):
-    """The kind of a part of a condition."""
+    """The kind of the value of a part of a condition."""
 
     NUMBER = "a number"
     LEVEL = "a level of confidence"

@@ -220,9 +220,10 @@ class ListedPage(NamedTuple):
 
 
 class RowKeys(NamedTuple):
-    """The keys of all rows, and the listed rows by key, until mints are added or removed.
+    """The keys that order rows of equal values; valid until mints are added or removed.
 
-    keys   by row, the key that orders rows of equal values, see `key_of`
+    keys     the keys by row, see `key_of`
+    by_key   the listed rows in the order of their keys
     """
 
     keys: NDArray[np.uint64]

@@ -86,9 +86,9 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some mints, from one snapshot.
+    """Some mints, read from one snapshot of the database.
 
-    folded   the checkpoint of the snapshot
+    folded   the checkpoint of the fold in this snapshot
     last     the argument *after* with which `ListReader.mints` returns the next page
     """
 
@@ -152,7 +152,7 @@ class ListReader(Protocol):
         """
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return the tracked ones of *mints*."""
+        """Return those of *mints* that are tracked."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
         """Return folded slots after event *after_seq* up to *until_seq*: the first ones, in order.

@@ -230,7 +230,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return the tracked ones of *mints*."""
+        """Return those of *mints* that are tracked."""
 
         def read(db: Database) -> MintPage:
             numbers = [db.execute(NUMBER, (mint,)).get for mint in mints]
@@ -316,7 +316,7 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
 def _recent(
     db: Database, numbers: Mapping[str, int]
 ) -> Mapping[int, dict[Timeframe, RecentCandles]]:
-    """Return the closes of the newest closed candles, by number of their mint and timeframe."""
+    """Return the closes of the newest closed candles, by the number of the mint, and timeframe."""
     found: dict[int, dict[Timeframe, RecentCandles]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(RECENT, {**numbers, "timeframe": timeframe})
@@ -328,7 +328,7 @@ def _recent(
 
 
 def _newest(db: Database, numbers: Mapping[str, int]) -> Mapping[int, dict[Timeframe, bytes]]:
-    """Return the prices of the newest closed candles, by number of their mint and timeframe."""
+    """Return the prices of the newest closed candles, by the number of the mint, and timeframe."""
     found: dict[int, dict[Timeframe, bytes]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(CLOSED, {**numbers, "timeframe": timeframe})

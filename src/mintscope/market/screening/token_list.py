@@ -441,14 +441,14 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
 
 
 class Rows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
-    """Some rows, from number *first* on."""
+    """Rows of a snapshot, from number *first* on."""
 
     first: int
     rows: KeptRows
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
-    """The trades of a closed part: a `PartChunk` of D1, or of a minute."""
+    """The trades of a closed part in a snapshot: a `PartChunk` of D1, or of a minute."""
 
     of_day: bool
     number: int
