@@ -148,7 +148,7 @@ class ListPage(NamedTuple):
 
 
 class UnreadTransaction(NamedTuple):
-    """A transaction to read."""
+    """A listed transaction that was not read yet."""
 
     slot: Slot
     signature: Signature
@@ -308,6 +308,7 @@ def decide_again(
             usd, sol = price
             if swap.mint == WSOL and sol_usd is not None:
                 usd = sol_usd
+            # As in `PricedSwap.offered`: only a price that differs from the one that was set.
             own = None if usd == price[0] else price
             new = replace(swap, volume=volume, price_usd=usd, price_sol=sol, offered=own)
         else:
@@ -437,7 +438,7 @@ class CannotImport(ValueError):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The imported candles of a timeframe."""
+    """The numbers of imported candles of a timeframe, and their provider."""
 
     provider: str  # if there are several, the last one by name
     candles: int  # number of imported candles in the series
@@ -514,7 +515,7 @@ class MendPlan(NamedTuple):
 
 
 class GapMend(NamedTuple):
-    """The state of an open gap."""
+    """An open gap, and the state of its mending."""
 
     gap: Gap
     attempts: int  # number of failed attempts

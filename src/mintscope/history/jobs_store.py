@@ -314,7 +314,7 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def finish(self, mint: Mint, past: backfill.FoldedBackfill | None) -> None:
-        """End the round, so that ingest can join *past*, which is None if there were no slots."""
+        """End the round, so that ingest can join *past*, the result; None: there were no slots."""
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)
@@ -373,10 +373,10 @@ class SqlHistory(SqlStore):
 
 
 def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
-    """Return the quotes of the mint that a backfill cannot price, sorted, if they have a share.
+    """Return the quotes of the mint that a backfill cannot price, sorted; () if they are rare.
 
-    The share is the volume of their pools in that of all pools of the pool book, over two UTC days
-    of each pool.  At or below OTHERS_MAX, none is returned.
+    They are rare if their pools have at most OTHERS_MAX of the volume of all pools of the pool
+    book, over two UTC days of each pool.
     """
     others = _unpriced(db, mint_id)
     pools = booked(db.execute(BOOK, (mint_id,)).get)

@@ -211,6 +211,7 @@ class GapMending:
         settled_slot = _settled(gap.last, pace)
         if folded < settled_slot:
             raise _Waits(TOO_NEW)
+        # The log has no block of the gap, so its time is estimated.
         ago_s = pace.seconds(slot - gap.first)
         return _Moment(UnixS(time - round(ago_s)), settled_slot)
 

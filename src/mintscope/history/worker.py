@@ -223,6 +223,7 @@ class BackfillQueue:
     async def _read_locked(self, doing: _Doing) -> None:
         ask = doing.ask
         from_time = await self._begun(doing)
+        # Ingest may return a READY backfill to READING.
         while from_time is not None:
             job = await self.jobs.one(ask.mint)
             if job is None:
@@ -243,6 +244,7 @@ class BackfillQueue:
         """Begin the backfill, or resume it; return its start, or None if it was cancelled."""
         ask = doing.ask
         job = await self.jobs.one(ask.mint)
+        # This request has begun the job, which may be joined by now.
         if (
             job is not None
             and ask.state is BackfillState.READING

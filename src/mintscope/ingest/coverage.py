@@ -93,7 +93,7 @@ def _add(sums: list[int], value: int | None) -> None:
 def _add_swaps(
     swaps: Iterable[Swap], values: _Values, calls: dict[tuple[str, str], list[int]]
 ) -> None:
-    """Add the calls of *swaps*; several legs of one call count once."""
+    """Add the calls of *swaps* to *calls*; several legs of one call count once."""
     before = None
     for swap in swaps:
         if swap.recognised_by is RecognisedBy.TRANSFERS:
@@ -245,7 +245,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield the count of each kind, with SOL at the rate in *header*, or at 0 without a rate."""
+        """Yield the count of each kind, with SOL at the rate in *header*, or 0 if it has none."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

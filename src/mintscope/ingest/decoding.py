@@ -184,7 +184,7 @@ def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpa
 
 
 class _WorkerLink:
-    """A socket that carries whole messages, and the shared memory."""
+    """One side of the link of ingest and worker: a socket for messages, and the shared memory."""
 
     def __init__(self, connected: socket.socket, memory_number: int) -> None:
         self._socket = connected
@@ -260,7 +260,7 @@ class Worker(Protocol):
 
 
 class WorkerState(Enum):
-    """The state of the worker."""
+    """The state of the worker; it is not started again after LOST."""
 
     RESTS = auto()
     STARTS = auto()
