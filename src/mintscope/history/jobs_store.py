@@ -484,8 +484,7 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# A backfill that is being read becomes `cancelling`: ingest, which reads it, drops it.  Without the
-# cast, PostgreSQL would take the parameter beside NULL for a text.
+# A backfill that is being read becomes `cancelling`: ingest, which reads it, drops it.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,

@@ -109,7 +109,6 @@ SELECT candle.mint, bucket, buy_volume + sell_volume, buy_volume, close
  WHERE candle.mint = id AND timeframe = 'm1' AND bucket >= :hour AND provider IS NULL
  ORDER BY candle.mint, bucket
 """  # noqa: S608 - constants
-# PostgreSQL returns the sum of bigints as numeric, hence the casts.
 PARTS: Final = f"""
 WITH {MINTS_OF_PAGE},
 part AS (
