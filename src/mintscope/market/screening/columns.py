@@ -93,7 +93,7 @@ class InMemory:
         return np.zeros(count, of)
 
     def release(self) -> None:
-        """Do nothing."""
+        """Do nothing, because no record is in a file."""
 
 
 IN_MEMORY: Final = InMemory()

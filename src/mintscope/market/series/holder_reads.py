@@ -75,7 +75,7 @@ class NoHolders:
         raise ServiceUnavailable(NOT_NAMED)
 
     def last(self, mint: Mint) -> Holders | None:  # noqa: ARG002
-        """Return None."""
+        """Return None, because no reading is stored."""
         return None
 
 
