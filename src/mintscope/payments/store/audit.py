@@ -85,6 +85,7 @@ FIRST_AT: Final = "SELECT at FROM credit_entry WHERE id > ? ORDER BY id LIMIT 1"
 GO_TO: Final = "UPDATE audit_walk SET stage = ?, place = ?"
 FINISH: Final = "UPDATE audit_walk SET stage = 'finished', place = 0, finished_at = ?"
 
+# The balance before a part is looked up for each account: for a join, PostgreSQL may read all.
 CONTINUES: Final = f"""
 SELECT part.account FROM (
     SELECT id, account, delta, balance, lag(balance) OVER account_entries AS before
@@ -96,6 +97,7 @@ SELECT part.account FROM (
          WHERE kept.account = part.account AND kept.walk = :walk),
        {closing.CLOSED_BALANCE.format(account="part.account")}, 0)
 """  # noqa: S608 - a constant
+# The join repeats the bounds of the part, without which PostgreSQL may read the whole journal.
 KEEP_BALANCES: Final = """
 INSERT INTO audit_balance (account, walk, balance, received, spent, spend_count, first_entry,
                            last_entry)
@@ -154,7 +156,8 @@ OF_PAYMENTS: Final = {
     Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which=PART),
 }
 
-# Compares balances with the sums of the walk plus all later entries, as of one moment.
+# Compares balances with the sums of the walk plus all later entries, as of one moment.  The join
+# repeats the bounds of the part, without which PostgreSQL reads the sums of all accounts.
 OF_ACCOUNTS: Final = {
     Invariant.BALANCE_IS_SUM: f"""
 WITH since AS MATERIALIZED (
@@ -263,6 +266,7 @@ class Walk:
             return Proven(self._close(at, stage, last, now), is_finished=False)
         month = self._open_month(last)
         settled = UnixMs(now - SETTLED_MS)
+        # A part ends with its month, because the month is closed with the sums up to its end.
         before = settled if month is None else min(settled, month_end(month))
         until = self._db.execute(FOLD_TO, (at.entry, self._rows_a_part, before)).get
         is_behind = until is not None and until - at.entry >= self._rows_a_part
@@ -273,6 +277,8 @@ class Walk:
             "frozen": at.frozen,
             "closed": last.month,
         }
+        # Later stages also add up entries if a whole part is new, because each of their parts reads
+        # all entries after the mark.
         if until is not None and (stage is Stage.JOURNAL or is_behind):
             violations = self._add_up({**sums, "after": at.entry, "until": int(until)})
         elif stage is Stage.JOURNAL and month is not None and month_end(month) <= settled:

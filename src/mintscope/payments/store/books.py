@@ -176,6 +176,7 @@ PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pen
 
 FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
 # A payment that was resolved after the mark may have paid its fee after the balance was read.
+# SQLite needs the WHERE: after a SELECT without it, ON CONFLICT is parsed as a condition of a join.
 FILL_FUND: Final = """
 INSERT INTO fee_fund (id, lamports)
 SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')
@@ -379,6 +380,7 @@ class SqlPaymentBooks:
             if after_entry is None:  # the first check of this process continues after the last one
                 after_entry = self._db.execute(CHECKED).get or None
             else:
+                # The end of the previous check: this check may still fail, and is then repeated.
                 self._db.execute(KEEP_CHECKED, (after_entry,))
         bounds = {
             "after": after_entry,
@@ -454,6 +456,7 @@ class SqlPaymentBooks:
                 await self._end_running()
                 running = self._running = asyncio.create_task(asyncio.to_thread(job))
                 running.add_done_callback(_look_at)
+                # A thread cannot be cancelled: the next job waits until it has ended.
                 return await asyncio.shield(running)
         except (DatabaseError, TimeoutError) as cause:
             raise ServiceUnavailable("The books cannot be read.") from cause
@@ -481,7 +484,7 @@ SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
 
 
 class SqlHourRows:
-    """The hourly figures, inside one transaction."""
+    """Stores the hourly figures of the service, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

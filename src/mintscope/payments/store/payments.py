@@ -236,6 +236,7 @@ class PaymentTable:
             return Resolved(before, before)
         if after.state is not before.state:
             self.purchase.move(after, now)  # first, so that every issued payment is delivered
+        # A payment that landed, or reverted, has cost its fee.
         if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
             self.budgets.give_fee_back(after)
         look_again_at = now + again_ms
@@ -378,6 +379,7 @@ class SqlPaymentStore:
         """
 
         def do() -> T:
+            # `waiting` is set by now: a batch is handed over in a later iteration of the event loop.
             if waiting.done():
                 raise ServiceUnavailable(UNAVAILABLE)
             return job()
@@ -389,6 +391,7 @@ class SqlPaymentStore:
     def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
         with unavailable_on_database_error(UNAVAILABLE), self._writing.transaction():
             outcomes = [self._attempt(job) for job in jobs]
+        # After the commit, which may fail.
         for outcome in outcomes:
             if isinstance(outcome, Resolved):
                 _count(outcome)

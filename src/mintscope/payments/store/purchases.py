@@ -106,7 +106,7 @@ SELECT DISTINCT a.id, a.balance
 
 
 class PurchasedCredits:
-    """The credits of payments over one connection, for one thread."""
+    """Delivers, freezes and moves the credits of payments; for one connection and one thread."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -122,6 +122,7 @@ class PurchasedCredits:
             self._enter(holder, "thaw", frozen, now)
             self._db.execute(FREEZE, (row_id, 0))
         elif payment.state is State.FROZEN and entry is not None:
+            # Spent credits cannot be taken back.
             left = min(
                 payment.purchase.credits, int(self._db.execute(LOCKED_BALANCE, (holder,)).get)
             )
@@ -195,6 +196,7 @@ class PurchasedCredits:
         wallet = purchased.payer
         if self._db.execute(IS_OWNED, (holder, purchase)).get:
             return RotationDenied.EMPTY
+        # Locks the account: its balance must not change between PROVEN and the move.
         self._db.execute(LOCKED_BALANCE, (holder,))
         proven = int(self._db.execute(PROVEN, (holder, wallet)).get)
         if not proven:
@@ -341,7 +343,7 @@ def newest(state: State | None) -> str:
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
-    elif state is not None:  # with the condition of the index of payments that are not issued
+    elif state is not None:  # repeats the condition of the index, without which it is not used
         condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
     return NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
 
@@ -387,6 +389,7 @@ SELECT reverted.n, pending.n,
 SOLD_MAX: Final = 10_000  # purchases within an hour are counted up to this number
 SOLD_TODAY_MAX: Final = 1_000  # purchases within a day are counted up to this number
 _LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
+# The limit is one above SOLD_TODAY_MAX, so that reverted payments can outnumber the purchases.
 _REVERTED_TODAY: Final = f"""
 (SELECT count(*) FROM (SELECT 1 FROM payment AS lost
   WHERE lost.reason = 'transaction_failed' AND lost.payer = {{payer}}
