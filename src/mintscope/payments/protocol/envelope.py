@@ -316,6 +316,7 @@ def find_version(transaction: bytes) -> int | None:
     version is 0x80 plus the version.  A first byte of 0x80 or more is not a number of signatures,
     because no packet has room for 128.
     """
+    # A slice, because *transaction* may be empty; an empty slice is below VERSIONED.
     if transaction[:1] >= VERSIONED:
         return transaction[0] - VERSIONED[0]
     message_at = 1 + SIGNATURE_BYTES * transaction[0] if transaction else 0
@@ -325,6 +326,8 @@ def find_version(transaction: bytes) -> int | None:
 
 def open_envelope(transaction: bytes) -> Envelope | Refused:
     """Return the envelope of *transaction*, which may be any bytes, or the refusal."""
+    # Before the length is checked and the bytes are parsed: a transaction of version 1 may be
+    # longer, and solders cannot parse it.
     version = find_version(transaction)
     if version is not None and version not in TRANSACTION_VERSIONS:
         return Refused(RefusalReason.VERSION, version=version)

@@ -132,8 +132,10 @@ def decode_payment(header: str) -> Presented:
         if not isinstance(flaw.__cause__, ValidationError):
             raise _invalid("standard base64 of UTF-8 JSON") from flaw
         first = flaw.__cause__.errors(include_input=False)[0]
+        # Limited, because the client chooses the names in the path of the error.
         where = ".".join(str(part) for part in first["loc"][:3])
         raise _invalid(f"a payment of x402 version 2; was wrong at {where[:60]!r}") from flaw
+    # If the header names no version, the model fills in version 2.
     if payload.x402_version != VERSION or "x402_version" not in payload.model_fields_set:
         raise _invalid("x402Version 2")
     accepted = payload.accepted

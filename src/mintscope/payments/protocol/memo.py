@@ -98,6 +98,7 @@ def find_flaw(  # noqa: PLR0913  as above
     expected = _macs(key, head, terms=terms, resource=resource, amount=amount)
     if not expected or not hmac.compare_digest(mac[: len(expected)], expected):
         return Flaw.FORGED
+    # After the MAC, so that only a genuine quote can be EXPIRED.
     if now is not None and now > int.from_bytes(head[_EXPIRY], "big") * 1000:
         return Flaw.EXPIRED
     return None
@@ -144,6 +145,7 @@ def _macs(
     if not head.startswith(_VERSION):
         return b""
     kind = resource if isinstance(resource, ResourceKind) else kind_of(resource)
+    # A list, so that a kind and a resource with the same text have different MACs.
     of_kind = _mac(key, head, [[kind.path], *bound])[:_KIND_MAC_BYTES]
     if isinstance(resource, ResourceKind):
         return of_kind

@@ -154,6 +154,7 @@ def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
     """
     try:
         bare = text.rstrip("=")
+        # A character outside ASCII becomes "?", which `b64decode` refuses.
         padded = (bare + "=" * (-len(bare) % 4)).encode("ascii", "replace")
         plain = b64decode(padded, altchars=b"-_", validate=True)
         return msgspec.json.decode(plain, type=expected)

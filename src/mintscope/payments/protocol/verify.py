@@ -115,6 +115,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
         quote = _check_quote(memo, asked)
     except _Wrong as wrong:
         return Refused(wrong.reason)
+    # Last, because this is the costliest check.
     if not envelope.is_signed_by_payer():
         return Refused(RefusalReason.SIGNATURE)
     return Verified(
@@ -155,12 +156,14 @@ def _check_fee(envelope: Envelope, terms: Terms) -> int:
         if FEE_PAYER_AT in (instruction.program_id_index, *bytes(instruction.accounts)):
             raise _Wrong(RefusalReason.FEE_PAYER_NOT_ISOLATED)
     limit, price = instructions[:2]
+    # The official client of MPP writes the price first.
     if bytes(limit.data)[:1] == _PRICE_KIND:
         limit, price = price, limit
     units = _budget(envelope, limit, kind=_LIMIT_KIND, length=_LIMIT_BYTES)
     micro_lamports = _budget(envelope, price, kind=_PRICE_KIND, length=_PRICE_BYTES)
     if units > COMPUTE_UNITS_MAX:
         raise _Wrong(RefusalReason.COMPUTE_LIMIT_TOO_HIGH)
+    # Rounded up, as the chain rounds the fee.
     priority = -(-units * micro_lamports // MICRO)
     if priority > PRIORITY_LAMPORTS_MAX:
         raise _Wrong(RefusalReason.PRIORITY_FEE_TOO_HIGH)
