@@ -393,6 +393,7 @@ class Auditor:
         violations += checked.violations
         begins = full or self._entry_mark is None
         violations += await self._walk(begins=begins and not (is_start and await self._is_walked()))
+        # Last: if the walk fails, the next audit checks the same entries again.
         self._entry_mark = checked.entry_mark
         if violations:
             await self._stop(violations[0])
@@ -446,6 +447,7 @@ class Auditor:
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
         if late:
             await self.reconciler.look_at(late)
+            # This also deletes the doubts about payments that are final by now.
             await self.treasury.doubt(DoubtKind.ISSUED, late, now=self.clock.now())
 
     async def _scan(

@@ -139,7 +139,7 @@ Work = Callable[[], Awaitable[Delivered]]
 
 
 class Payer(msgspec.Struct, frozen=True, gc=False):
-    """A payer in credits.
+    """The account that a request debits, and the API key that spends its credits.
 
     account    the account to debit; None: the user of the API key has never had credits, or the
                wallet of the sign-in has none to spend
@@ -190,12 +190,14 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         try:
             delivered = await work()
         except ServiceError as failure:
+            # Read only now, so that a request that succeeds needs no lookup of the balance.
             if account is None or await self.checkout.ledger.balance(account) == 0:
                 raise await self._refuse(NoCredits(), failure) from failure
             raise
         if delivered.credit_count == 0:
             return Receipt(delivered.report, None, None)
         is_plain = self.payer.key is None and self.once is None
+        # The common case: it needs no `debits`, which may be None.
         if delivered.credit_count == 1 and account is not None and is_plain:
             outcome = await self.checkout.ledger.spend(account)
             if isinstance(outcome, Empty):
@@ -203,6 +205,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             return Receipt(delivered.report, outcome.balance, None, 1, Reversal(account, 1))
         debits = self.checkout.expect_debits()
         debited = await self._take(debits.debit, delivered.credit_count)
+        # A repeated debit took nothing now, so a failed delivery must give nothing back.
         taken = None if debited.is_repeat else debited.reversal()
         return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
 
@@ -259,7 +262,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A valid payment that has no row yet, or a payment that settled earlier."""
+    """A charge of one payment on chain: a valid one without a row, or one that settled earlier."""
 
     checkout: "Checkout"
     merchant: Merchant
@@ -350,8 +353,10 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         found = await merchant.facilitator.present(presented, demand)
         if isinstance(found, VerifiedPayment):
             payment_token = merchant.payment_token(found.verified.asset)
+            # `latest` reads no source: a valid quote is accepted even while the price is unknown.
             price_list = payment_token.price_cache.latest()
             is_worth = price_list is None or order.is_worth(found.verified.fee_lamports, price_list)
+            # A payment that has landed has already cost its network fee.
             if found.landed is None and not is_worth:
                 found = Refused(RefusalReason.NETWORK_FEE)
         if order.is_tried_first and isinstance(found, VerifiedPayment) and found.landed is None:
@@ -402,6 +407,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
             return outcome
         option = None
         if outcome == ports.Unavailable(ports.Obstacle.TREASURY):
+            # The next reading of a price checks the treasury first, and fails while it is unusable.
             merchant.distrust_prices()
         if isinstance(outcome, Refused):
             try:
@@ -409,6 +415,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
                     requirements=await merchant.quote(order), is_closed=merchant.is_closed()
                 )
             except PriceUnavailable:
+                # A payment that was sent gets its own outcome, even if no new price can be offered.
                 if not outcome.signature:
                     raise
         raise CheckoutRefused(outcome, option=option)
@@ -422,6 +429,7 @@ def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
 def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
     head, _, body = packed.partition(b"\n")
     slot, _, read_at = head.partition(b" ")
+    # The clock of the process that stored the report may be ahead of this one.
     age_ms = max(0, now - int(read_at))
     return ReadReport(body, Slot(int(slot)), age_ms, price_age_ms=price_age_ms_in(body))
 
@@ -458,6 +466,7 @@ async def propose(
     terms = requirement.terms
     if str(payer) in {terms.pay_to, terms.fee_payer}:
         return NotProposed.OURS
+    # Counted even if the payment would succeed: a proposal costs the client nothing.
     if not await merchant.facilitator.may_try(address):
         return NotProposed.CHAIN
     try:

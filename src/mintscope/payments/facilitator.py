@@ -285,6 +285,8 @@ class Facilitator:
             return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
         asked, refusal = self._verify(envelope, terms, demand, presented)
         verified = refusal
+        # The payment may have landed before its quote expired, and its row may be lost: `refuse`
+        # looks for it on chain, which needs a payment that passes every other check.
         if isinstance(refusal, Refused) and refusal.reason is RefusalReason.QUOTE_EXPIRED:
             verified = verify(envelope, replace(asked, now=None))
         if isinstance(verified, Refused):
@@ -306,6 +308,7 @@ class Facilitator:
         asked = Asked(
             terms=terms,
             resource=demand.resource,
+            # The client names the amount; the quote proves that we demanded it.
             amount=presented.amount,
             quote_key=keys[0],
             now=now,
@@ -331,6 +334,7 @@ class Facilitator:
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return ports.Unavailable(ports.Obstacle.CHAIN)
+        # Signed only for the signature, by which the chain is searched; nothing is sent.
         found = await lost.look(
             candidate.verified.envelope.sign(self.fee_payer).signature,
             candidate.verified,
@@ -406,9 +410,11 @@ class Facilitator:
         try:
             begun = await self.store.begin(pending)
         except ServiceUnavailable as failure:
+            # A client without a key gets ours now, because only this key redeems the payment if it
+            # is stored after all.  A client with a key simply sends the payment again.
             if candidate.demand.key is not None or isinstance(failure, ports.Inconsistent):
                 raise
-            return ports.Unresolved(payment=pending.payment, key=key)  # it may be stored
+            return ports.Unresolved(payment=pending.payment, key=key)
         if isinstance(begun, ports.Begun):
             payment = await self._send(pending.payment, signed)
             return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)
@@ -482,6 +488,7 @@ class Facilitator:
             return self._redeliver(payment, key)
         if not payment.final:
             payment = await self._look(payment)  # if it can no longer land, it is not sent again
+        # The row identifies only the message: the payer's signature in this copy may be invalid.
         if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         return answer(payment, key, self.secrets)
@@ -503,6 +510,7 @@ class Facilitator:
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):
+            # The node may have sent the payment even if its answer is lost, so wait in any case.
             with suppress(ports.ChainUnavailable):
                 await self.chain.broadcast(signed)
             left_s = max(end_s - self.clock.monotonic_s(), 0.0)

@@ -112,6 +112,8 @@ class PaymentMaintenance:
 
         Raises ChainUnavailable, ServiceUnavailable.
         """
+        # Before the balance is read: fees of payments resolved after the mark are then subtracted,
+        # in case the balance does not show them yet.
         mark = await self.books.fund_mark()
         lamports = await self.chain.lamports(self.fee_payer)
         await self.books.fill_fund(lamports, mark=mark)
@@ -159,6 +161,7 @@ class PaymentMaintenance:
         else:
             metrics.AUDITS.labels("violated" if violations else "sound").inc()
             _log_violations(violations)
+        # Also if no node answered: the full comparison has begun, and later audits continue it.
         self._day = today
         if today != self._forgotten_on:
             await self._forget_reports(today)

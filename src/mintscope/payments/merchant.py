@@ -184,6 +184,7 @@ _SCHEMA: Final = {
 
 def did_of(origin: str) -> str:
     """Return the DID of the service at *origin*, such as `https://api.example`."""
+    # did:web encodes the colon before a port, which would otherwise begin a path.
     return f"did:web:{quote(urlsplit(origin).netloc, safe='')}"
 
 
@@ -301,7 +302,7 @@ class Merchant:
             except PriceUnavailable as doubt:
                 doubts.append(doubt)
         if not priced:
-            raise doubts[0]
+            raise doubts[0]  # that of the payment token
         return priced
 
     async def quote(self, order: Order) -> Sequence[Requirement]:
@@ -333,6 +334,7 @@ class Merchant:
 
     def sign_receipt(self, payment: Payment) -> str:
         """Return the signed receipt of *payment*, which must have settled."""
+        # The keys of that time, so that new keys do not change the receipt.
         secrets = self.facilitator.secrets.at(payment.begun_at)
         network = self.facilitator.terms.network
         return sign_receipt(secrets.receipt, payment, origin=self.origin, network=network)

@@ -197,6 +197,7 @@ def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
             _atoms(entry)
             for entry in entries
             if entry.mint == asset
+            # A slice, because the index in a damaged answer may be out of range.
             and keys[entry.account_index : entry.account_index + 1] == [treasury]
         )
 
@@ -306,6 +307,7 @@ class PaymentNode:
         The node does not check signatures: this service checks the payer's signature, and ours
         is missing.  So if the node refuses to simulate, the payer is not at fault.
         """
+        # Without `replaceRecentBlockhash`: the node must report a blockhash that it does not know.
         options = {
             "encoding": "base64",
             "sigVerify": False,
@@ -331,6 +333,8 @@ class PaymentNode:
 
     async def send(self, wire: bytes) -> None:
         """Send the transaction; the node itself resends it until it expires."""
+        # The payment was simulated before.  Without a preflight, nodes still look up the blockhash
+        # at this level, to find the height until which they resend the transaction.
         options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": CONFIRMED}
         await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
 
@@ -426,6 +430,7 @@ class PaymentNode:
         except _ParamsRefused:
             if as_final(params) == params or not await self._refuses_confirmed():
                 raise
+        # Requests that are refused at the same time log this only once.
         if self._knows_confirmed:
             self._knows_confirmed = False
             log.warning("confirmed_unknown", node=self._where, used=FINALIZED)
@@ -480,7 +485,7 @@ class PaymentNode:
             if response.status_code != httpx.codes.OK:
                 raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
             body = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
-        await self._queue.next()
+        await self._queue.next()  # decoding the answer gets an iteration of its own
         return body
 
 

@@ -68,7 +68,7 @@ PaidItem = PaidReport | NewToken | TopUp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """One payment.
+    """One payment, its purchase, and its state.
 
     message_hash       the identifier of the payment
     signature          the signature of the transaction, known before its broadcast
@@ -81,8 +81,8 @@ class Payment:
     paid               atoms that reached the treasury; 0 until the payment lands
     reason             the reason why it failed or is frozen; None in other states
     final              whether no fork can change the state
-    touched            whether the credits of the new credit token that it bought were moved, or the
-                       balance of the token is no longer what it bought
+    touched            whether the new credit token that was bought has lost its credits to another
+                       account, or its balance is no longer the number that was bought
     missed_height      finalized height at which an issued payment was first missed; 0: it was not
                        missed since it was last found
     """
@@ -151,6 +151,7 @@ def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
     match sighting:
         case Landed() | Reverted():
             return sighting
+        # A height of 0, which proves nothing, is never above `last_valid_height`.
         case Unseen(height=height) if height > payment.last_valid_height:
             return Dead(height=height)
         case _:
@@ -193,6 +194,7 @@ def _disprove(payment: Payment, reason: RefusalReason, *, final: bool) -> Paymen
     """Fail or freeze the payment, unless its state is final."""
     if payment.final:
         return payment
+    # Neither state has delivered anything; only FROZEN makes the store take credits back.
     if payment.state in {State.PENDING, State.FAILED}:
         return replace(payment, state=State.FAILED, reason=reason, final=final)
     return replace(

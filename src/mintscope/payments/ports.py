@@ -183,6 +183,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     def _may_reserve(self, budget: Budget, fee_lamports: int, *, is_new_payer: bool) -> bool:
         reserved_max = budget.in_flight_fee_lamports
         if self.fund is not None:
+            # `fund` excludes the pending fees, which the last comparison counts: add them back.
             reserved_max = min(reserved_max, self.pending + self.fund - WALLET_LAMPORTS_MIN)
         if is_new_payer and 2 * (self.new_payers + fee_lamports) > reserved_max:
             return False
@@ -240,8 +241,8 @@ class Used(Enum):
 
     PAYMENT = auto()  # the sender proves no right to its answer, or the answer is not sent again
     KEY = auto()  # the redelivery key is of another payment of this payer that has not failed
-    LOST = auto()  # it is on chain, but the store lost it, and the sender proves no ownership
-    ACKNOWLEDGED = auto()  # an operator has settled it
+    LOST = auto()  # the payment is on chain, its row is lost, and the sender proves no ownership
+    ACKNOWLEDGED = auto()  # an operator has settled the payment
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):

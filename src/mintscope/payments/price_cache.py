@@ -130,6 +130,7 @@ class PriceCache:
         if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):
             found = Doubt.JUMP
         if isinstance(found, Doubt):
+            # `_previous` stays: the next quote is compared with the last one that was used.
             self._price_list = None
             self.doubt = found
             return

@@ -49,7 +49,7 @@ FIGURE_LENGTH_MAX: Final = 64  # the most characters of a price
 
 @dataclass(eq=False, repr=False)
 class MarketPrice:
-    """A PriceSource that reads the token's own market."""
+    """A PriceSource that computes the price from the token's own trades and pools."""
 
     reader: LogReader
     reserves: PoolReserves

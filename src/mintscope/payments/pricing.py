@@ -127,6 +127,7 @@ def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
         return Doubt.DISAGREEMENT
     if not _is_even(market, min(recent, long)):
         return Doubt.LOPSIDED
+    # `repr` is the shortest text of the float; Decimal of the float has some fifty digits.
     return _quote(Decimal(repr(min(recent, long))), now)
 
 
@@ -185,6 +186,7 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 def _is_even(market: TokenMarket, price: float) -> bool:
     """Return whether no side of the pools exceeds SIDES_RATIO_MAX times the other, at *price*."""
+    # The value is at the last close, which one trade can move: compare at *price* instead.
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))
     return high <= SIDES_RATIO_MAX * low

@@ -91,6 +91,7 @@ class Secrets:
         newer = (cls._of_root(each, pepper) for each in sorted(roots, reverse=True))
         return replace(cls._of_pepper(pepper), newer=tuple(newer))
 
+    # The texts in the next two methods must never change: each key depends on its text.
     @classmethod
     def _of_root(cls, root: credentials.Root, pepper: bytes) -> "Secrets":
         return cls(
@@ -140,6 +141,7 @@ class Secrets:
 
     def key_hash(self, key: str, payer: Wallet) -> credentials.CredentialHash:
         """Return the hash of a redelivery key of *payer*; only this hash is stored."""
+        # With the payer, so that a stranger who pays with the same key does not block it.
         return credentials.CredentialHash(
             hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256")
         )
@@ -164,6 +166,7 @@ class Secrets:
 
     def nonce(self, key: str) -> bytes:
         """Return the nonce of a quote for the holder of *key*; it does not reveal the key."""
+        # No wallet is named `nonce`, so this is never a part of a hash from `key_hash`.
         return hmac.digest(self.redeem, b"nonce\n" + key.encode(), "sha256")[:NONCE_BYTES]
 
     def _key_mac(self, message_hash: MessageHash, drawn: bytes) -> bytes:
@@ -263,7 +266,7 @@ class Reconciler:
             return
         evidence = weigh(payment, sighting)
         if evidence is None:
-            return
+            return  # the payment is checked again when its lease has ended
         now = self.clock.now()
         again_ms = ports.final_after_ms(self.slot_s())
         try:
@@ -360,6 +363,7 @@ class RecentBlockhashes:
         now_s     seconds of a monotonic clock
         slot_s    the measured duration of a slot
         """
+        # Stored again as the last one, so that the blockhash named longest ago is dropped first.
         before = self._named.pop(recent.blockhash, None)
         since_s = now_s if before is None else before.since_s
         self._named[recent.blockhash] = _Named(recent.last_valid_height, since_s)
@@ -393,6 +397,7 @@ class RecentBlockhashes:
             return None
         age = max(
             height - (newest.last_valid_height - BLOCKHASH_BLOCKS),
+            # Rounding must not make a blockhash too old that `_is_young` calls young.
             min(ceil((now_s - self._newest_since_s) / slot_s), YOUNG_BLOCKS),
         )
         return (

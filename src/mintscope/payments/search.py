@@ -160,7 +160,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chain_says(sighting: Sighting | None, why_not: str) -> str:
-    """Return *sighting* as text; if it is None, *why_not* is the reason."""
+    """Return *sighting* as text; None: the chain was not asked, for the reason *why_not*."""
     match sighting:
         case None:
             return f"not asked: {why_not}"

@@ -133,6 +133,7 @@ class RpcSettlement:
 
     def slot_s(self) -> float:
         """Return the measured duration of a slot, in seconds; SLOT_S_UNKNOWN if none is known."""
+        # A short measurement is inaccurate, so it counts only while the node has no samples either.
         measured = self._measured(MARK_SLOTS) or self._sampled or self._measured(MARK_SLOTS_MIN)
         pace = self._pace() or measured
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
@@ -257,6 +258,7 @@ class RpcSettlement:
         if tip is None or is_old or _failed(tip):
             tip = self._tip = asyncio.create_task(self._node.tip("confirmed"))
             self._tip_at_s = now_s
+        # A payment that is given up must not cancel the request of the others.
         found = await asyncio.shield(tip)
         if found.absolute_slot >= self._seen.absolute_slot or not self._is_seen_lately():
             self._seen, self._seen_at_s = found, self._clock.monotonic_s()
@@ -375,6 +377,7 @@ class RpcSettlement:
     async def _poll(self) -> None:
         """Request the statuses for all waiters at a steady pace, even if answers are slow."""
         while self._waiting:
+            # `_tasks` also has the reads of amounts, one for each signature in `_reading`.
             if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
                 for start in range(0, len(self._waiting), node.STATUSES_MAX):
                     self._spawn(self._ask(list(self._waiting)[start : start + node.STATUSES_MAX]))
@@ -413,6 +416,7 @@ class RpcSettlement:
                 waiter.set_result(sighting)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        # The event loop keeps only weak references to tasks.
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,7 +1,7 @@
 """Limits on simulations of payments that fail, by sender.
 
-The node simulates a payment before it is known to be valid, and payers can be invented.  So failed
-trials are limited, in three parts of the trials of a minute:
+The node simulates a payment before it is known to be valid, and payers can be invented.  So the
+failed trials of all clients in a minute are limited; the limit has three parts:
 
     all       a half, for anyone; one network can use at most a tenth of all trials, or
               NETWORK_COUNT_MIN if that is more
@@ -116,6 +116,7 @@ class Trials:
         common: Windows = [(self._network, networks_of(address).near), (self._all, ALL)]
         if await take_all(common) is None:
             return Counted(common)
+        # Only if the first part is full, because this looks up buyers in the store.
         for windows in await self._kept(address, payer):
             if await take_all(windows) is None:
                 return Counted(windows)
