@@ -42,7 +42,7 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, SECOND_MS
 from mintscope.market.standings import Confidence
 
 OLD_SECRET_MS: Final = DAY_MS
-NUMBER_DIGITS_MAX: Final = 18
+NUMBER_DIGITS_MAX: Final = 18  # such numbers fit in 64 bits
 TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # the most tests of a user
 ReadSymbols = Callable[[Collection[Mint]], Awaitable[emails.Symbols]]
 
@@ -74,7 +74,7 @@ class AlertBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
-    """The alerts of all users; each operation changes *store* in one transaction.
+    """Reads and changes the alerts of users; each operation changes *store* in one transaction.
 
     entropy    returns the given number of cryptographically random bytes
     queue      the queue of webhooks; None: no webhooks are sent
@@ -131,6 +131,7 @@ class Alerts:
 
         def make(rows: AccountRows) -> Alert | AlertDenied:
             expect_user(rows, user_id)
+            # Before all other checks: a repetition gets its alert even if they would fail now.
             made = None if key_hash is None else rows.made.find(key_hash)
             if made is not None:
                 if made.asked != wanted:
@@ -247,6 +248,7 @@ class Alerts:
             )
             firing_id = rows.firings.insert(
                 firing,
+                # Even if the webhook is disabled: its owner may have repaired the receiver.
                 due_at=None if asked.webhook_url is None else now,
                 email=EmailState.WAITING if asked.by_email else None,
                 telegram=TelegramState.WAITING if asked.by_telegram else None,
@@ -339,6 +341,7 @@ class Alerts:
         kept = rows.users.get(user_id)
         if asked.by_email and (kept is None or kept.user.verified_at is None):
             return AlertDenied.UNVERIFIED
+        # Only if Telegram is switched on now: an alert of an unlinked chat can still be changed.
         if asked.by_telegram and (before is None or not before.by_telegram):
             chat = rows.chats.chat(user_id)
             if chat is None or chat.blocked_at is not None or not self.bounds.telegram_bot:
@@ -418,6 +421,8 @@ class AlertWriter:
         now = self.clock.now()
         standing = await self.store.read(lambda rows: rows.lease.standing())
         is_ours = standing.holder == self.holder
+        # Renewed only in its second half, because each renewal is a write; but at once if it seems
+        # to last too long, because the clock was set back.
         if is_ours and now + self.lease_ms // 2 < standing.held_until <= now + self.lease_ms:
             return standing
         if not is_ours and _is_held(standing, now):

@@ -4,9 +4,9 @@
 only on the log up to that event.  After a restart, each mint starts from its stored state (its
 base), if there is one, and the events after the base are applied again.
 
-`look` evaluates a rule over one value: the side of a level on which it is, or its move.  A rule
-with a level fires only when the value changes sides.  The first evaluation never fires: it records
-the side, or the value.  Garbage collection skips rules and states, which contain no cycles.
+`look` evaluates a rule over one value: whether the value crosses a level, or moves by a percentage.
+A rule with a level fires only when the value changes sides.  The first evaluation never fires: it
+records the side, or the value.  Garbage collection skips rules and states, which have no cycles.
 
 FIELDS are the values of a report that a rule may evaluate, by their names in JSON.
 """
@@ -54,7 +54,7 @@ class _Track:
     """A tracked mint.
 
     row       the row of the mint in the engine
-    base      a state of the mint from the store: the current state without *since*
+    base      a loaded state of the mint; the swaps in *since* lead from it to the current state
     since     the swaps after the base, by slot, and the pools after each of these slots
     is_kept   whether the base is stored
     frames    the candles of each loaded `AskedFrame`; None: none was loaded
@@ -75,7 +75,7 @@ class _Track:
 
 
 class Tracks:
-    """At most *capacity* mints, each as of the last event that was applied.
+    """Computes reports of at most *capacity* mints, as of the last event that was applied.
 
     seq    the position of that event in the swap log
     slot   the newest slot; None: it is not known yet
@@ -216,6 +216,7 @@ class Tracks:
                 continue
             del self._ahead[mint]
             track = self._tracks.get(mint)
+            # `seq` is now exactly the position of *loaded*, so the engine already has this state.
             if track is not None:
                 track.base = loaded
                 track.since = []
@@ -384,7 +385,7 @@ def look(
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
     """Return the side of *value*, or the side *before* if *rule* puts *value* on neither side."""
     level = rule.level
-    margin = 0.0 if before is None else rule.margin
+    margin = 0.0 if before is None else rule.margin  # it is for the way back from a side
     match rule.kind:
         case SignalKind.ABOVE:
             over = value > level

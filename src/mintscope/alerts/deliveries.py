@@ -244,6 +244,7 @@ class Deliveries:
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:
+            # The queue is new, or was lost.
             first = await self.store.read(lambda rows: rows.firings.first_waiting())
             since = FiringId(first - 1)
         dropped = 0
@@ -425,6 +426,7 @@ class Deliveries:
         failed = [each.firing for each in attempts if each.has_failed]
         rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]
         if failed:
+            # The inner `min` keeps the number small, because failures are counted without a limit.
             pause_ms = min(RETRY_MS_MIN << min(batch.failures, 16), RETRY_MS_MAX)
             end = min(self._end(firing) for firing in failed)
             return batch.failures + 1, UnixMs(min(now + pause_ms, end))

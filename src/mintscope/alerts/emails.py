@@ -198,6 +198,7 @@ class Reached(NamedTuple):
 
 def hour_note(most: int) -> str:
     """Return the note that is shown with firings beyond the first *most* in an hour."""
+    # REFUSED in `alerts.store` and `messages.delivery_words` know such notes by their beginning.
     return f"limit of {most} an hour reached"
 
 
@@ -244,6 +245,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
         return False
     reached = _reached(rows, signal, kept.user.email, at, bounds)
     if reached is not None:
+        # REFUSED in `alerts.store` knows such notes by their beginning.
         mark(EmailState.NOT_SENT, note=f"limit of {reached.limit} reached")
         _tell_limit(rows, signal, kept.user.email, reached, at)
         return False

@@ -73,6 +73,7 @@ class _Watched(msgspec.Struct, gc=False):
         if self.has_ended:
             return 1
         since = self.hour_since
+        # An hour that begins in the future is replaced, too: the clock was set back.
         if since is None or not since <= now < since + HOUR_MS:
             self.hour_since = now
             self.hour_count = 0
@@ -161,7 +162,7 @@ def packed(outcome: Outcome) -> PackedOutcome:
 
 @dataclass(kw_only=True, eq=False)
 class Evaluation:
-    """All active alerts, as of the last applied event.
+    """Evaluates all active alerts, and keeps the results until they are stored.
 
     firings_hour_max  the most firings of an alert that are sent in an hour; further firings are
                       only listed, and firings beyond LISTED_FACTOR times this limit not even that

@@ -118,7 +118,7 @@ class AlertEvaluator:
             await self._follow()
         else:
             await self._write(with_idle=False)
-            self._seq = None
+            self._seq = None  # the log is not read without alerts, so the next alert needs `_begin`
 
     async def _tidy(self) -> None:
         """Write due e-mails and end expired alerts for TIDYING_S; the next round does the rest."""
@@ -131,7 +131,7 @@ class AlertEvaluator:
 
     async def _begin(self) -> None:
         """Continue from the stored position; begin at the tip of the log if that is impossible."""
-        self._seq = None
+        self._seq = None  # until the rest has succeeded
         evaluation, tip = self.evaluation, await self.reader.tip()
         evaluation.clear(0)
         standing = await self._watch()
@@ -178,7 +178,7 @@ class AlertEvaluator:
             some, changed = await self.writer.some(changed)
             self.evaluation.watch(some)
             await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # even if nothing changed: the comparison takes a millisecond
 
     async def _bases(self) -> list[LoadedMint]:
         """Return the stored bases of mints, except those that this version cannot read."""
@@ -195,6 +195,7 @@ class AlertEvaluator:
             LOG.warning("signals missed reports", why=str(reason))
             self.evaluation.begin_at(await self.reader.tip())
             self._want(self.evaluation.mints)
+        # Again, because the events may have begun to track further mints.
         await self._load_wanted(until_s)
         await self._do(self.evaluation.look_at_new(self.clock.now()))
         now_s = self.clock.monotonic_s()

@@ -243,6 +243,7 @@ class AlertPages:
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)
         yield get(PAUSED, self.ask_pause)
+        # Mail programs send this form, too (RFC 8058).
         yield post(PAUSED, self.pause, is_from_anywhere=True)
 
     async def list(self, request: PageRequest) -> PageResponse:
@@ -366,6 +367,7 @@ class AlertPages:
     async def set_active(self, request: PageRequest) -> PageResponse:
         """Pause or resume the alert; resuming enables a disabled webhook.  Raises NotFound."""
         alert, is_active = await self._own(request), request.form.text("active") == "yes"
+        # `Alerts.change` enables a disabled webhook only if the alert was paused before.
         if is_active and alert.webhook_failed_at is not None:
             await self._change(alert, replace(alert.rule, is_active=False))
         return await self._change(alert, replace(alert.rule, is_active=is_active))

@@ -25,6 +25,7 @@ ADD: Final = """
 INSERT INTO webhook (firing, signal, fired_at, attempts, given_up_at, reason)
     VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
+# An alert that is due already keeps its time, which may be the end of a pause.
 OPEN: Final = """
 INSERT INTO webhook_signal (signal, due_at, failures) VALUES (?, ?, 0)
     ON CONFLICT (signal) DO UPDATE SET due_at = coalesce(webhook_signal.due_at, excluded.due_at)
@@ -207,6 +208,7 @@ class SqlQueueRows:
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
         """Queue *webhooks* that are not queued yet; *until* is the newest firing that was read."""
         self._db.executemany(ADD, webhooks)
+        # Also for alerts of which nothing waits: `purge` finds alerts by their rows.
         due: dict[SignalId, UnixMs | None] = dict.fromkeys(each.signal_id for each in webhooks)
         waiting = [each.signal_id for each in webhooks if each.given_up_at is None]
         due |= dict.fromkeys(waiting, self.time(now))
@@ -250,6 +252,7 @@ class SqlQueueRows:
         found: list[DueAlert] = []
         room = wanted.webhooks
         values = (self.time(now), *without, wanted.webhooks)
+        # Read to the end first, because the loop changes this table.
         for number, failures in list(self._db.execute(due, values)):
             if room <= 0:
                 break

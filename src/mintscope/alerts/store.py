@@ -76,6 +76,7 @@ UPDATE signal_firing SET email = ?, email_id = ?, email_note = ?
 GATHERED: Final = """
 SELECT count(*), coalesce(min(id), 0) FROM signal_firing WHERE signal = ? AND email = 'waiting'
 """
+# Notes about limits, of `emails.hour_note` and `emails.write_email`, begin with `limit of `.
 REFUSED: Final = """
 SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
  WHERE signal."user" = ? AND signal_firing.fired_at > ?
@@ -104,7 +105,7 @@ DELETE FROM signal_firing WHERE id IN (
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
-    """The firings, inside one transaction."""
+    """Reads and writes firings, inside one transaction."""
 
     NAME = "signal_firing"
     COLUMNS = Columns(
@@ -302,7 +303,7 @@ HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
 
 
 class SqlAlertRows(Table[SignalId, Alert]):
-    """The alerts, inside one transaction."""
+    """Reads and writes alerts, inside one transaction."""
 
     NAME = "signal"
     COLUMNS = Columns(
@@ -411,7 +412,7 @@ DROP: Final = "DELETE FROM signal_base WHERE mint = ?"
 
 
 class SqlLeaseRows:
-    """The progress of the evaluation, and the bases of mints, inside one transaction."""
+    """Stores the lease and the progress of the evaluation, and the bases, in one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -432,6 +433,7 @@ class SqlLeaseRows:
     def hold(self, holder: bytes, until: UnixMs) -> None:
         """Make *holder* the evaluating process until *until*."""
         self._db.execute(OPEN, (b"",))
+        # By the clock of the database, which all processes share.
         self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
 
     def advance(self, seq: int) -> None:
@@ -473,7 +475,7 @@ BLOCK: Final = 'UPDATE telegram_chat SET blocked_at = ? WHERE "user" = ? AND cha
 
 
 class SqlTelegramChatRows:
-    """The Telegram chats of accounts, inside one transaction."""
+    """Links accounts to Telegram chats, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

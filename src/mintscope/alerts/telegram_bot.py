@@ -195,7 +195,7 @@ class TelegramBot:
             try:
                 if (await self.writer.standing()).holder == self.writer.holder:
                     await self.answer()
-                    continue
+                    continue  # without a pause, because `answer` waits for updates
             except Exception as trouble:  # after any error the bot tries again
                 is_bug = not isinstance(trouble, ServiceUnavailable | Refused)
                 log.warning(

@@ -35,7 +35,7 @@ from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS, MINUTE_S, SECOND_MS
 
 CODE_S: Final = 15 * MINUTE_S
-NUMBER_DIGITS_MAX: Final = 18
+NUMBER_DIGITS_MAX: Final = 18  # such numbers fit in 64 bits
 NAME_LENGTH_MAX: Final = 64
 PAUSE_MS: Final = MINUTE_MS  # the least time between two messages of an alert
 LEASE_MS: Final = MINUTE_MS  # longer than any request to Telegram takes
@@ -286,8 +286,8 @@ def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: Unix
 def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:
     """Return the numbers from which the proof in a code is derived.
 
-    One is the number of the newest event of linking or unlinking, so earlier codes become invalid.
-    Two are the user and the start of the session, because numbers of sessions can recur.
+    They include the newest event of linking or unlinking, so that earlier codes become invalid; and
+    the user and the start of the session, because numbers of sessions can recur.
     """
     user_id = session.user.user_id
     wanted = [EventFilter(f"user:{user_id}", action) for action in (LINKED, UNLINKED)]

@@ -68,6 +68,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
+    # From now on the future cannot be cancelled, so its result can always be set.
     found.set_running_or_notify_cancel()
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
@@ -222,6 +223,7 @@ class WebhookPost:
             httpx.AsyncClient(
                 trust_env=False,  # a proxy would resolve the name again
                 follow_redirects=False,
+                # A share for each address, so that a silent address leaves time for the next one.
                 timeout=httpx.Timeout(self.timeout_s, connect=self.timeout_s / count),
                 verify=self.tls,
             ) as http,
@@ -310,7 +312,7 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False)
 class WebhookSender:
-    """Sends due webhooks."""
+    """Sends the webhooks that *deliveries* leases to this process, and stores their outcomes."""
 
     deliveries: Deliveries
     post: WebhookPost

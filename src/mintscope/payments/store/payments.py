@@ -379,7 +379,7 @@ class SqlPaymentStore:
         """
 
         def do() -> T:
-            # `waiting` is set by now: a batch is handed over in a later iteration of the event loop.
+            # `waiting` is set by now: batches are handed over in a later iteration of the loop.
             if waiting.done():
                 raise ServiceUnavailable(UNAVAILABLE)
             return job()
