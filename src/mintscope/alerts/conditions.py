@@ -216,9 +216,8 @@ class Tracks:
                 continue
             del self._ahead[mint]
             track = self._tracks.get(mint)
-            # `seq` is now exactly the position of *loaded*, so the engine already has this state.
             if track is not None:
-                track.base = loaded
+                track.base = loaded  # now of the position `seq`: the engine already has this state
                 track.since = []
                 track.is_kept = False
                 track.frames = frames_of(loaded)
