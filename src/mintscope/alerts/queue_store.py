@@ -168,7 +168,7 @@ class SqlWebhookQueue:
 
 
 class SqlQueueRows:
-    """The queue inside one transaction; a transaction that writes excludes other writers."""
+    """Reads and writes the queue, inside one transaction; writing transactions run one by one."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

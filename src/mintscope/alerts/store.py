@@ -316,7 +316,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
     SOURCE = "signal WHERE"
 
     def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
-        """Change columns of an alert."""
+        """Set the columns of an alert that *changes* names."""
         self._update(signal_id, changes)
 
     def change(self, signal_id: SignalId, rule: AlertRule) -> None:
@@ -412,7 +412,7 @@ DROP: Final = "DELETE FROM signal_base WHERE mint = ?"
 
 
 class SqlLeaseRows:
-    """Stores the lease and the progress of the evaluation, and the bases, in one transaction."""
+    """Stores the lease and progress of the evaluation, and bases of mints, in one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

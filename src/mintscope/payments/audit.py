@@ -86,7 +86,7 @@ class TreasuryHistory(Protocol):
 
 
 class ScanScope(StrEnum):
-    """The part of the history that a scan covers."""
+    """The arrivals in a treasury account that a scan reads: the new ones, or all."""
 
     NEW = "new"
     ALL = "all"
@@ -147,7 +147,7 @@ class SoldItem(NamedTuple):
 
 
 class Recognised(NamedTuple):
-    """A payment to us, recognised from its transaction alone."""
+    """A payment to us, as its transaction on chain shows it, and the item that it bought."""
 
     verified: Verified
     offer: SoldItem
@@ -223,7 +223,7 @@ class TreasuryBooks(Protocol):
 
 
 class AuditBooks(Protocol):
-    """The auditor's access to the books."""
+    """Checks the books for the auditor, deletes old spends, and stops sales."""
 
     async def check(self, *, after_entry: int | None) -> invariants.Checked:
         """Return the violations among doubts and new entries, and the number of the newest entry.

@@ -262,7 +262,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A charge of one payment on chain: a valid one without a row, or one that settled earlier."""
+    """A charge of one payment: it is valid and has no row yet, or it settled earlier."""
 
     checkout: "Checkout"
     merchant: Merchant

@@ -94,7 +94,7 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
     last_valid_height: int,
     now: UnixMs,
 ) -> Payment:
-    """Return the pending payment *verified* for *wanted*, owned by the holder of *key*."""
+    """Return *verified* as a pending payment for *wanted*, owned by the holder of *key*."""
     envelope = verified.envelope
     purchase: PaidItem
     if isinstance(wanted, Credits):

@@ -159,7 +159,7 @@ def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
 
 
 def apply(payment: Payment, evidence: Evidence) -> Payment:
-    """Return *payment* in the state that follows from *evidence*; the only transition function."""
+    """Return *payment* in the state that follows from *evidence*; nothing else changes states."""
     match evidence:
         case Landed():
             return _land(payment, evidence)

@@ -34,14 +34,14 @@ from mintscope.payments.protocol.envelope import (
 )
 
 LEASE_MS_MAX: Final = 2 * HOUR_MS  # a lease with more time left is from before a clock was set back
-FINAL_AFTER_SLOTS: Final = 40  # slots from a resolution to the check of its finality
+FINAL_AFTER_SLOTS: Final = 40  # slots from the resolution of a payment to the check of its finality
 FEE_SHARES: Final = 10  # a payer or an address may put one of so many shares of the fees at risk
 WALLET_LAMPORTS_MIN: Final = 890_880  # the rent-exempt minimum, which a fee must leave in a wallet
 SPARE_LAMPORTS: Final = 2_000_000  # enough for a hundred payments at the highest fee
 
 
 def final_after_ms(slot_s: float) -> int:
-    """Return the time from a resolution to the check of its finality, in ms."""
+    """Return the time from the resolution of a payment to the check of its finality, in ms."""
     return int(FINAL_AFTER_SLOTS * slot_s * 1000)
 
 
@@ -246,7 +246,7 @@ class Used(Enum):
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):
-    """The payment or its key was used already, so it gets no answer now; *what* is the reason."""
+    """The payment or its key was used already, so no answer is sent; *what* is the reason."""
 
     what: Used
 
@@ -473,7 +473,7 @@ class PaymentChain(Protocol):
 
 
 def not_simulated(trial: Failing) -> Outcome:
-    """Return the outcome of a payment that would fail now; it depends on the party at fault."""
+    """Return the outcome of a payment that would fail now, for the cause that *trial* shows."""
     match trial:
         case TreasuryUnusable():
             return Unavailable(Obstacle.TREASURY)

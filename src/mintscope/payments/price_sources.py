@@ -149,7 +149,7 @@ def _reading(body: bytes) -> tuple[Decimal, UnixMs] | None:
 
 @dataclass(frozen=True)
 class SolPrice:
-    """A SolSource that reads SOL's own market, as this service tracks it."""
+    """A SolSource that returns the last price of SOL in the swaps that this service has read."""
 
     reader: LogReader
 

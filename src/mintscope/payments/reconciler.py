@@ -249,7 +249,7 @@ class Reconciler:
         return await self.store.find_signatures(arrived)
 
     async def look_at(self, signatures: Sequence[Signature]) -> None:
-        """Check payments (<= BATCH) now, even if another process leases them."""
+        """Check payments, by *signatures* (<= BATCH), now, even if another process leases them."""
         await self._examine(await self.store.find_signatures(signatures))
 
     async def _examine(self, payments: Sequence[Payment]) -> None:

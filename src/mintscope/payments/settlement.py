@@ -159,7 +159,7 @@ class RpcSettlement:
         )
 
     async def refresh_offer(self) -> None:
-        """Request a newer blockhash to offer with 402s; that of a lagging node is not used."""
+        """Request a newer blockhash to offer with 402s; a lagging node's blockhash is not used."""
         if (self._pace() or self._sampled) is None:
             with suppress(ports.ChainUnavailable):
                 self._sampled = await self._node.pace()
@@ -231,7 +231,7 @@ class RpcSettlement:
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> ports.Rejected | ports.TreasuryUnusable:
-        """Return the outcome of a failed simulation; it depends on whose account is the cause."""
+        """Return the outcome of a failed simulation: Rejected, or TreasuryUnusable for our account."""
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):

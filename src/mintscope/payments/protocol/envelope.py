@@ -146,7 +146,7 @@ class ResourceKind(msgspec.Struct, frozen=True):
 
 
 def kind_of(resource: Resource) -> ResourceKind:
-    """Return the kind of *resource*."""
+    """Return the kind of *resource*: the first two parts of its path."""
     path, _, _ = resource.partition("?")
     return ResourceKind("/".join(path.split("/")[:_KIND_PARTS]))
 
@@ -292,7 +292,7 @@ class Envelope:
         return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
 
     def sign(self, fee_payer: Keypair) -> Signed:
-        """Add our signature; the same message always gets the same signature.
+        """Return the transaction with our signature, which is always the same for the same message.
 
         Raises    ValueError if another wallet would pay the fee
         """

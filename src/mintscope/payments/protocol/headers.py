@@ -233,7 +233,7 @@ def _resource(url: str, advert: Advert | None, *, is_short: bool) -> ResourceInf
 def encode_settled(
     terms: Terms, *, payer: Wallet, signature: str, extensions: dict[str, Any] | None = None
 ) -> str:
-    """Return PAYMENT-RESPONSE for a payment that has arrived."""
+    """Return the value of PAYMENT-RESPONSE for a payment that has arrived."""
     return _encode(
         SettleResponse(
             success=True,
@@ -248,7 +248,7 @@ def encode_settled(
 def encode_refused(
     terms: Terms, *, reason: RefusalReason, signature: str, payer: Wallet | None = None
 ) -> str:
-    """Return PAYMENT-RESPONSE for a refused payment; *signature* may be empty.
+    """Return the value of PAYMENT-RESPONSE for a refused payment; *signature* may be empty.
 
     `errorReason` is our code of *reason*, `errorMessage` is the code of x402.
     """
@@ -269,7 +269,7 @@ def _encode(model: PaymentRequired | SettleResponse) -> str:
 
 
 def parse_transaction(value: object, *, header: str = PAYMENT_SIGNATURE) -> bytes:
-    """Return the bytes of *value*, standard base64; *header* is its header, for errors.
+    """Return the bytes of *value*, standard base64; *header* is named in errors.
 
     Raises InvalidPayment.
     """

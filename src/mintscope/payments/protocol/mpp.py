@@ -132,7 +132,7 @@ def decode_credential(header: str) -> Presented:
 
 
 def encode_receipt(*, signature: str, settled_at: str) -> str:
-    """Return `Payment-Receipt` for a payment that has arrived.
+    """Return the value of `Payment-Receipt` for a payment that has arrived.
 
     settled_at    such as `2026-01-02T03:04:05Z`
     """
