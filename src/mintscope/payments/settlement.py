@@ -231,7 +231,7 @@ class RpcSettlement:
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> ports.Rejected | ports.TreasuryUnusable:
-        """Return the outcome of a failed simulation: Rejected, or TreasuryUnusable for our account."""
+        """Return the outcome of a failed simulation; a fault of our account is TreasuryUnusable."""
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):
