@@ -529,6 +529,7 @@ class AlertWriter:
             return None
         rows.signals.keep_states(packed.states)
         reached = self._tell(rows, outcome, now) if outcome.fired or outcome.hours else []
+        # First, because a mint whose old base is dropped may have a new one.
         rows.lease.drop_bases(outcome.dropped)
         rows.lease.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
         rows.lease.advance(outcome.seq)

@@ -274,11 +274,14 @@ class Deliveries:
             until = UnixMs(now + self.lease_ms)
             found = rows.claim(now, until, DueWanted(room, OF_EACH_AT_ONCE, without))
             left = min(failing, room - sum(len(each.webhooks) for each in found))
+            # While the webhooks of an alert fail, only one of them is tried at a time.
             more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
             return rows.time(now), [*found, *more]
 
         signed_at, due = await self.queue.transact(claim)  # receivers check the time
         over: dict[FiringId, WebhookOutcome] = {}
+        # Read now, because the webhook may have been removed, or the account taken back, since the
+        # firings were queued.
         batches = await self.store.read(
             lambda rows: [self._batch(rows, each, signed_at, over) for each in due]
         )

@@ -128,6 +128,7 @@ class CheckoutRefused(Exception):
         self.is_ready = is_ready
 
 
+# `gc=False` here and below: such objects are made for each request, and are in no cycle.
 class Delivered(msgspec.Struct, frozen=True, gc=False):
     """An answer and its cost in credits; 0 means that it is free."""
 

@@ -286,7 +286,8 @@ class Reconciler:
 
 
 ALREADY_PROCESSED: Final = "AlreadyProcessed"  # the chain's name for the error
-LANDED_HEIGHT: Final = 1  # `last_valid_height` of a payment that has already landed
+# `last_valid_height` of a payment that has already landed; the store requires a height above 0.
+LANDED_HEIGHT: Final = 1
 
 
 async def look(

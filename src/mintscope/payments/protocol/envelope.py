@@ -343,6 +343,7 @@ def _open(transaction: bytes) -> Envelope | Refused:
             written = bytes(parsed)
     except Undecodable:
         return Refused(RefusalReason.UNDECODABLE)
+    # The parser ignores trailing bytes, for example.
     if written != transaction:
         return Refused(RefusalReason.NOT_CANONICAL)
     message = parsed.message

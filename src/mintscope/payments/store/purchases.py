@@ -96,6 +96,7 @@ SELECT coalesce(sum(CASE WHEN at_most < 0 THEN 0
 """
 
 
+# `holder IS NOT NULL` follows from the join, but without it the index is not used.
 BOUGHT_BY: Final = """
 SELECT DISTINCT a.id, a.balance
   FROM payment AS p JOIN credit_account AS a ON a.id = p.holder
@@ -365,7 +366,8 @@ SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
 # The sum of the payer's payments that the simulation may not have seen.  A payment without a
-# stored token counts for every token.
+# stored token counts for every token.  Each of the two parts has its own index; a pending payment
+# is not resolved, so none counts twice.
 RESERVED: Final = """
 SELECT (SELECT coalesce(sum(amount), 0) FROM payment
          WHERE state = 'pending' AND payer = ?1 AND coalesce(asset, ?3) = ?3)
