@@ -246,7 +246,7 @@ class AuditBooks(Protocol):
         """Return the progress of the check of all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of closed months over *kept_months* months before that of *now*.
+        """Delete some spends of months that were closed, over *kept_months* months before *now*.
 
         Spends are kept longer if their month was closed in the last 7 days, or if they are not
         added up by day yet.  Return whether more may remain to be deleted.

@@ -134,7 +134,8 @@ def answer(
     """Return the stored outcome of *payment* for the holder of *key*.
 
     is_key_ours    whether the service created *key*; then an unresolved outcome includes it
-    Raises         Contradiction if the payment failed and its row has no reason, or as `settled`
+    Raises         Contradiction if the payment failed and its row has no reason, and in the cases
+                   of `settled`
     """
     match payment.state:
         case State.ISSUED:
@@ -179,7 +180,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
     mark      the mark of the lookup that did not find the payment
-    landed    its outcome, if it is on chain but its row was lost; None for a new payment
+    landed    the outcome on chain of a payment whose row was lost; None for a new payment
     """
 
     facilitator: "Facilitator"

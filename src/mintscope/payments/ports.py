@@ -95,7 +95,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conduct(msgspec.Struct, frozen=True):
-    """The payments of a payer or an address in the last hour, and those in flight.
+    """The recent payments of a payer or an address, and those in flight.
 
     reverted        payments that landed and failed within the hour
     pending         payments in flight
@@ -321,10 +321,9 @@ class PaymentStore(Protocol):
         """Store the payment as pending and return Begun, unless it exists or there is an objection.
 
         If it exists, return it as KnownPayment; if it tops up a credit token that was rotated,
-        return Rotated.  Otherwise return the objection: sales are stopped,
-        a limit of `budget` is reached, the fee payer has too few lamports, another payment has the
-        same quote, whatever its outcome was, or another payment that has not failed has the same
-        redelivery key.
+        return Rotated.  Otherwise return the objection: sales are stopped, a limit of `budget` is
+        reached, the fee payer has too few lamports, another payment has the same quote, whatever
+        its outcome was, or another payment that has not failed has the same redelivery key.
 
         There is also an objection if `balance_after` is less than the sum of the other payments of
         that payer in the same token that are pending or were resolved after `mark`, because the
@@ -386,8 +385,8 @@ class Rejected(msgspec.Struct, frozen=True):
     """The transaction would fail now.
 
     error          the chain's name for the error
-    is_unfunded    True: the payer's token account does not exist, or holds too little; False: the
-                   cause is another, or is not known
+    is_unfunded    True: the payer's token account does not exist, or holds too little; False: there
+                   is another cause, or the cause is unknown
     """
 
     error: str

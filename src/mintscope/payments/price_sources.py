@@ -250,7 +250,7 @@ async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
 class UsableToken:
     """A price source that has no price while *asset* or its treasury account is unusable.
 
-    If no node answers, the result of the last check counts; if there is none, *asset* is
+    If no node answers, the result of the last check counts; before the first result, *asset* is
     unusable.  The price of the payment token is also recorded as a metric, 0 if it is unknown.
 
     asset    the mint of the token; None: the payment token

@@ -147,8 +147,8 @@ def price_of_feed(usd: Decimal, observed_at: UnixMs, *, now: UnixMs) -> Quote | 
 def is_jump(quote: Quote, previous: Quote) -> bool:
     """Return whether the price changed by a factor of over 1 + CHANGE_PER_MINUTE_MAX a minute.
 
-    The factor is compounded, and counts up and down.  Less than a minute between *previous* and
-    *quote* counts as one minute.
+    The factor is compounded over the minutes, and a fall counts like a rise.  Less than a minute
+    between *previous* and *quote* counts as one minute.
     """
     minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
     minutes = min(minutes, MINUTES_MAX)

@@ -359,7 +359,7 @@ class RecentBlockhashes:
         self._newest_since_s = 0.0
 
     def note(self, recent: RecentBlockhash, *, now_s: float, slot_s: float) -> None:
-        """Remember *recent*; the blockhash of a lagging node does not replace a newer young one.
+        """Remember *recent*; a lagging node's blockhash does not replace a newer young blockhash.
 
         now_s     seconds of a monotonic clock
         slot_s    the measured duration of a slot

@@ -84,8 +84,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     A payment is found if it matches any of the fields; an orphan is found by signature or payer.
 
-    accounts    matched by payments into these accounts, and payments whose credits they now hold
-    hint        the last eight characters of a credit token, whose account is matched like
+    accounts    payments into these accounts match, and payments whose credits they now hold
+    hint        the last eight characters of a credit token, whose account counts like one of
                 *accounts*; None: no token
     """
 

@@ -76,7 +76,7 @@ class Counted:
 
 
 class Trials:
-    """Counts trials by sender.
+    """Decides whether another trial of a sender is allowed, and counts it.
 
     per_minute    number of failed trials allowed in a minute, for all clients together
     on_refused    called for each trial that is refused

@@ -83,7 +83,7 @@ def find_flaw(  # noqa: PLR0913  as above
     """Return the reason to refuse *memo* as a quote for *amount*; None if it is valid.
 
     resource    if it is a kind, the quote may be for any resource of that kind
-    now         None: ignore the expiry, for a payment that is already on chain
+    now         the time of the check; None: ignore the expiry, for a payment already on chain
     """
     if len(memo) != MEMO_BYTES:
         return Flaw.FORGED

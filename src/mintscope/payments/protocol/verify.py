@@ -86,7 +86,7 @@ class Asked:
     """A demand that the payment must meet, and the time of the check.
 
     resource    if it is a kind, the payment may be for any resource of that kind
-    now         None: a quote of any age counts
+    now         the time of the check; None: a quote of any age counts
     offered     the quote that the client sent outside the transaction; it counts if the transaction
                 has no memo, or only a memo of the client's own
     """

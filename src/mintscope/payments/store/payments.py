@@ -373,7 +373,7 @@ class SqlPaymentStore:
             return await self._reading.run(looked)
 
     async def _write(self, job: Callable[[], T]) -> T:
-        """Return the outcome of *job*, which is not done if its caller is refused before it begins.
+        """Return the outcome of *job*; if this call is refused before *job* begins, skip *job*.
 
         The commit waits for the write lock, so a job may begin long after its batch.
         """
