@@ -106,6 +106,7 @@ class AlertEvaluator:
             self._seq = None
             return
         now_s = self.clock.monotonic_s()
+        # Before the return below, because alerts that are not evaluated can have due e-mails, too.
         if self._tidied_at_s is None or now_s - self._tidied_at_s >= TIDY_S:
             await self._tidy()
         if not self.evaluation.mints and self._version == standing.version:

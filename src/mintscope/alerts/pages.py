@@ -513,6 +513,7 @@ class AlertPages:
         sound = AlertRule(
             name="a name", mint=Mint(WSOL), field=Field("price.usd"), kind=SignalKind.ABOVE
         )
+        # `Alerts.flaw` returns only the first flaw, but the form shows those of all texts.
         each_alone = (
             replace(sound, name=values["name"]),
             replace(sound, message=values["message"]),

@@ -520,7 +520,7 @@ class Facilitator:
                 if isinstance(sighting, Unseen):
                     (sighting,) = await self.chain.look([payment.signature])
             except ports.ChainUnavailable:
-                return payment
+                return payment  # still pending: the reconciler finds the outcome
             payment = await self._resolve(payment, sighting)
             if payment.state is not State.PENDING or isinstance(sighting, UnreadablePayment):
                 break

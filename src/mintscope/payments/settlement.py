@@ -163,6 +163,7 @@ class RpcSettlement:
         if (self._pace() or self._sampled) is None:
             with suppress(ports.ChainUnavailable):
                 self._sampled = await self._node.pace()
+        # A node that is further behind would only offer a blockhash that is too old.
         await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
 
     async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:

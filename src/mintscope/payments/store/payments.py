@@ -366,6 +366,7 @@ class SqlPaymentStore:
 
     async def _look(self, work: Callable[[PaymentTable], T]) -> T:
         def looked(database: Database) -> T:
+            # In one snapshot, so that a payment and the mark are of the same moment.
             with database.snapshot():
                 return work(PaymentTable(database))
 
