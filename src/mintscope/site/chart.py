@@ -37,6 +37,8 @@ VOLUME_QUANTILE: Final = 0.95
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
 
+# gc=False: its fields are numbers, so it is in no reference cycle. array_like: scripts get
+# arrays, which are shorter than objects with the names of all fields.
 class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A candle and the values of its indicators.
 
@@ -190,6 +192,7 @@ def _beside(kind: str, texts: Iterable[Markup]) -> Markup:
 def _merged(points: Sequence[ChartPoint], width_s: int) -> tuple[list[ChartPoint], int]:
     """Return *points* merged into at most MERGED_MAX candles, and the candles' width in seconds."""
     span = points[-1].t - points[0].t + width_s if points else width_s
+    # Less one, because candles begin at round times: the first and the last may be partial.
     widths = (each for each in MERGED_S if each >= width_s and span <= each * (MERGED_MAX - 1))
     step_s = next(widths, MERGED_S[-1])
     groups = (list(group) for _, group in groupby(points, lambda each: each.t // step_s))
@@ -312,6 +315,7 @@ def _volumes(points: Sequence[ChartPoint], pane: Pane, axis: Axis) -> Iterator[M
     yield _bars("bar rise soft", points, pane, axis, lambda point: whole(point.bought))
     yield _bars("bar fall soft", points, pane, axis, lambda point: -whole(point.sold))
     yield _bars("bar unsided", points, pane, axis, lambda point: min(top, point.unsided))
+    # Bars that exceed the scale are solid; a note below the chart says so.
     yield _bars("bar rise", points, pane, axis, lambda point: cut(point.bought))
     yield _bars("bar fall", points, pane, axis, lambda point: -cut(point.sold))
 
@@ -346,6 +350,7 @@ def _bars(
 
 def _bar(middle: float, step: float, top: float, bottom: float) -> str:
     width = max(step * BODY, BODY_MIN)
+    # A bar at an end of the axis stays within the plot.
     left = min(max(0.0, middle - width / 2), SIZE - width)
     return f"M{left:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
 

@@ -80,6 +80,7 @@ class SchemaReader:
         """Return the field *name*; *is_optional* states whether it may be omitted."""
         title, shape = self._resolved(schema)
         same_as = self._shown.get(title, "")
+        # Recorded before the children are read, so that a schema that contains itself ends.
         if title and not same_as:
             self._shown[title] = name
         default = schema.get("default", shape.get("default"))

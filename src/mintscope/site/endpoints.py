@@ -47,7 +47,7 @@ from mintscope.site.routes import (
 
 SIGN_IN: Final = "/sign-in"
 PROVE: Final = "/prove"
-OWNER: Final = "of"  # field with the ID of the form's user
+OWNER: Final = "of"  # field with the ID of the user who sent the form
 FORM_KEPT: Final = "form-kept"
 KEPT: Final = "kept"  # field set by a script that keeps the other fields itself
 QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
@@ -108,12 +108,15 @@ class PageEndpoints:
         is_form = request.method == "POST"
         if is_form:
             if not page.is_from_anywhere:
+                # Before the form is counted: another site could make a browser send many forms,
+                # which would use up the limit of its address.
                 self.origins.expect(request.values(b"origin"))
             await self.form_limit.pass_through(request)
         detour = await self._detour(page, request, session)
         if detour is not None:
             return self._write(request, detour)
         form = await self._form(page, request, session) if is_form else FormData()
+        # Counted after `_form` has checked the CSRF token: only then did the user send the form.
         if is_form and session is not None and page.is_counted:
             await self.writes.spend(session.user.user_id, "page")
         response = await page.handler(
@@ -184,7 +187,7 @@ class PageEndpoints:
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 
     async def _refilled(self, page: PageRoute, request: Request) -> str:
-        """Return the address of the page to return to, with the values of the form that it keeps.
+        """Return the address of the page to return to, with the form values that *page* keeps.
 
         The values are left out if they are too long for an address, if a script keeps them, or if
         the body cannot be read as a form.
@@ -213,6 +216,7 @@ class PageEndpoints:
 
         If the path of a form has no page, return the page that the form was sent from.
         """
+        # latin-1 decodes any bytes; `_own_page` drops a query with unusual characters.
         query = request.query.decode("latin-1")
         here = self._own_page(f"{request.path}?{query}" if query else request.path)
         if here == START:

@@ -25,6 +25,7 @@ POWER_MAX: Final = 15
 
 def whole_number(value: float) -> str:
     """Return *value* with all its digits and without an exponent: 0.000022584."""
+    # Through repr: Decimal(value) would have all digits of the binary fraction.
     text = format(Decimal(repr(float(value))), "f")
     return text.removesuffix(".0")
 
@@ -41,6 +42,7 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
         return "0" if size == 0 else NOTHING
     if size >= CENTS_FROM:
         return f"{sign}{size:,.2f}" if size < 10**POWER_MAX else f"{sign}{size:.4g}"
+    # The exponent after rounding: 0.00999999 is rounded to 0.01.
     digits, power = f"{size:.{digits_max - 1}e}".split("e")
     zeros = -int(power) - 1
     if zeros <= ZEROS_SPELLED_MAX:
@@ -73,6 +75,7 @@ def short_amount(value: float) -> str:
     sign = MINUS if value < 0 else ""
     size = abs(value)
     for factor, unit in UNITS:
+        # From here on, three digits of the smaller unit are rounded up to 1,000.
         if size >= factor * 0.9995:
             return f"{sign}{_three(size / factor)}{unit}"
     if size == 0 or size >= 1:
@@ -115,6 +118,7 @@ def nice_steps(low: float, high: float, count: int) -> list[float]:
 
 
 def _three(size: float) -> str:
+    # From 99.95 and from 9.995 on, rounding adds a digit before the point.
     if size >= 99.95:  # noqa: PLR2004
         return f"{size:,.0f}"
     return f"{size:.1f}" if size >= 9.995 else f"{size:.2f}"  # noqa: PLR2004
@@ -166,6 +170,7 @@ def draw_area(
     """
     low = min(values, default=0.0)
     high = max(values, default=1.0)
+    # Equal values need a span, too, and so do zeros: `y` divides by it.
     span = (high - low) or abs(high) * 0.01 or 1.0
 
     def y(value: float) -> float:

@@ -70,6 +70,7 @@ class LiveFront:
 
     async def _serve(self, outlet: Outlet, macros: Macros) -> None:
         if self._channel is None:
+            # The channel draws with the macros, which are known once a page is open.
             look = partial(self._look, macros)
             self._channel = Channel(look, PAUSE_S, is_watched=True)
         stream = PageStream(outlet, [], on_behind=self._market.streams.note_behind)

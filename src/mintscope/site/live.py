@@ -141,6 +141,7 @@ class Channel(Generic[View]):
         """Read the news if a read is due; return False if the read failed."""
         if not (self._is_due or self.is_watched):
             return True
+        # Before the read, so that a `note` during the read leads to another read.
         self._is_due = False
         views = dict.fromkeys(self._readers.values())
         try:
@@ -156,6 +157,7 @@ class Channel(Generic[View]):
     def _tell(self) -> None:
         for stream, view in list(self._readers.items()):
             reported = self._newest.get(view)
+            # A reader that is behind gets the newest state later: see `_owes`.
             if reported is None or self._marks[stream] == reported.mark or stream.is_behind():
                 continue
             is_next = reported.change and self._marks[stream] == reported.since
@@ -204,11 +206,13 @@ class OpenPages:
         if self.are_full:
             return NoContent()
         with ExitStack() as room:
+            # Taken before `prepare` waits, so that simultaneous requests keep to the limit.
             room.enter_context(self._taken(request.browser.address))
             await self._market.streams.broadcast.prepare(mints, None, kind)
             taken = room.pop_all()
 
         async def push(outlet: Outlet, macros: Macros) -> None:
+            # Entered even without an outlet (HEAD, or the client has left), to give back the room.
             with taken:
                 if outlet is not NO_OUTLET:
                     await serve(outlet, macros)

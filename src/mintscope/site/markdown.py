@@ -15,6 +15,7 @@ BLOCKS: Final = {"p", "div", "section", "header", "article", "figcaption", "dt",
 LISTS: Final = {"ul", "ol"}
 # Elements that are not part of the text of a page, such as controls.
 SILENT: Final = {"form", "fieldset", "button", "input", "script", "svg", "textarea", "label"}
+# Elements without an end tag: they do not change the nesting depth.
 EMPTY: Final = {"input", "br", "img", "hr", "meta", "link"}
 STRONG: Final = {"strong": "**", "em": "*", "dt": "**"}
 DOCS: Final = "/docs"
@@ -134,6 +135,7 @@ WORDS: Final = {
     "sh": "curl|export|mintscope|npm|pip|python|node",
     "json": "true|false|null",
 }
+# In a shell, # begins a comment only after white space, not within a word such as a URL.
 COMMENTS: Final = {"python": r"\#[^\n]*", "sh": r"(?<!\S)\#[^\n]*", "ts": r"//[^\n]*"}
 CLASSES: Final = {"comment": "c", "key": "k", "string": "s", "word": "w", "number": "n"}
 
@@ -160,9 +162,11 @@ def highlight(text: str, language: str) -> Markup:
 def _pattern(language: str) -> re.Pattern[str]:
     kinds = [("comment", COMMENTS[language])] if language in COMMENTS else []
     if language == "json":
+        # Before strings, because the first alternative that matches counts.
         kinds.append(("key", rf"(?:{STRING})(?=\s*:)"))
     kinds += [
         ("string", STRING),
+        # Not a part of a name with dots or hyphens, such as `mintscope-client`.
         ("word", rf"(?<![\w.-])(?:{WORDS[language]})(?![\w-])"),
         ("number", NUMBER),
     ]

@@ -150,6 +150,7 @@ LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # a Markdown link
 
 def foreign_text(text: str) -> Markup:
     """Return a visitor's *text*, isolated so that it cannot reorder or hide the text around it."""
+    # Forms send line ends as CR and LF; `visible` would show each CR as an escape.
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 

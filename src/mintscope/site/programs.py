@@ -75,6 +75,7 @@ def examples_of(page: str, mint: str, origin: str, *, has_mcp: bool) -> Sequence
 
 def filled(text: str, origin: str, mint: str = WSOL) -> str:
     """Return the example *text* with *origin* and *mint* in their places."""
+    # Not `str.format`: the examples have other braces.
     return text.replace("{origin}", origin).replace("{mint}", mint)
 
 
@@ -163,6 +164,7 @@ def _httpx(endpoint: DescribedEndpoint, origin: str) -> str:
     if name:
         lines.append(f'    headers={{"Authorization": f"Bearer {{os.environ[\'{name}\']}}"}},')
     if endpoint.needs_body:
+        # The repr is Python, with True and None; only its quotes are changed.
         lines.append(f"    json={json.loads(endpoint.body_example)!r},".replace("'", '"'))
     call = "\n".join(["answer = httpx.request(", *lines, ")"])
     shown = "answer.json()" if endpoint.media_type == JSON_TYPE else "answer.text"

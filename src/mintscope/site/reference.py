@@ -40,7 +40,7 @@ class DescribedEndpoint:
     parameters    fields of the request, by location: path, query, header
     body          fields of the request body; empty if there is none
     body_example  example of the request body; "" if there is none
-    needs_body    whether a body is required; if not, a credential can replace the body, if any
+    needs_body    whether a body is required; a credential can take the place of an optional body
     answer        fields of the response's data, or of its whole body if it has no envelope
     example       example of a successful response; "" if there is none
     headers       meaning of each header of a successful response
@@ -217,6 +217,7 @@ def _slug(method: str, path: str, taken: set[str]) -> str:
     words = [word for word in path.split("/") if word not in {"", "v1"} and "{" not in word]
     slug = "-".join([method, *words])
     while slug in taken:
+        # `/v1/signals` and `/v1/signals/{signalId}` have the same literal segments.
         slug += "-one"
     taken.add(slug)
     return slug

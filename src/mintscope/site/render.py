@@ -82,7 +82,7 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
-    """The context of a page: session, address and notice.
+    """The values of a page that depend on the request: session, path and notice.
 
     notice    a key of NOTICES; with any other text, the page shows no notice
     """
@@ -157,6 +157,7 @@ class PageWriter:
         self._environment = _environment(static, features, pages)
         self._clock = clock
         self._is_secure = is_secure
+        # By template: the cache key `kept_as` of its newest cached page, and the body of that page.
         self._kept: dict[str, tuple[str, bytes]] = {}
 
     def write(
@@ -191,6 +192,7 @@ class PageWriter:
                 named = ((b"content-type", kind), (b"content-disposition", saved))
                 response = Response(HTTPStatus.OK, page.text.encode(), named)
             case Redirect():
+                # htmx would follow `location` itself and put the new page into the current one.
                 leaves = is_htmx and page.path.startswith(("/sign-in", "/prove"))
                 status = HTTPStatus.NO_CONTENT if leaves else HTTPStatus.SEE_OTHER
                 name = b"hx-redirect" if leaves else b"location"
@@ -279,6 +281,7 @@ def _environment(
 def _location(redirect: Redirect) -> str:
     """Return the address of *redirect* with its notice; the path begins with exactly one slash."""
     assert redirect.path.startswith("/")
+    # Browsers read `//host` and `/\host` as addresses of other sites.
     assert not redirect.path.startswith(("//", "/\\"))
     if not redirect.notice:
         return redirect.path
@@ -317,7 +320,7 @@ SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
 
 
 class StaticFiles:
-    """The files of `site/static`, by name."""
+    """Serves the files of `site/static`, which are read and compressed when it is created."""
 
     def __init__(self) -> None:
         folder = files("mintscope.site") / "static"
@@ -351,6 +354,8 @@ class StaticFiles:
         name = request.path_params["file"]
         if name not in self._bodies:
             raise errors.NotFound
+        # During an update, a page of the new release may reach a process of the old one: its old
+        # file must not be cached for a year under the new version.
         is_current = request.query == f"v={self._versions[name]}".encode()
         return self._response(name, FOREVER if is_current else REVALIDATED)
 
@@ -436,7 +441,7 @@ def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
 
 
 def failure_headers(error: Exception) -> tuple[Header, ...]:
-    """Return the response headers for *error*."""
+    """Return the headers that *error* adds to its response: Allow, Retry-After, or none."""
     if isinstance(error, errors.MethodNotAllowed):
         return ((b"allow", error.allowed.encode()),)
     if isinstance(error, WAITS):

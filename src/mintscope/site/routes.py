@@ -69,6 +69,7 @@ def parse_form(body: bytes) -> FormData:
     """
     try:
         pairs = parse_qsl(
+            # Browsers percent-encode all other characters.
             body.decode("ascii"),
             keep_blank_values=True,
             encoding="utf-8",
@@ -77,6 +78,7 @@ def parse_form(body: bytes) -> FormData:
         )
     except ValueError:  # includes UnicodeDecodeError
         raise BadRequest(f"expected at most {FIELDS_MAX} fields, in UTF-8") from None
+    # PostgreSQL cannot store NUL characters.
     if any("\0" in text for pair in pairs for text in pair):
         raise BadRequest("expected texts without NUL characters")
     return FormData(pairs)
@@ -126,6 +128,7 @@ class OwnOrigins:
 
 def expect_csrf(session: Session, form: FormData) -> None:
     """Raise FormOfAnotherSession unless *form* has the CSRF token of *session*."""
+    # Encoded, because compare_digest raises TypeError for a text that is not ASCII.
     if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
         raise FormOfAnotherSession(
             "This form belongs to another session, or to none."

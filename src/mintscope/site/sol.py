@@ -82,7 +82,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 
 
 class SolNow(NamedTuple):
-    """SOL as of *slot*.
+    """The state of SOL as of *slot*, as pages show it.
 
     change    price change within the last hour, as a fraction; None if unknown
     written   some values of the report, in JSON as in the API
@@ -135,6 +135,7 @@ class LiveSol:
 
 def _drawn(report: TokenReport, slot: Slot, candles: Sequence[SeriesCandle]) -> SolNow:
     price = report.price.usd
+    # The line ends at the price of the report, which pages show beside it.
     values = [*(each.close for each in candles[:-1]), price]
     quiet = {
         place

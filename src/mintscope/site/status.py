@@ -150,6 +150,7 @@ class StatusPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the health of the service."""
+        # Under a lock, so that simultaneous requests share one read.
         async with self._reading:
             kept = self._newest
             if kept is None or request.now - kept[0] >= REMEMBERED_MS:

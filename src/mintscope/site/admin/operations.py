@@ -244,7 +244,7 @@ CHANGEABLE: Final = {"confirm": {BackfillState.ESTIMATED}, "cancel": CAN_BE_CANC
 class BackfillPages:
     """Administrator pages for backfills; every action is recorded in the audit log, and then done.
 
-    If an action is recorded but not done, `OperationPages` has the reason.
+    `OperationPages` describes why the record comes first.
     """
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:

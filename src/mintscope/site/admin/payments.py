@@ -169,6 +169,7 @@ class MoneyPages:
             return Wanted(signatures=[signature])
         with suppress(NotFound):
             return Wanted(payers=[wallet_in(text)])
+        # Pages show the end of a credit token after three dots, and so it may be pasted.
         hint = text.lower().removeprefix("...")
         if has_form(CredentialKind.CREDIT_TOKEN, text):
             hint = text[-HINT_LENGTH:]

@@ -206,6 +206,7 @@ class BuyPages:
         choice = choice_of(request)
         key = _key(request)
         transaction = _transaction(request)
+        # Without a session, `choice_of` falls back to a new credit token, which was not chosen.
         if request.form.text("into") == Into.ACCOUNT and request.session is None:
             return await self._tell(choice, messages.SIGNED_OUT)
         try:
@@ -214,6 +215,7 @@ class BuyPages:
                 transaction,
                 key=key,
                 address=request.browser.address,
+                # Called only after the payment is verified: a refused payment opens no account.
                 wanted=lambda: self._wanted(request, choice),
             )
         except errors.MissingToken:

@@ -47,7 +47,7 @@ REASONS: Final = {
 
 
 class ShownPayment(NamedTuple):
-    """A payment as shown on pages."""
+    """A payment and its texts for pages: what it bought, its amounts, its state and the reason."""
 
     payment: KeptPayment
     what: str
@@ -123,6 +123,7 @@ class PaymentPages:
         """Return up to LINES_MAX payments, newest first, as a table for other programs."""
         before = place_in(request.query_params.text("before"))
         found = await self._found(request, _wallet(request), before, LINES_MAX)
+        # In a thread, because LINES_MAX lines would delay other clients.
         text = await asyncio.to_thread(self._table, found)
         return TextFile("mintscope-payments.csv", "text/csv", text)
 
@@ -150,6 +151,7 @@ class PaymentPages:
         lines = []
         for each in found:
             has_paid = each.state is State.ISSUED
+            # Without the symbol, which has a column of its own.
             amount, _, _ = self._assets.amount(
                 each.paid if has_paid else each.amount, each.asset
             ).partition(" ")

@@ -98,7 +98,7 @@ class StatementPages:
         return Redirect(PAGE, notice="spend-alert-set")
 
     async def deposit(self, request: PageRequest) -> PageResponse:
-        """Move all credits of a credit token into the account; only the form carries the token."""
+        """Move all credits of a credit token into the account; only the form has the token."""
         token = await self._ledger.find(request.form.line("deposited"))
         if token is None:
             return self._of_token({"deposited": UNKNOWN})
@@ -148,6 +148,7 @@ def _table(statement: Statement) -> str:
     for day in statement.days:
         at = UnixMs(day.day * DAY_MS)
         lines.append((at, iso_time(at), "spend", -day.credits, ""))
+    # The first column, the time in milliseconds, is only for sorting: the file does not have it.
     newest_first = sorted(lines, key=lambda line: -int(str(line[0])))
     return csv_text(("at", "kind", "credits", "balance"), (line[1:] for line in newest_first))
 

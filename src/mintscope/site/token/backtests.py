@@ -75,6 +75,7 @@ class Purchases:
 
         If ServiceUnavailable is raised, nothing is spent.
         """
+        # Before the credit is spent: of several requests at the same time, only one spends.
         if isinstance(await self._bought.take(key), Denied):
             return True
         is_bought = False
@@ -83,6 +84,7 @@ class Purchases:
             if account is not None:
                 is_bought = isinstance(await self._market.ledger.spend(account), Spent)
         finally:
+            # Also if the ledger fails or the request is cancelled: nothing was bought then.
             if not is_bought:
                 await self._bought.give_back(key)
         return is_bought
@@ -295,6 +297,7 @@ def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
         for each in past.candles
         if found.first is not None and each.bucket + width_s >= found.first
     ]
+    # A condition fires at the end of a candle, and marks are at the start of a candle.
     marks = {firing.time - width_s for firing in found.firings}
     label = f"Prices of the tested span, with a mark below each of {len(marks)} firings"
     return {

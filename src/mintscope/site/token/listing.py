@@ -121,6 +121,7 @@ class TokenLines:
             page = asyncio.create_task(asyncio.to_thread(make, listed, mark))
             if len(self._pages) < PAGES_KEPT:
                 self._pages[key] = page
+        # If a client leaves, the page is still created: other requests may wait for it.
         return await asyncio.shield(page)
 
 
@@ -179,6 +180,7 @@ SORTS: Final = {
 LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
     "rsi_below": ("RSI 1h below", "rsi_h1 < {:g}", 1.0),
     "rsi_above": ("RSI 1h above", "rsi_h1 > {:g}", 1.0),
+    # `:g` alone has six digits, too few for an exact amount of millions.
     "liquidity_above": ("Liquidity above, US dollars", "liquidity > {:.15g}", 1.0),
     "buys_above": ("Buy share 1h above, %", "pressure_h1 > {:g}", 0.01),
     "change_above": ("Change of a day above, %", "change_d1 > {:g}", 0.01),
@@ -308,6 +310,7 @@ def question_of(query: FormData) -> TokensQuestion:
         is_rising=query.text("order") == "asc",
         volume=volume,
         age=age,
+        # One more than allowed, so that a longer condition is refused, not cut.
         where=query.line("where")[: TEXT_MAX + 1],
         rows=rows,
         columns=_columns(query.text("columns").split(",")),
@@ -368,6 +371,7 @@ def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
             limits.append(condition.format(number * factor))
     if not limits:
         return asked
+    # In parentheses: an `or` in the condition must not take in the limits.
     before = [f"({asked.where})"] if asked.where else []
     return msgspec.structs.replace(asked, where=" and ".join([*before, *limits]))
 

@@ -29,6 +29,7 @@ PAUSE_S: Final = 1.0  # pause between two reads, in seconds
 PLACES: Final = {
     key: place for place, key in enumerate(listing.COLUMNS, 1)
 }  # indexes of cells; the name has index 0
+# Matches before the tag of each cell, so that a split keeps the tags.
 CELL: Final = re.compile(r"(?=<t[hd][ >])")
 
 
@@ -101,6 +102,7 @@ class LiveLists:
                 found[view] = self._news(macros, view, await self.lines.page(asked))
         except ServiceUnavailable:
             return found  # the list is still loading
+        # Only after all views are read, so that all are read again after a failure.
         self._listed = listed
         return found
 

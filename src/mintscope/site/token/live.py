@@ -94,6 +94,7 @@ class LivePages:
             with channel.reading(stream, width), self._figures.reading(stream, mint):
                 await streams.serve(stream, renew=renew)
         finally:
+            # No page reads the channel, and no new channel has taken its place meanwhile.
             if not channel and self._channels.get(mint) is channel:
                 del self._channels[mint]
 
@@ -133,6 +134,7 @@ class LivePages:
         new = [mint for mint in mints if listed is not self._listed or mint not in self._drawn]
         asked = ListQuestion(among=new, limit=len(new))
         lines = (await asyncio.to_thread(listed.page, asked)).lines if new else ()
+        # With the mints that are not listed: they are looked for again only in a new list.
         self._listed, self._drawn = listed, set(mints)
         events = {line.listed.mint: _figures_event(line) for line in lines}
         return {mint: News(event, event) for mint, event in events.items()}

@@ -325,6 +325,7 @@ class TokenPages:
             picture = f"{self.origin}/token/{mint}/chart.png?tf={width.name}"
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
+            # Before `admit`, so that a page without numbers uses up no free view.
             aged = await self._reading.report(mint, kind_of(width))
         except (errors.InsufficientData, errors.DataStale) as reason:
             return self._without_numbers(known, reason)

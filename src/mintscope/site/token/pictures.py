@@ -67,6 +67,7 @@ def _run(svg: str) -> bytes:
     done = subprocess.run(  # noqa: S603 - our own interpreter, our own program
         [sys.executable, "-I", "-c", PROGRAM, str(font)],
         input=svg.encode(),
+        # The environment may have secrets of the service, which the rasteriser does not need.
         env={},
         check=True,
         capture_output=True,
@@ -125,6 +126,7 @@ class Pictures:
             drawing = asyncio.create_task(self._make(key, minute, svg))
             self._drawing[key] = drawing
             drawing.add_done_callback(lambda done: self._forget(key, done))
+        # If a client leaves, the drawing goes on: others may wait for it.
         return await asyncio.shield(drawing)
 
     async def _make(self, key: PictureKey, minute: int, svg: Callable[[], Awaitable[str]]) -> bytes:

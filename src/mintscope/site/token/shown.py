@@ -37,7 +37,10 @@ from mintscope.solana import blocks
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
-    """Return the time of the newest swap or candle with volume, or None; of a candle, its start."""
+    """Return the time of the last trade in *points* and *swaps*; None if they have no trade.
+
+    Of a candle, the start counts, and only if the service has read trades of it.
+    """
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)

@@ -65,6 +65,7 @@ def is_near(one: Sequence[int], other: Sequence[int]) -> bool:
         start += 1
     mine = one[start:]
     theirs = other[start:]
+    # theirs[1::-1] is the first two characters of *theirs*, swapped.
     if mine[:2] == theirs[1::-1] and len(theirs) > 1 and mine[2:] == theirs[2:]:
         return True
     return mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:]
