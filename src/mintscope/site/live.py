@@ -212,7 +212,7 @@ class OpenPages:
             taken = room.pop_all()
 
         async def push(outlet: Outlet, macros: Macros) -> None:
-            # Entered even without an outlet (HEAD, or the client has left), to give back the room.
+            # Entered even without an outlet (HEAD, or no client): leaving it gives the place back.
             with taken:
                 if outlet is not NO_OUTLET:
                     await serve(outlet, macros)

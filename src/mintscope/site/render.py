@@ -320,7 +320,7 @@ SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
 
 
 class StaticFiles:
-    """Serves the files of `site/static`, which are read and compressed when it is created."""
+    """Serves the files of `site/static`; its constructor reads and compresses them."""
 
     def __init__(self) -> None:
         folder = files("mintscope.site") / "static"

@@ -69,7 +69,7 @@ def parse_form(body: bytes) -> FormData:
     """
     try:
         pairs = parse_qsl(
-            # Browsers percent-encode all other characters.
+            # Browsers percent-encode all characters that are not ASCII.
             body.decode("ascii"),
             keep_blank_values=True,
             encoding="utf-8",

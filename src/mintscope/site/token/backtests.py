@@ -84,7 +84,7 @@ class Purchases:
             if account is not None:
                 is_bought = isinstance(await self._market.ledger.spend(account), Spent)
         finally:
-            # Also if the ledger fails or the request is cancelled: nothing was bought then.
+            # Also if the ledger fails or the request is cancelled: the key is not bought then.
             if not is_bought:
                 await self._bought.give_back(key)
         return is_bought

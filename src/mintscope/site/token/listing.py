@@ -121,7 +121,7 @@ class TokenLines:
             page = asyncio.create_task(asyncio.to_thread(make, listed, mark))
             if len(self._pages) < PAGES_KEPT:
                 self._pages[key] = page
-        # If a client leaves, the page is still created: other requests may wait for it.
+        # If this request is cancelled, the page is still created: others may wait for it.
         return await asyncio.shield(page)
 
 

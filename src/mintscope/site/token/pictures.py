@@ -126,7 +126,7 @@ class Pictures:
             drawing = asyncio.create_task(self._make(key, minute, svg))
             self._drawing[key] = drawing
             drawing.add_done_callback(lambda done: self._forget(key, done))
-        # If a client leaves, the drawing goes on: others may wait for it.
+        # If this request is cancelled, the drawing goes on: others may wait for it.
         return await asyncio.shield(drawing)
 
     async def _make(self, key: PictureKey, minute: int, svg: Callable[[], Awaitable[str]]) -> bytes:
