@@ -125,6 +125,7 @@ class AsyncClient(Methods, PagedMethods, Async):
     async def _events(self, live: LiveCall) -> AsyncGenerator[LiveReport, None]:
         async with aclosing(await self._http.send(live.request(), stream=True)) as response:
             if response.is_success:
+                # Raw, because the transport refuses compressed answers.
                 async for chunk in response.aiter_raw():
                     for report in live.feed(chunk):
                         yield report
@@ -167,6 +168,7 @@ async def drive(
         data: Data = done.value
         return data
     finally:
+        # If the task is cancelled, this gives the reserved credits back.
         conversation.close()
 
 

@@ -76,6 +76,7 @@ class PaymentAuth(PayingAuth):
     journal    stores the payments whose outcome is unknown; None: they are stored in memory
     """
 
+    # httpx then reads a body before it continues `auth_flow`: `is_delivered` needs the body.
     requires_response_body = True
 
     def __init__(
@@ -90,6 +91,7 @@ class PaymentAuth(PayingAuth):
         # Keys whose look-up is not answered.  httpx raises the error of a node that is away without
         # returning to the flow, so the next request skips the look-up: the seller may deliver.
         self._unanswered: set[str] = set()
+        # Payments of earlier processes may still land, so the limit counts them.
         wallet.limit.count(self._journal.atoms)
 
     @override
@@ -145,6 +147,7 @@ class PaymentAuth(PayingAuth):
             return sent
         if self._journal.is_full:
             raise WillNotPay(f"expected fewer than {SENT_MAX} payments on their way")
+        # Once, because it may be random, and the journal needs the memo of the transaction.
         memo = memo_of(offer)
         header = self._wallet.pay(required, offer, recent.blockhash, memo=memo)
         sent = Sent(

@@ -138,6 +138,7 @@ class Client(Methods, PagedMethods, Blocking):
     def _events(self, live: LiveCall) -> Iterator[LiveReport]:
         with closing(self._http.send(live.request(), stream=True)) as response:
             if response.is_success:
+                # Raw, because the transport refuses compressed answers.
                 for chunk in response.iter_raw():
                     yield from live.feed(chunk)
             else:
@@ -168,6 +169,7 @@ class Client(Methods, PagedMethods, Blocking):
             data: Data = done.value
             return data
         finally:
+            # If a wait was interrupted, this gives the reserved credits back.
             conversation.close()
 
     def _exchange(self, step: Send) -> Reply:

@@ -141,6 +141,7 @@ class Journal:
         sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
         if self._folder is not None:
             with suppress(OSError):
+                # Locked before the old file is closed, so that no other process can claim it.
                 file = _write(self._path(key), msgspec.json.encode(sent))
                 os.close(self._files[key])
                 self._files[key] = file
@@ -191,6 +192,7 @@ class Journal:
         return self._folder / (sha256(key.encode()).hexdigest()[:32] + SUFFIX)
 
     def _unlink(self, key: str) -> None:
+        # Before the lock is released: another process could claim a payment that is over.
         self._path(key).unlink(missing_ok=True)
         os.close(self._files.pop(key))
 
@@ -210,7 +212,9 @@ def _write(path: Path, content: bytes) -> int:
     new = path.with_suffix(".new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
+        # Before the file has its name: another process could claim the payment.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A duplicate, because `fdopen` closes its descriptor, and *file* keeps the lock.
         with os.fdopen(os.dup(file), "wb") as writing:
             writing.write(content)
         os.fsync(file)
@@ -240,6 +244,7 @@ def _lock(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The file may have been replaced or removed between `open` and `flock`.
         if os.path.samestat(path.stat(), os.fstat(file)):
             return file
     except (BlockingIOError, FileNotFoundError):

@@ -20,7 +20,7 @@ def parse_keypair(text: str) -> Keypair:
         if text.lstrip().startswith("["):
             return Keypair.from_bytes(bytes(msgspec.json.decode(text, type=list[int])))
         return Keypair.from_base58_string(text.strip())
-    except Exception:  # noqa: BLE001 - solders panics on some texts; none of them is a key
+    except Exception:  # noqa: BLE001 - errors of several types; no such text is a key
         raise UnusableKeypair(EXPECTED) from None
 
 

@@ -134,6 +134,7 @@ def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
 
 
 def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> PaymentFate:
+    # A failed transaction has paid nothing.  A node writes the length of a memo before its text.
     if any(line.err is None and sent.memo in (line.memo or "") for line in history):
         return PaymentFate.PAID
     is_dead = 0 < sent.last_valid_height < height - NODES_APART_BLOCKS

@@ -168,6 +168,7 @@ class PayerWallet:
         Raises    WillNotPay or OverSpendLimit
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
+        # After signing, so that a payment that cannot be signed is not counted.
         self.limit.spend(amount_of(offer))
         payload = {"transaction": b64encode(signed).decode()}
         return encode_payment_signature_header(
@@ -200,6 +201,7 @@ class PayerWallet:
         parts = _instructions(self.pin, payer, amount=amount, memo=memo)
         message = MessageV0.try_compile(sponsor, parts, [], recent)
         ours = self.keypair.sign_message(to_bytes_versioned(message))
+        # The first signature is that of the fee payer, which the seller adds.
         return bytes(VersionedTransaction.populate(message, [Ed25519.default(), ours]))
 
 
@@ -249,6 +251,7 @@ def amount_of(offer: PaymentRequirements) -> int:
     Raises WillNotPay for any other amount.
     """
     text = offer.amount
+    # The length first: int() raises ValueError for a text of thousands of digits.
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise WillNotPay("expected an amount in atoms")
     amount = int(text)

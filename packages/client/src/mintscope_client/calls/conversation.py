@@ -37,6 +37,7 @@ RETRY_AFTER_S: Final = 2.0
 TIMEOUT_S: Final = 30.0
 PAID_TIMEOUT_S: Final = 90.0  # a seller may take a minute to answer a payment
 ASKED_TO_WAIT: Final = frozenset({408, 425, 429})
+# With these errors the request has not left, so it cannot have been charged.
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 Data = TypeVar("Data")
@@ -175,6 +176,7 @@ def converse(
     key = key or secrets.token_urlsafe(KEY_BYTES)
     patience = _Patience(session, payer, key)
     wait_s = session.pacing.wait_s(call.name, now_s=session.clock.monotonic_s())
+    # If the wait would be longer, the call is sent at once: its refusal names the wait.
     if 0 < wait_s <= session.patience_s:
         yield Wait(wait_s)
     stake = _Stake(session.credits_at_stake(call))
@@ -234,6 +236,7 @@ def _once(
             f"expected what was paid for by {call.method} {call.path}; it is not in the answer",
             status=reply.status_code,
         )
+    # At most the reserved credits, whatever the answer claims.
     stake.spent = min(call.cost(answer.data), stake.credit_count)
     return answer
 

@@ -125,6 +125,7 @@ def connected(
             typer.echo(f"mintscope: {visible(str(failure))}", err=True)
             raise typer.Exit(exit_of(failure)) from None
         except BrokenPipeError:  # the program that read the output has closed the pipe
+            # Python flushes stdout at its exit: into the closed pipe, that would print a traceback.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(Exit.FAILED) from None
 

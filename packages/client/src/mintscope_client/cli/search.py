@@ -35,6 +35,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """List the tokens that a service follows: free."""
+    # The list is free: without a credential and credits, nothing can be spent.
     with connected(url, None, 0, patience_s) as client:
         page = client.tokens(text, sort=sort, limit=limit).first()
     if as_json:

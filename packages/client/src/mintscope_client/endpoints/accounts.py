@@ -50,7 +50,7 @@ class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that was revoked."""
+    """The number of the key that was revoked."""
 
     key_id: int
 

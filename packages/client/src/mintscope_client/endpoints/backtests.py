@@ -19,7 +19,7 @@ CREDITS_A_TOKEN: Final = 4
 
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
-    """Returns of a purchase that is sold after 5 minutes, 1 hour, 4 hours or a day.
+    """Returns of a purchase at a firing and a sale 5 minutes, 1 hour, 4 hours or a day later.
 
     A return is None until that time has passed, if that time is shorter than a candle, or if the
     price impact cannot be estimated.

@@ -65,7 +65,7 @@ class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditBalance(msgspec.Struct, frozen=True):
-    """The number of credits left."""
+    """The number of credits left on the credential."""
 
     balance: int
 

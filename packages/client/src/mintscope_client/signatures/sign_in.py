@@ -81,6 +81,7 @@ class WalletSignIn(PayingAuth):
                  nothing pays
     """
 
+    # httpx then reads a body before it continues `auth_flow`: it may have the challenge.
     requires_response_body = True
     spends_credits = True
 
@@ -105,6 +106,7 @@ class WalletSignIn(PayingAuth):
     @override
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         key = request.headers.setdefault(IDEMPOTENCY_KEY, secrets.token_urlsafe(KEY_BYTES))
+        # A payment for the call that may still land is continued, so that credits do not pay twice.
         if not self.holds(key) and not request.url.path.endswith(PURCHASE):
             is_answered = yield from self._sign_in(request, key)
             if is_answered:
