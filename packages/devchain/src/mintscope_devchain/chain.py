@@ -186,6 +186,7 @@ class Devchain:
             parent_slot = parent.slot
             height = parent.height + 1
             parent_hash = parent.blockhash
+            # Block times are whole seconds, so several blocks have the same time.
             after_s = max(at - parent.time, self._slot_ms / 1_000)
         else:
             parent_slot = Slot(slot - 1)
@@ -217,6 +218,7 @@ def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
     after   the number of the oldest blocks to leave out, all of which the chain must have
     """
     blockstore = chain.blockstore
+    # Copied now, because `tick` may drop the oldest blocks.
     made = list(blockstore.slots[:blocks])
     for number in range(after, blocks):
         block = blockstore.block(made[number] if number < len(made) else chain.tick())

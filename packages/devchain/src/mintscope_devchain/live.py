@@ -65,7 +65,8 @@ async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:
     before = chain.blockstore.tip
     slots = 1
     while True:
-        # A skipped slot takes as long as a slot with a block.
+        # A skipped slot takes as long as a slot with a block.  After a delay, the blocks that are
+        # missing are not made in a burst.
         due = max(due + slots * slot_s, clock.monotonic_s())
         await asyncio.sleep(due - clock.monotonic_s())
         slots = chain.tick(clock.now()) - before

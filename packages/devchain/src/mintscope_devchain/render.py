@@ -120,6 +120,7 @@ def _keys(calls: Sequence[Invocation], envelope: Submission, world: World) -> _K
     nodes = [call for _, call in _flatten(calls, 1)]
     named = dict.fromkeys(key for call in nodes for key in call.accounts)
     named |= dict.fromkeys(call.program for call in nodes)
+    # The payer is always the first key, wherever the instructions name it.
     del named[envelope.payer]
     writable = [key for key in named if key not in READ_ONLY and key not in world.mints]
     readonly = [key for key in named if key in READ_ONLY or key in world.mints]
@@ -197,6 +198,7 @@ def _lamports(
     for key in keys:
         holding = holdings.get(key)
         if holding is None:
+            # Native programs have a single lamport.
             lamports.append(balances.get(key, 1 if key in NATIVE else OTHER_RENT))
         elif holding.token.mint == WSOL:
             lamports.append(TOKEN_ACCOUNT_RENT + balances.get(key, 0))
@@ -223,6 +225,7 @@ def _token_balances(
 
 def _ui_amount(amount: int, decimals: int) -> Json:
     shown = ui_amount(amount, decimals)
+    # In blocks, nodes report null as the `uiAmount` of a balance of 0.
     return shown if amount else shown | {"uiAmount": None}
 
 

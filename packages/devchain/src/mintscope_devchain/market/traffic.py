@@ -86,6 +86,7 @@ class Traffic:
         if self._random.random() < FAILED:
             intents.append(partial(self._fail, at))
         self._random.shuffle(intents)
+        # Migrations come before all trades, so that the trades of this block use the new pool.
         intents[:0] = [partial(self._graduate, each, at) for each in self._world.listed]
         return tuple(transaction for intent in intents for transaction in intent())
 

@@ -52,6 +52,7 @@ class ChainPast:
     def entry(self, signature: str) -> tuple[ChainBlock, Json] | None:
         """Return the block of a transaction, and its entry in getBlock, if it is stored."""
         if signature not in self._slots:
+            # Reads blocks until one has *signature*: `_of` stores the slot of each signature.
             all(each.signature != signature for each in self.newest_first())
         block = self._chain.blockstore.block(self._slots.get(signature, -1))
         if block is None:
@@ -71,6 +72,7 @@ class ChainPast:
         if known is None:
             self._forget()
             named = self._chain.named(block)
+            # The transactions of the market come first; the others are added below by `done`.
             signatures = self._chain.signatures(block)[: len(named)]
             made = [
                 Done(signature, block.slot, block.time, error, None, keys)

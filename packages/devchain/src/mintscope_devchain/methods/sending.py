@@ -140,6 +140,7 @@ class SendMethods:
         transaction = _read_transaction(text, options.encoding)
         level = options.preflight_commitment
         slot = options.min_context_slot
+        # Only for its check of `minContextSlot`
         View(self._vm, ContextOptions(commitment=level, min_context_slot=slot))
         if not options.skip_preflight:
             _verify(transaction)

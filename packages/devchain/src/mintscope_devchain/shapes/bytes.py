@@ -8,6 +8,7 @@ from typing import Final
 from mintscope_devchain.addresses import raw
 from mintscope_devchain.transaction import Invocation
 
+# Anchor's EVENT_IX_TAG: with this tag, a program calls itself to publish an event
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 
 

@@ -32,6 +32,7 @@ PERCENT: Final = 100
 
 def fee(price: int) -> int:
     """Return the fee of a transaction in lamports, at *price* micro-lamports a compute unit."""
+    # The chain rounds priority fees up.
     return SIGNATURE_FEE + -(-price * UNITS // 1_000_000)
 
 

@@ -82,6 +82,7 @@ def migrate(curve: Pool, pool: Pool, payer: str, amounts: tuple[int, int]) -> In
 
 
 def _fees(sol: int) -> tuple[int, int]:
+    # The program rounds each of its fees up.
     return -(-sol * PROTOCOL_FEE_BPS // BASIS_POINTS), -(-sol * CREATOR_FEE_BPS // BASIS_POINTS)
 
 

@@ -31,6 +31,7 @@ def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpd
 
 def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any]) -> None:
     if meta["err"] is not None:
+        # Any bytes: our reader only checks whether there is an error.
         made.err.err = b"\x08"
     inner = meta["innerInstructions"]
     made.inner_instructions_none = inner is None

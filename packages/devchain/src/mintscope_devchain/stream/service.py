@@ -203,6 +203,7 @@ class GeyserServer:
             kind = message.WhichOneof("update_oneof")
             if kind == "transaction":
                 part = message.transaction.transaction
+                # Not the transactions of the block, so that a mix of both banks is noticed.
                 part.index += 1
                 part.signature = part.signature[::-1]
             if kind != "block":

@@ -115,6 +115,7 @@ class Bank:
         if case.error is not None:
             return case
         payer = case.keys.static[0]
+        # Before the run, as on the chain: the transaction cannot spend its own fee.
         self._take(payer, priority_fee(transaction.message))
         taken = self.account(payer)
         result = self._svm.send_transaction(transaction)

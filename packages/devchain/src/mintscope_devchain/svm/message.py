@@ -89,4 +89,5 @@ def priority_fee(message: AnyMessage) -> int:
         elif data[:1] == bytes([SET_UNIT_PRICE]):
             price = int.from_bytes(data[1:9], "little")
     units = min(UNITS_PER_INSTRUCTION * others if limit is None else limit, UNITS_MAX)
+    # Rounded up, as by the chain
     return -(-price * units // MICRO)

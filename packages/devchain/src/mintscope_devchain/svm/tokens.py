@@ -20,6 +20,7 @@ ACCOUNT_MARK = b"\x02"
 def read_holding(account: Account | None) -> TokenAccount | None:
     """Return *account* as a token account, None if it is not an initialized one."""
     data = _data(account, ACCOUNT_BYTES, ACCOUNT_MARK)
+    # Byte 108 is the state of the account; 0 means uninitialized.
     if data is None or data[108] == 0:
         return None
     return TokenAccount.from_bytes(data)
@@ -28,6 +29,7 @@ def read_holding(account: Account | None) -> TokenAccount | None:
 def read_mint(account: Account | None) -> Mint | None:
     """Return *account* as a mint, None if it is not an initialized one."""
     data = _data(account, MINT_BYTES, MINT_MARK)
+    # Byte 45 is 1 if the mint is initialized.
     if data is None or data[45] == 0:
         return None
     return Mint.from_bytes(data)

@@ -103,6 +103,7 @@ class Vm:
             if (one := self._land(each, block)) is not None:
                 self._landed[one.signature] = one
                 landed.append(one)
+        # After the transactions have run: they cannot name the hash of their own block.
         self._blockhashes.open(block.blockhash, height=block.height)
         self._blocks.append(block)
         if landed:
@@ -129,8 +130,10 @@ class Vm:
             self.bank.undo(landed.outcome)
             self._blockhashes.forget(landed.transaction.message)
             del self._landed[landed.signature]
+        # Oldest first, so that they run in the same order again.
         for landed in reversed(undone):
             if landed.signature in gone:
+                # If it is sent again, it must not vanish again.
                 self._fates.pop(landed.signature, None)
             else:
                 self._enqueue(landed.transaction, landed.landing, due_ms=0)
@@ -151,6 +154,7 @@ class Vm:
             return
         if len(self._pending) >= PENDING_MAX:
             raise Busy
+        # A transaction that is sent again keeps its fault.
         landing = self._fates.get(signature) or self.faults.landing() or ON_TIME
         if landing.kind == "dropped":
             return
@@ -189,6 +193,7 @@ class Vm:
         """Return the account at *address* as of *commitment*, else the market's, or None."""
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
+            # Newest first: the account as it was before the oldest of these transactions remains.
             account = landed.outcome.before.get(address, account)
         return account or self._elsewhere(address)
 
