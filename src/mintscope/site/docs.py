@@ -121,7 +121,7 @@ class DocsPages:
         return show_text
 
     async def show(self, _request: PageRequest) -> PageResponse:
-        """Show the index."""
+        """Show the index of the documentation."""
         programs = self._programs_of(self._read_reference().endpoints[FIRST_ENDPOINT])
         return self._page("index", here="", programs_shown=programs, **TEXTS.index)
 
@@ -159,7 +159,7 @@ class DocsPages:
         return Markdown(page, self._origin) if slug.endswith(MARKDOWN) else page
 
     async def show_indicators(self, _request: PageRequest) -> PageResponse:
-        """Show the meaning of each number."""
+        """Show the definitions of all numbers."""
         return self._page("indicators", here="/indicators", definitions=DEFINITIONS)
 
     async def show_errors(self, _request: PageRequest) -> PageResponse:
@@ -167,7 +167,7 @@ class DocsPages:
         return self._page("errors", here="/errors", refusals_shown=self._read_reference().refusals)
 
     async def show_changelog(self, _request: PageRequest) -> PageResponse:
-        """Show the changes."""
+        """Show the changes of each release."""
         return self._page("changelog", here="/changelog", releases=releases())
 
     async def get_words(self, _request: PageRequest) -> PageResponse:

@@ -89,6 +89,7 @@ class PageEndpoints:
             request.state = PageContext(session=None, path=request.path)  # cheap: no session lookup
         elif request.state is None:
             try:
+                # No page was reached (404, 405), so the session was not looked up yet.
                 await self._learn_session(request)
             except Exception as failure:  # noqa: BLE001 - shown like any other
                 error = failure
@@ -152,6 +153,7 @@ class PageEndpoints:
 
     def _write(self, request: Request, page: WholeResponse) -> Response:
         if isinstance(page, Page) and page.cookie == END_SESSION:
+            # The page must not show the session that its cookie ends.
             request.state = replace(request.state, session=None)
         return self.writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)
 
@@ -183,6 +185,7 @@ class PageEndpoints:
         return None
 
     def _to_sign_in(self, request: Request, here: str) -> Redirect:
+        # The cookie, if there is one, belongs to no session, so the browser drops it.
         cookie = END_SESSION if session_cookie(request) else None
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 

@@ -145,7 +145,7 @@ class FrontPages:
             yield get(f"{LIVE}/events", self.live.open)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Serve the public start page to visitors, and their own to signed-in users."""
+        """Show visitors the public start page, and signed-in users their own start page."""
         if request.session is not None:
             return await self._start(request, request.session)
         facts = {

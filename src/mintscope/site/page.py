@@ -34,7 +34,7 @@ NOTICES: Final = read_texts("notices.toml", dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A template and its values.
+    """A page to render: a template with its values, and the properties of the response.
 
     errors  errors of the form, by field; the error "" is about the whole form
     values  contents of the form's fields, for the user to correct; never a password
@@ -149,13 +149,13 @@ LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # a Markdown link
 
 
 def foreign_text(text: str) -> Markup:
-    """Return a visitor's *text*, isolated so that it cannot reorder or hide the text around it."""
+    """Return a visitor's *text* as HTML that cannot reorder or hide the text around it."""
     # Forms send line ends as CR and LF; `visible` would show each CR as an escape.
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 
 def address_text(address: str) -> Markup:
-    """Return a visitor's e-mail *address*, isolated, with a possible line break before @."""
+    """Return the e-mail *address* of a visitor as HTML, with a possible line break before @."""
     name, at, domain = visible(address).rpartition("@")
     return Markup("<bdi>{}{}{}{}</bdi>").format(name, Markup("<wbr>") if at else "", at, domain)
 

@@ -33,7 +33,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedEndpoint:
-    """An operation as shown to readers.
+    """An operation of the API, as the reference shows it.
 
     slug          address segment of the endpoint's page
     proofs        accepted credentials as text; empty if no credential is needed
@@ -78,7 +78,7 @@ class DescribedEndpoint:
 
     @property
     def words(self) -> str:
-        """The search words of the endpoint."""
+        """The words with which a search finds the endpoint."""
         names = every_name((*self.answer, *self.body, *self.parameters.get("query", ())))
         return " ".join([self.method, self.path, self.summary, *dict.fromkeys(names)])
 

@@ -378,7 +378,7 @@ class StaticFiles:
 
 @cache
 def static_files() -> StaticFiles:
-    """Return the files, read and compressed once per process."""
+    """Return the static files, which are read and compressed once per process."""
     return StaticFiles()
 
 

@@ -212,7 +212,7 @@ NOT_COUNTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page, or a form that is posted to it: `get` and `post` create one.
+    """The route of a page, or of a form that is posted; `get` and `post` create routes.
 
     path              as in `kit.http.routes.Route`
     is_from_anywhere  for one-click requests of mail programs, which do not come from a page of this
@@ -283,7 +283,7 @@ class SentEmail(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """A readable mailbox."""
+    """The source of the e-mails that a demo shows."""
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
         """Return up to *limit* e-mails, newest first."""

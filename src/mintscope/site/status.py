@@ -52,7 +52,7 @@ Lateness = Literal["none", "degraded", "stale", "unknown"]
 
 
 class AgeRules(NamedTuple):
-    """The treatment of data by age, in seconds.
+    """The ages at which data is marked or refused, and the pause before a retry, in seconds.
 
     degraded_after_s   age from which data is returned, but marked
     stale_after_s      age from which data is not returned
@@ -73,7 +73,7 @@ class AgeRules(NamedTuple):
 
 
 class MarketStatus(NamedTuple):
-    """The position of the market.
+    """The newest block, the gaps, and the pace of the chain, as this process knows them.
 
     slot          the newest block; None before the first block
     folded_slot   the newest block that is final and counted in the list of tokens; None before the

@@ -172,7 +172,7 @@ def _refusal(fault: Answering, calls: _Named | list[_Named]) -> Response:
 
 
 class _Silence(Response):
-    """No response, until the caller disconnects or HANG_S seconds have passed."""
+    """Sends nothing; ends when the caller disconnects, or after HANG_S seconds."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

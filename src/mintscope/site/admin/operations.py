@@ -348,7 +348,7 @@ class BackfillPages:
 
 
 def _mark(asks: Sequence[BackfillJob]) -> str:
-    """Return a short hash of *asks*."""
+    """Return a short hash of the backfills *asks*, with which an open page asks for changes."""
     return sha256(repr(asks).encode()).hexdigest()[:16]
 
 

@@ -178,7 +178,7 @@ def _plot(
 
 
 def _days(values: Mapping[int, int], since: int) -> list[int]:
-    """Return the sum for each period of 24 hours from the hour *since* on, newest first."""
+    """Return the sums of the hourly *values* by 24 hours from the hour *since*, newest first."""
     sums = [0] * DAYS
     for at, value in values.items():
         sums[min(DAYS - 1, max(0, (at - since) // 24))] += value
@@ -278,7 +278,7 @@ class UserPages:
         return Page("admin/audit.html", facts | _place(rows, before), values=values)
 
     async def _subject(self, who: str) -> str:
-        """Return the audit log's name for *who*; e-mail addresses are resolved to a subject."""
+        """Return *who* as the audit log names it; a known e-mail address stands for its owner."""
         if "@" not in who:
             return who
         return await self._review.subject_of(EmailAddress(who.lower())) or who

@@ -53,7 +53,7 @@ class Into(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleChoice:
-    """A purchase as described by its address.
+    """A purchase as the address of its page describes it: bundle, token and destination.
 
     asset    requested mint; "" if none is requested
     into     destination of the credits

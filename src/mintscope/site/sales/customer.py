@@ -338,7 +338,7 @@ UNNOTED: Final = "Endpoint not noted"
 
 
 class UsageSum(NamedTuple):
-    """The sum over some days, for one key and one endpoint.
+    """The requests and the credits of some days, for one key and one endpoint.
 
     key   the API key; None for views and tests on pages, and for keys that no longer exist
     """
@@ -350,7 +350,7 @@ class UsageSum(NamedTuple):
 
 
 def sums_of(usage: Usage) -> Sequence[UsageSum]:
-    """Return the sums by key and endpoint, with the most credits first."""
+    """Return the requests and credits by key and endpoint, with the most credits first."""
     requests: Counter[tuple[KeyId | None, int]] = Counter()
     spent: Counter[tuple[KeyId | None, int]] = Counter()
     for line in usage.lines:

@@ -12,7 +12,7 @@ from mintscope.site.page import read_texts
 
 
 class PurchaseMessage(msgspec.Struct, frozen=True):
-    """The text of a page, and the next step of its script.
+    """The text of a page about a purchase, and the next step of the script of the page.
 
     `texts/purchases.toml` describes the fields.
     """

@@ -67,7 +67,7 @@ class Purchases:
         self._bought: Limiter = market.limits.limiter(limit)
 
     async def has(self, key: str) -> bool:
-        """Return whether *key* is bought, without taking it."""
+        """Return whether *key* is bought; do not buy it."""
         return not await room(self._bought, key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:

@@ -14,7 +14,7 @@ DECIMALS_SHOWN: Final = 2
 
 
 class MintFact(NamedTuple):
-    """A fact as text.
+    """A fact about a token, as text for its holders.
 
     kind      good: it protects holders; risk: it gives someone power over holders' tokens; plain:
               any other fact

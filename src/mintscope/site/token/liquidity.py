@@ -13,7 +13,7 @@ TRADE_USD = 1_000
 
 
 class PoolShown(NamedTuple):
-    """A table row; *move* is the price rise from a purchase of TRADE_USD, as a fraction."""
+    """A pool as a table row; a purchase of TRADE_USD raises the price by the fraction *move*."""
 
     pool: str
     venue: str

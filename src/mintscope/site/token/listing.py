@@ -83,7 +83,7 @@ class LinePage(NamedTuple):
 
 
 class TokenLines:
-    """Creates rows of the list of *market*, shared by all pages."""
+    """Creates the rows of the token list for all pages that show tokens, and caches them."""
 
     def __init__(self, market: MarketParts) -> None:
         self._market = market
@@ -223,7 +223,7 @@ AGES: Final = (
 
 
 class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A list as described by its address.
+    """A list of tokens as its address describes it: filters, order, columns and position.
 
     sort         key of SORTS
     volume, age  values of VOLUMES and of AGES
@@ -303,6 +303,7 @@ def question_of(query: FormData) -> TokensQuestion:
         or age not in {each.value for each in AGES}
     ):
         raise NotFound
+    # Longer than a name, because the text may be a link to a token.
     typed = query.text("q")[:LINK_LENGTH_MAX]
     return TokensQuestion(
         text=mint_in(typed) or name_of(typed),
@@ -420,7 +421,7 @@ NONE_FOUND: Final = "No tracked token has this name. You can also enter a mint a
 
 
 class TokenSearch:
-    """Finds tokens among the tracked tokens; *lines*: None if there is no list to search."""
+    """Finds tracked tokens by a text; *lines* is None if there is no list to search."""
 
     def __init__(self, lines: TokenLines | None) -> None:
         self._lines = lines
@@ -474,7 +475,7 @@ NAME: Final = "Watchlist"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The first watchlist of each user.  All methods may raise ServiceUnavailable."""
+    """Reads and changes the first watchlist of a user.  Methods may raise ServiceUnavailable."""
 
     watchlists: Watchlists
 
@@ -538,6 +539,7 @@ class SearchPages:
         name = name_of(typed)
         if not name:
             return Redirect(PATH)
+        # A name of SOL means SOL, although other tokens may have the same name.
         is_named = name.casefold() not in ALSO and await self._search.find(name)
         meant = None if is_named else await self.meant(name)
         return meant or Redirect(f"/tokens?{urlencode({'q': name})}")

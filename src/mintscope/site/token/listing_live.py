@@ -53,7 +53,7 @@ class _Lines(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LiveLists:
-    """The open lists of this process."""
+    """Sends changes to the lists of tokens that are open in this process."""
 
     market: MarketParts
     lines: listing.TokenLines

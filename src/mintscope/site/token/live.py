@@ -40,7 +40,7 @@ MaySee = Callable[[], Awaitable[bool]]
 
 
 class LivePages:
-    """The open pages of tokens of this process."""
+    """Sends changes to the token pages that are open in this process."""
 
     def __init__(self, market: MarketParts, reading: TokenReading, pages: OpenPages) -> None:
         self._market = market
@@ -110,6 +110,8 @@ class LivePages:
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
         newest = await self._reading.newest(mint, width)
+        # Events have the newest two candles, so a page lacks candles only if the older of the two
+        # is later than the next candle of the page.
         if not newest or newest[0].t <= int(since) + width.seconds:
             return ()
         return on_one_axis((await self._reading.points(mint, width)).points, width.seconds)

@@ -65,7 +65,7 @@ class Admission(Enum):
 
 
 class Views:
-    """The free and the paid views of all users and addresses."""
+    """Admits visitors to token pages, by free views and by views that were bought."""
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
@@ -315,7 +315,7 @@ class TokenPages:
             return await self.untracked.page(request, request.path_params["mint"])
 
     async def _page(self, request: PageRequest, mint: Mint) -> Page:
-        """Return the page of *mint*.  Raises TokenNotFound if it is untracked, even meanwhile."""
+        """Return the page of *mint*.  Raises TokenNotFound if it is not tracked, or no longer."""
         width = _width(request)
         facts = await self.market.lists.facts_of(mint)
         watched = await self.watching.mints(request.session)
@@ -393,6 +393,7 @@ class TokenPages:
         key = PictureKey(mint, width.name)
         try:
             aged = await self._reading.report(mint)
+            # By the data, not by the clock: without new blocks, the cached picture is sent.
             minute = aged.report.data_span.to // MINUTE_S
             png = await self._pictures.get(key, minute, request.browser.address, svg)
         except (errors.TokenNotFound, errors.InsufficientData):

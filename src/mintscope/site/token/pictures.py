@@ -89,7 +89,7 @@ class _Kept(NamedTuple):
 
 
 class Pictures:
-    """The most recently used pictures, KEPT_MAX at most."""
+    """Draws pictures, and caches the KEPT_MAX pictures that were used last."""
 
     def __init__(self, limits: Limits, draw: Rasterise = rasterise) -> None:
         """Create an empty cache; *draw* converts SVG to PNG."""

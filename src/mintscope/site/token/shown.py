@@ -93,7 +93,7 @@ Read = Callable[[TimeframeIndicators], float | None]
 
 
 class IndicatorCell(NamedTuple):
-    """A number in the table.
+    """A table cell: the value of an indicator in one timeframe.
 
     field   timeframe and name in the API, such as m5.rsi
     tone    up, down or level: the price compared with an EMA, or a MACD value with 0; extreme: an

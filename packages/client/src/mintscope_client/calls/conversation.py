@@ -133,7 +133,7 @@ class CallSession:
     def build(
         self, call: ApiCall[Data], key: str, accept: str = "application/json"
     ) -> httpx.Request:
-        """Return the request of *call*."""
+        """Return the request of *call*; it has *key* if the call is charged or takes a key."""
         headers = {"Accept": accept, "User-Agent": "mintscope-client"}
         if call.is_charged or call.takes_key:
             headers[IDEMPOTENCY_KEY] = key

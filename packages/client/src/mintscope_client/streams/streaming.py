@@ -175,6 +175,7 @@ class LiveCall:
                 else {"Retry-After": f"{reported.retry_after_s:g}"}
             )
             problem = {"error": {"code": reported.error.code, "message": reported.error.message}}
+            # In the form of a refusal by HTTP, so that `refuse` reads both kinds.
             self.refuse(httpx.Response(reported.status, headers=waits, json=problem))
             return
         self._reader.note(reported.id, reported.retry_ms)
@@ -227,7 +228,7 @@ class LiveCall:
         return None
 
     def _begin(self, minute: StartedMinute) -> None:
-        """Count the credits of *minute*, and reserve those of the next minute if allowed."""
+        """Count the credits of *minute*; reserve those of the next one if the budget allows it."""
         self._session.budget.give_back(self._reserved - minute.credits)
         self._reserved = 0
         self._credits_left = minute.credits_remaining
@@ -266,7 +267,7 @@ class LiveCall:
         self._charged_from_s = self._session.clock.monotonic_s() + after_s
 
     def _release(self, *, is_unspent: bool = False) -> None:
-        """Count the reserved credits as unspent if *is_unspent*, or if it is too early for them."""
+        """Count the reserved credits as unspent if *is_unspent*, or before they can be charged."""
         if is_unspent or self._session.clock.monotonic_s() < self._charged_from_s:
             self._session.budget.give_back(self._reserved)
         self._reserved = 0

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class RpcError(Exception):
-    """An answer that is an error object."""
+    """The call is refused: its answer is an error object of JSON-RPC."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ def _checked(answer: Callable[..., object]) -> Answer:
 
 
 def _convert(params: Sequence[object], kind: type[T]) -> T:
-    """Return *params* as *kind*.
+    """Return *params* as a struct of the type *kind*.
 
     Raises RpcError if they do not fit; its message names the invalid part and the expected value.
     """
@@ -134,7 +134,7 @@ class ContextOptions(_Options, frozen=True, kw_only=True):
 
 
 class BlockOptions(_Options, frozen=True, kw_only=True):
-    """The form of a block."""
+    """The form in which a block is returned."""
 
     commitment: CommitmentLevel | None = None
     encoding: str = "json"
@@ -144,21 +144,21 @@ class BlockOptions(_Options, frozen=True, kw_only=True):
 
 
 class Slice(_Options, frozen=True, kw_only=True):
-    """Part of an account's data."""
+    """The part of an account's data to return."""
 
     offset: Natural
     length: Natural
 
 
 class AccountOptions(ContextOptions, frozen=True, kw_only=True):
-    """The form of accounts."""
+    """The form in which accounts are returned."""
 
     encoding: Literal["base58", "base64", "jsonParsed"] | None = None
     data_slice: Slice | None = None
 
 
 class TransactionOptions(ContextOptions, frozen=True, kw_only=True):
-    """The form of a landed transaction."""
+    """The form in which a landed transaction is returned."""
 
     encoding: Literal["json", "base58", "base64"] | None = None
     max_supported_transaction_version: Natural | None = None

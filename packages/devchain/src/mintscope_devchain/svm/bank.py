@@ -66,7 +66,7 @@ class Execution:
 
 
 class Bank:
-    """The accounts after the newest block.
+    """Stores the accounts after the newest block, and runs transactions on them.
 
     token_accounts   all addresses that have ever been token accounts, even if only in a simulation;
                      LiteSVM cannot list them
@@ -78,6 +78,7 @@ class Bank:
             LiteSVM()
             .with_sigverify(sigverify=False)
             .with_blockhash_check(check=False)
+            # Without a history, LiteSVM runs a transaction again: after a simulation or a fork.
             .with_transaction_history(0)
             .with_log_bytes_limit(LOG_BYTES_MAX)
         )

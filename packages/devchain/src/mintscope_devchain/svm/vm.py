@@ -43,7 +43,7 @@ class Closed(NamedTuple):
 
 
 class LandedTransaction(NamedTuple):
-    """A transaction in a block."""
+    """A sent transaction in a block, with its outcome and its form in getBlock."""
 
     signature: str
     transaction: VersionedTransaction
