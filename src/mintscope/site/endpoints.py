@@ -185,7 +185,7 @@ class PageEndpoints:
         return None
 
     def _to_sign_in(self, request: Request, here: str) -> Redirect:
-        # The cookie, if there is one, belongs to no session, so the browser drops it.
+        # The cookie, if there is one, belongs to no session, so it is deleted.
         cookie = END_SESSION if session_cookie(request) else None
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 

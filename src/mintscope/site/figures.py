@@ -89,6 +89,7 @@ def percent(fraction: float | None) -> Markup:
         return no_value()
     rounded = round(fraction * 100, 2)
     shown = f"{abs(rounded):,.2f}" if abs(rounded) < CENTS_FROM else f"{abs(rounded):,.0f}"
+    # After rounding, so that no change has the colour of a rise and reads 0.00 %.
     if rounded == 0:
         return Markup('<span class="level">0.00&nbsp;%</span>')
     kind, sign = ("up", "+") if rounded > 0 else ("down", MINUS)

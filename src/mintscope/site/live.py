@@ -135,6 +135,7 @@ class Channel(Generic[View]):
                 else:
                     await asyncio.sleep(self.again_s)
         finally:
+            # Also after a bug or a cancellation, so that the next `note` starts a new task.
             self._looking = None
 
     async def _renew(self) -> bool:

@@ -17,6 +17,7 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, MINUTE_S, SEC
 
 T = TypeVar("T")
 
+# With the prefix `__Host-`, browsers accept a cookie only from this host, over https.
 COOKIE: Final = "__Host-mintscope"
 VISIT: Final = "__Host-mintscope-visit"
 NO_ERRORS: Final[Mapping[str, str]] = {}

@@ -113,6 +113,7 @@ class AsyncClient(Methods, PagedMethods, Async):
             while True:
                 try:
                     opened = self._messages(live) if self._by_websocket else self._events(live)
+                    # Closes the connection at once if the caller ends the iteration.
                     async with aclosing(opened) as reports:
                         async for report in reports:
                             yield report

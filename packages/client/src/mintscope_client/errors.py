@@ -27,6 +27,7 @@ else:
     class StrEnum(str, Enum):
         """An enum whose members are texts; `str` of a member is its text."""
 
+        # As in the StrEnum of Python 3.11: `str` of another Enum names class and member.
         __str__ = str.__str__
         __format__ = str.__format__
 
@@ -114,6 +115,7 @@ class RefusedError(ClientError):
 
     @override
     def __init_subclass__(cls, *, code: ErrorCode | None = None) -> None:
+        # Never inherited, so that a subclass without a code is found for no code.
         cls.codes = frozenset() if code is None else frozenset({code})
 
 

@@ -76,6 +76,7 @@ class Journal:
             try:
                 self._load(folder)
             except OSError as cause:
+                # Else the files that were read stay locked, so that no process can claim them.
                 self.close()
                 raise _unusable(folder, cause) from cause
             except JournalUnusable:
@@ -90,6 +91,7 @@ class Journal:
 
     def __iter__(self) -> Iterator[Sent]:
         """Return an iterator over the payments whose outcome is unknown."""
+        # A copy, because payments may be removed during the iteration.
         return iter(list(self._sent.values()))
 
     @property
@@ -141,7 +143,7 @@ class Journal:
         sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
         if self._folder is not None:
             with suppress(OSError):
-                # Locked before the old file is closed, so that no other process can claim it.
+                # Locked before the old file is closed: no other process can claim the payment.
                 file = _write(self._path(key), msgspec.json.encode(sent))
                 os.close(self._files[key])
                 self._files[key] = file
@@ -192,7 +194,7 @@ class Journal:
         return self._folder / (sha256(key.encode()).hexdigest()[:32] + SUFFIX)
 
     def _unlink(self, key: str) -> None:
-        # Before the lock is released: another process could claim a payment that is over.
+        # Before the lock is released, so that no process claims a payment that is over.
         self._path(key).unlink(missing_ok=True)
         os.close(self._files.pop(key))
 
@@ -212,7 +214,7 @@ def _write(path: Path, content: bytes) -> int:
     new = path.with_suffix(".new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        # Before the file has its name: another process could claim the payment.
+        # Before the file gets its name, so that no other process can claim the payment.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # A duplicate, because `fdopen` closes its descriptor, and *file* keeps the lock.
         with os.fdopen(os.dup(file), "wb") as writing:

@@ -125,6 +125,7 @@ def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
     try:
         tip = yield from _ask(url, "getEpochInfo", {"commitment": FINALIZED}, kind=_EpochInfo)
         for source, group in by_source.items():
+            # If a slot is 0 (unknown), the whole history is read.
             since_slot = min(each.slot for each in group)
             history = yield from _history(url, source, since_slot, tip.absolute_slot)
             found |= {each.key: _fate(each, tip.block_height, history) for each in group}

@@ -81,6 +81,7 @@ class RpcRoute:
             return Response(status_code=408)
         if body is None:
             return Response(status_code=413)
+        # Parsed twice only if a fault or a latency depends on the methods.
         calls = _named(body) if self._faults.on_wire else []
         named = calls if isinstance(calls, list) else [calls]
         latencies_ms = [self._faults.latency_ms(call.method) for call in named]

@@ -409,6 +409,7 @@ def _read(text: str) -> ListPlace:
         value = None if found[1] is None else float(found[1])
     except (InvalidTokenAddress, ValueError):
         raise NotFound from None
+    # A text such as 1e999 matches PLACE and becomes infinite.
     if value is not None and not isfinite(value):
         raise NotFound
     return ListPlace(value, mint)

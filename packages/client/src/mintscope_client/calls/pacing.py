@@ -28,6 +28,7 @@ def backoff_s(repetition: int, share: float) -> float:
     share    a random number from 0 to 1, so that clients that failed at the same time do not retry
              at the same time
     """
+    # The exponent is bounded, because a float overflows after 1,024 retries.
     most_s: float = BACKOFF_S * 2 ** min(repetition, DOUBLINGS_MAX)
     return most_s * (1 + share) / 2
 

@@ -125,6 +125,7 @@ class WalletSignIn(PayingAuth):
         response = yield request
         challenge = challenge_of(response)
         if challenge is not None:
+            # Calls that are given up leave their signatures here.
             if len(self._signed) >= SIGNED_MAX:
                 del self._signed[next(iter(self._signed))]
             self._signed[key] = sign_challenge(challenge, self._keypair, request.url)
@@ -170,6 +171,7 @@ def sign_challenge(challenge: Challenge, keypair: Keypair, url: httpx.URL) -> st
     if chain is None:
         raise WillNotPay("expected a challenge for a Solana wallet")
     address = str(keypair.pubkey())
+    # The service checks this text byte for byte.
     text = (
         f"{info.domain} wants you to sign in with your Solana account:\n{address}\n\n"
         f"{info.statement}\n\nURI: {info.uri}\nVersion: {info.version}\nChain ID: {chain[1]}\n"

@@ -52,6 +52,7 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
             await socket.send(first)
             while True:
                 try:
+                    # The package websockets loses no message if `recv` is cancelled.
                     message = await asyncio.wait_for(socket.recv(), LOOK_S)
                 except asyncio.TimeoutError:  # not the same as TimeoutError in Python 3.10
                     live.expect_time()

@@ -162,6 +162,7 @@ class World:
         quote_vault = where
         authority = RAYDIUM_V4_AUTHORITY if venue is Venue.RAYDIUM_V4 else where
         if venue is Venue.PUMP_FUN:
+            # SOL times tokens is the constant product; SOL divided by tokens is the price in SOL.
             sol = (CURVE_PRODUCT * price / quote_price) ** 0.5
             base_amount = int(CURVE_PRODUCT / sol * 10**base.decimals) - VIRTUAL_BASE[venue]
             self.balances[where] = int(sol * 10**quote.decimals) - VIRTUAL_QUOTE[venue]
