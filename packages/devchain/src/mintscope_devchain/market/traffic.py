@@ -172,8 +172,8 @@ class Traffic:
         if abs(gap) > GAP_MIN:
             # If most trades of a token are buys, few large sells balance many small buys.
             part = 2 * (1 - buys) if gap > 0 else 2 * buys
-            # About the share of the reserve that a trade must pay to close the gap: paying the share s
-            # multiplies or divides the price by (1 + s) ** 2.
+            # About the share of a reserve that a trade must pay to close the gap: paying the
+            # share s multiplies or divides the price by (1 + s) ** 2.
             pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * part
             if pull > share or is_buy is not (gap > 0):
                 share = pull
