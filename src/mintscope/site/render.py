@@ -360,7 +360,7 @@ class StaticFiles:
         return self._response(name, FOREVER if is_current else REVALIDATED)
 
     async def get_icon(self, _request: Request) -> Response:
-        """Return the icon."""
+        """Return the icon of the site."""
         return self._response(ICON, REVALIDATED, SHOWN_ELSEWHERE)
 
     def _response(

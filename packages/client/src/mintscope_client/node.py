@@ -54,7 +54,7 @@ class Recent:
 
 
 class _AccountTransaction(msgspec.Struct, frozen=True):
-    """A transaction that touched an account."""
+    """A transaction in the history of an account."""
 
     signature: str
     slot: Number

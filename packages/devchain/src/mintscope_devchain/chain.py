@@ -108,7 +108,7 @@ class Devchain:
 
     @property
     def app(self) -> Starlette:
-        """The chain as JSON-RPC over HTTP."""
+        """The application that answers JSON-RPC over HTTP about the chain."""
         return answering(Methods(self.vm, self), self.vm.faults)
 
     def tick(self, now: UnixMs | None = None) -> Slot:

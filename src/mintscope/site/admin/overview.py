@@ -68,7 +68,7 @@ class OverviewPages:
         yield get(OVERVIEW, self.show, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the state of the service."""
+        """Show requests, sales, fees, data age and coverage, mostly of the last seven days."""
         hour = hour_of(request.now)
         numbers = await self._review.store.read(lambda rows: rows.hours.since(hour - HOURS + 1))
         lag_s = {at: lag / SECOND_MS for at, lag in numbers.get(HourSeries.LAG_MS, {}).items()}

@@ -34,7 +34,7 @@ class Noise:
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        """Yield the transactions of *slot*; *bank* is the hash in its votes."""
+        """Yield the transactions of *slot*; *bank* is the hash that their votes have."""
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
             yield self._payment()

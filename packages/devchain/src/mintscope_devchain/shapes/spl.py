@@ -16,20 +16,20 @@ def budget(units: int, micro_lamports: int) -> tuple[Invocation, Invocation]:
 
 
 def pay(source: str, target: str, lamports: int) -> Invocation:
-    """Return a System transfer."""
+    """Return a transfer of the System program: *lamports* from *source* to *target*."""
     moved = Move(source, target, lamports)
     return Invocation(SYSTEM, (source, target), u32(2) + u64(lamports), moves=(moved,))
 
 
 def transfer(source: str, target: str, amount: int, owner: str, token: Token) -> Invocation:
-    """Return a token Transfer."""
+    """Return a Transfer of the token program of *token*: *amount* from *source* to *target*."""
     accounts = (source, target, owner)
     moved = Move(source, target, amount)
     return _named("Transfer", token.program, accounts, u8(3) + u64(amount), moved)
 
 
 def transfer_checked(source: str, target: str, amount: int, owner: str, token: Token) -> Invocation:
-    """Return a token TransferChecked."""
+    """Return a TransferChecked: a Transfer that also has the mint and decimals of *token*."""
     accounts = (source, token.mint, target, owner)
     moved = Move(source, target, amount)
     data = u8(12) + u64(amount) + u8(token.decimals)
@@ -47,14 +47,14 @@ def exchange(fill: Fill) -> tuple[Invocation, Invocation]:
 
 
 def mint_to(mint: str, target: str, amount: int, authority: str) -> Invocation:
-    """Return a MintTo of the token program."""
+    """Return a MintTo of the token program: *amount* is created in *target*."""
     accounts = (mint, target, authority)
     moved = Move("", target, amount)
     return _named("MintTo", SPL, accounts, u8(7) + u64(amount), moved)
 
 
 def burn(mint: str, source: str, amount: int, owner: str) -> Invocation:
-    """Return a Burn of the token program."""
+    """Return a Burn of the token program: *amount* in *source* is destroyed."""
     accounts = (source, mint, owner)
     moved = Move(source, "", amount)
     return _named("Burn", SPL, accounts, u8(8) + u64(amount), moved)
