@@ -31,7 +31,7 @@ UNREAD: Final = "the newest block is unknown"
 
 
 class CheckTexts(msgspec.Struct, frozen=True):
-    """The texts of a check: if it passes, and if it fails."""
+    """The texts about a check: one if the check passes, and one if it fails."""
 
     passes: str
     fails: str

@@ -57,7 +57,7 @@ class Devchain:
                            Alpenglow
     has_story              whether the market also has the tokens of STORY, which launch, leave
                            their curve or imitate others; about as much is then traded in a minute
-                           after the history as in it
+                           after the history as in a minute of the history
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that can be set

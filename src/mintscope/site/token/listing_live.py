@@ -44,7 +44,7 @@ class ListView(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """The cells of each row, as HTML; *mark* is that of the page, *time* is its slot's time."""
+    """The cells of each row, as HTML; *mark* and *time* are those of the LinePage."""
 
     mark: str
     time: UnixS | None

@@ -24,7 +24,7 @@ class NearNames:
     def nearest(self, listed: ListedTokens, name: str) -> str | None:
         """Return the name or symbol at most one typo away from *name*, or None if there is none.
 
-        Of several, return that of the most traded token.  The method may run in any thread.
+        Of several names, return that of the most traded token.  The method may run in any thread.
         """
         wanted = searched(name)
         by_length = self._names(listed)

@@ -213,7 +213,7 @@ class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
     round_trips   the part of the flow in swaps whose signer bought and sold the token in one
                   transaction
     sandwiches    the part of the flow in pairs of a purchase and a sale by one signer in one slot
-                  and pool, if a swap of another signer between them has the side of the first
+                  and pool, with a swap of another signer between them on the side of the first
     each_slot     the part of the flow by traders that traded in at least half of the slots with a
                   trade; None if fewer than 20 slots have a trade
     """
