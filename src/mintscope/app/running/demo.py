@@ -46,7 +46,7 @@ from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Gen
 # The demo's buyer: an agent with a wallet and without an account.
 #
 # It pays with the official x402 client if that is installed, as it is under `make demo`; otherwise
-# with `mintscope_client`.  This client makes each payment of the buyer; no code of the seller does.
+# with `mintscope_client`.  The buyer makes no payment with code of the seller.
 
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
@@ -282,6 +282,7 @@ def demo_folder() -> Iterator[Path]:
         with folder:
             yield Path(folder.name)
     finally:
+        # Only after the folder is removed: its lock shows other demos that it is in use.
         os.close(lock)
 
 
@@ -313,6 +314,8 @@ def _is_at(path: str, descriptor: int) -> bool:
 def _remove_if_left(folder: Path) -> None:
     """Remove *folder* if it belongs to this user and no demo holds its lock."""
     try:
+        # O_NOFOLLOW: in a shared folder for temporary files, another user could add a symbolic link
+        # that leads to a folder of this user.
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return  # it is gone, is no folder, or is closed to this user
@@ -465,6 +468,7 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
 def _free_ports(count: int) -> list[int]:
     """Return *count* free ports."""
     with ExitStack() as probes:
+        # All sockets are open at the same time, so that the ports differ.
         bound = [probes.enter_context(bind(ApiConfig(host=HOST, port=0))) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in bound]
 

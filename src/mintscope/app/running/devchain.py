@@ -249,6 +249,7 @@ def _write(path: Path, content: Iterable[bytes]) -> None:
     try:
         with unfinished.open("wb") as plain:
             if path.suffix == ".gz":
+                # Without name and time, so that equal blocks make equal files.
                 with gzip.GzipFile(fileobj=plain, mode="wb", filename="", mtime=0) as packed:
                     packed.writelines(content)
             else:

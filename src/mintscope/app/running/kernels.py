@@ -38,6 +38,7 @@ def telling_what_is_compiled() -> Iterator[None]:
 
 def load_ingest_kernels() -> None:
     """Load the compiled code of the decoder and the fold, so that the first swap need not wait."""
+    # Only texts longer than SHORT_MAX are decoded by compiled code.
     base58.decode("1" * (base58.SHORT_MAX + 1))
     fold = MintFold()
     swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1.0, price_sol=1.0)

@@ -25,9 +25,11 @@ FOLDED_LINES_MAX: Final = 200
 FOLDED_LEVELS: Final = frozenset({"warning", "error", "critical"})
 # Fields that are ignored when lines are compared: they differ in each line of the same failure.
 CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq", "at"})
+# The last line of a process (`Life.stops`); omitted repeats are logged together with it.
 LAST_LINE: Final = "stops"
 
 _least: Final = [logging.NOTSET]
+# Not a context variable, because a thread does not inherit those of its creator.
 _process: Final = list[str]()
 
 
@@ -88,12 +90,14 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
             structlog.processors.format_exc_info,
             Folding(renderer),
         ],
+        # Loggers keep this level for ever, so `_above_least` drops lines instead.
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         logger_factory=lambda *_: _Logger(sys.stderr),
         cache_logger_on_first_use=True,
     )
     logging.captureWarnings(True)  # noqa: FBT003 - of logging
     logging.root.handlers = [
+        # A second call must not log each record twice.
         *(each for each in logging.root.handlers if not isinstance(each, _OfLibraries)),
         _OfLibraries(logging.WARNING),
     ]
@@ -194,6 +198,7 @@ class Folding:
         key = _key(line)
         known = self._folded.get(key)
         if known is None:
+            # Above the maximum, repeats are logged, so that memory is bounded.
             if len(self._folded) < FOLDED_LINES_MAX:
                 self._folded[key] = _Folded(dict(line), now_s)
             return False

@@ -90,7 +90,7 @@ class HourWriter:
 
 
 def counted() -> dict[Series, int]:
-    """Return the counts of this process since its start."""
+    """Return the count of each series in this process since its start."""
     found = {requests_of(status): count for status, count in REQUESTS.by_status().items()}
     for series, (name, labels) in COUNTERS.items():
         found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)

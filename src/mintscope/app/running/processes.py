@@ -35,7 +35,7 @@ def values_of(config: Config) -> dict[str, Any]:
 
 @dataclass(eq=False, repr=False)
 class Reloading:
-    """The settings of a running process, and the settings that it can change.
+    """The settings of a running process; some of them can be changed without a restart.
 
     reread    reads the configuration again.  Raises ConfigError
     applied   functions that apply new settings, by key of the setting
@@ -66,8 +66,10 @@ class Reloading:
         changed = {key for key, value in found.items() if value != self._now[key]}
         changed = {key for key in changed if self.ours(key)}
         taken_over = sorted(changed & self.applied.keys())
+        # A set, because one function may apply several settings, and is called only once.
         for apply in {self.applied[key] for key in taken_over}:
             apply(config)
+        # The other changed settings stay as they were, so that the next reload reports them again.
         self._now |= {key: found[key] for key in taken_over}
         log.info("settings_reloaded", changed=taken_over)
         waiting = sorted(changed - self.applied.keys())
@@ -124,6 +126,7 @@ def _installed() -> str | None:
         text = metadata.distribution("mintscope").read_text("direct_url.json")
         origin = msgspec.json.decode(text or "{}")
         return _commit(str(origin.get("vcs_info", {}).get("commit_id", "")))
+    # AttributeError: the JSON, or a part of it, is not an object.
     except (metadata.PackageNotFoundError, msgspec.DecodeError, AttributeError):
         return None
 
@@ -138,12 +141,14 @@ def _checked_out(file: Path) -> str | None:
         reference = head.removeprefix("ref:").strip()
         if reference == head:
             return _commit(head)
+        # A worktree has its own HEAD, but its branches are in the folder that `commondir` names.
         shared = git / "commondir"
         folders = [git, (git / shared.read_text().strip()).resolve()] if shared.exists() else [git]
         for folder in folders:
             if (folder / reference).exists():
                 return _commit((folder / reference).read_text().strip())
             packed = folder / "packed-refs"
+            # `git gc` moves branches into this file.
             lines = packed.read_text().splitlines() if packed.exists() else []
             for line in lines:
                 if line.endswith(f" {reference}"):
@@ -160,7 +165,7 @@ def _commit(text: str) -> str | None:
 FIRST_S: Final = 0.05
 LONGEST_S: Final = 5.0
 STEADY_S: Final = 60.0
-DOUBLINGS_MAX: Final = 20
+DOUBLINGS_MAX: Final = 20  # 2.0 to the power of 1,024 failures would be an OverflowError
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The command `serve`: supervision and restarts of child processes; responses without an api."""
+"""The command `serve`: starts and restarts the processes; answers 503 while no api can start."""
 
 import os
 import select
@@ -80,7 +80,7 @@ class ChildEnded(Exception):
 
 @dataclass(slots=True)
 class Life:
-    """A run of a process, for the log.
+    """One run of a process; logs that the process stops, and why.
 
     began_s      the start of the run, in seconds of the monotonic clock
     reason       the reason why the process ends, for example the name of a signal
@@ -105,9 +105,10 @@ class Life:
 
 @contextmanager
 def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iterator[Life]:
-    """Log the start of *process* with its settings, and after the block its stop with the reason.
+    """Log that *process* starts, with its changed settings, and after the block that it stops.
 
-    Each line of the block names *process*.  Errors end the command as in `ending_in_words`.
+    Each log line of the block contains *process*.  Errors end the command as in `ending_in_words`,
+    which also describes *in_use*.
     """
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
@@ -135,7 +136,8 @@ def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> It
     """If the block raises an expected error, end the command with one message.
 
     The exit code is EXIT_OPERATOR if an operator must act before a restart can help.  An unexpected
-    error is raised; if log lines are JSON, it is logged, and ends the command.
+    error is raised again; but if log lines are JSON, it is logged, and the command ends with
+    EXIT_FAILED.
 
     in_use    the exit code if another process already has the role of this one
     life      logs the message if log lines are JSON; otherwise the message is printed
@@ -148,11 +150,13 @@ def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> It
         _end(life, error, EXIT_OPERATOR)
     except FolderInUse as error:
         _end(life, error, in_use)
+    # StoreUnavailable derives from UnusableStore, but may pass by itself, so it is caught first.
     except (OSError, StoreUnavailable, SourceError) as error:
         _end(life, error, EXIT_FAILED)
     except UnusableStore as error:
         _end(life, error, EXIT_OPERATOR)
     except Exception as bug:
+        # typer.Exit is no bug: it ends a command with an exit code.
         if life is None or not life.tells_json or isinstance(bug, typer.Exit):
             raise
         log.exception("process failed")
@@ -205,7 +209,10 @@ class OutOfService:
         self.close(older_than_s=LINGER_S)
 
     def close(self, *, older_than_s: float = 0.0) -> None:
-        """Close connections answered at least *older_than_s* seconds ago, and surplus ones."""
+        """Close the connections that were answered at least *older_than_s* seconds ago.
+
+        The oldest connections beyond LINGERING_MAX are closed, too.
+        """
         until_s = time.monotonic() - older_than_s
         while self._answered and (
             self._answered[0][0] <= until_s or len(self._answered) > LINGERING_MAX
@@ -217,10 +224,12 @@ class OutOfService:
 
     def _tell(self, client: socket.socket) -> None:
         client.settimeout(0.0)
+        # Before the calls that may fail, so that `close` closes the connection in any case.
         self._answered.append((time.monotonic(), client))
         with suppress(BlockingIOError):  # the request has not arrived yet
             client.recv(READ_BYTES_MAX)
         client.send(_response(SystemClock().now()))
+        # The client then knows that the response is complete, and can still read it.
         client.shutdown(socket.SHUT_WR)
 
 
@@ -391,6 +400,7 @@ class Children:
             pass_fds=[] if child.listener is None else [child.listener.fileno()],
         )
         assert child.process.stdin is not None
+        # A child that hangs and does not read its pipe must not block the parent.
         os.set_blocking(child.process.stdin.fileno(), False)
         child.started_s, child.start_again_s = time.monotonic(), float("inf")
         self._tell()
@@ -408,6 +418,7 @@ class Children:
         if child.out_of_service is not None:
             child.out_of_service.close(older_than_s=LINGER_S)
         if child.process is None:
+            # If the child starts soon, its clients wait in the queue of the listening socket.
             is_soon = child.start_again_s - now_s <= ANSWER_S
             if child.out_of_service is not None and not is_soon and not self._is_served(child):
                 child.out_of_service.answer()
@@ -422,6 +433,7 @@ class Children:
         child.process = None
         if code == 0 and child.role.may_end:
             return
+        # A restart would not help: an operator must act, or the memory of the process is lost.
         if code == EXIT_OPERATOR or child.role.has_memory:
             self._give_up(child, code)
             return
@@ -513,6 +525,7 @@ def serve(
         options.append("--new")
     own = loaded.config
     is_file = own.chain.source == "files"
+    # Not EXIT_OPERATOR: the process that holds a lock may end by itself; then a restart succeeds.
     with living("serve", loaded, in_use=EXIT_FAILED) as life, held(own, "serve"):
         for role in ("ingest", "api"):  # waits for the children of a killed `serve` to end
             with held(own, role, patience_s=own.drain_s + STOP_TIMEOUT_S):

@@ -1,4 +1,4 @@
-"""Sends traces with OpenTelemetry, if configured, and stores the states that a parent reports."""
+"""Sends traces by OpenTelemetry; keeps the states of all processes, as the parent reports them."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -73,6 +73,7 @@ def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]
         yield
     finally:
         SPANS.listener = None
+        # In a thread, because `shutdown` sends all waiting spans, and may take longer than FLUSH_S.
         ending = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
         ending.start()
         ending.join(FLUSH_S)
@@ -111,5 +112,5 @@ class Siblings:
 
     @property
     def checks(self) -> list[Check]:
-        """The check for /v1/health and /readyz; an empty list without a parent."""
+        """The check that no process has stopped for good; an empty list without a parent."""
         return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []
