@@ -73,9 +73,10 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
             raise CannotCopy(f"expected no {target}; there is one")
         try:
             back_up(config, draft, progress)
-        except BaseException:  # the disk may be full
+        except BaseException:  # also Ctrl-C: the disk may have no space for an unfinished copy
             shutil.rmtree(draft, ignore_errors=True)
             raise
+        # Only now the name is that of a backup, for `rotate` and for operators.
         draft.rename(target)
     note(config, str(target), now)
     return target
@@ -87,6 +88,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
     Raises StoreUnavailable; even then, the backup is complete.
     """
     try:
+        # A timer may run the new version while the old service still uses the store.
         with opened(config, "money", migrates=False) as money:
             provenance.note_backup(money, place, __version__, now)
     except (DatabaseError, UnusableStore) as cause:
@@ -110,7 +112,9 @@ def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
     found       the backups, oldest first
     keep_days   number of days, among the newest days with a backup, whose last backup is kept
     """
+    # Of the backups of a day, the last one stays in the dictionary.
     newest_of_day = {each.name[: len("mintscope-20261126")]: each for each in found}
+    # [-0:] would be all days.
     days = sorted(newest_of_day)[-keep_days:] if keep_days else []
     return {*found[-kept_max:], *(newest_of_day[day] for day in days)}
 

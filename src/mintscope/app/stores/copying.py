@@ -151,6 +151,7 @@ class SqliteSide:
             _expect_empty(db)
             with transaction(db):
                 db.execute(MARK)
+                # This row names the source even if there is no trigger.
                 db.execute("INSERT INTO copy_progress VALUES (?, '')", (source,))
                 for name, sql in db.execute(TRIGGERS).fetchall():
                     db.execute("INSERT INTO copy_progress VALUES (?, ?)", (source, sql))
@@ -164,6 +165,8 @@ class SqliteSide:
         db = self._file(table)
         marks = ", ".join("?" * len(table.columns))
         columns = quoted(list(table.columns))
+        # A row may be copied before the row to which it refers.  Within a transaction, SQLite would
+        # ignore the pragma.
         with _without_foreign_keys(db), transaction(db):
             db.executemany(
                 f'INSERT INTO "{table.name}" ({columns}) VALUES ({marks})',  # noqa: S608 - ours
@@ -209,7 +212,7 @@ def _table(db: apsw.Connection, name: str) -> Relation:
 
 
 def expect_same(begun: object, source: str) -> None:
-    """Check that the copy *begun* is of *source*, so that it can resume.  Raises CannotCopy."""
+    """Raise CannotCopy unless *begun*, the source of the unfinished copy, is *source*."""
     if begun != source:
         raise CannotCopy(f"expected to continue the copy of {begun}; was asked to copy {source}")
 
@@ -306,6 +309,7 @@ def _compared(
     read: Sum | None, source: Side, target: Side, table: Relation, progress: Progress
 ) -> Sum:
     """Compare the table in *target* with the sum *read* (None: with *source*); return its sum."""
+    # A Sum is a tuple, so it is true even if all its numbers are 0.
     expected = read or _sum(source, table, progress)
     found = _sum(target, table, progress)
     if found != expected:
@@ -414,6 +418,7 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
     Raises StoreUnavailable if the disk is full, UnusableStore if a file cannot be opened, or if the
     copy fails or is damaged.
     """
+    # Otherwise SQLite would create the file, with the permissions that the umask allows.
     target.touch(mode=0o600)
     give_to_owner(target)
     try:
@@ -450,6 +455,7 @@ def named(place: str) -> str:
         return place
     parts = urlsplit(place)
     host = parts.netloc.rpartition("@")[2]
+    # A copy resumes only under the same name, whether or not the place names the default port.
     port = "" if parts.port or not host else ":5432"
     return f"{parts.scheme}://{host}{port}{parts.path}"
 
@@ -539,6 +545,7 @@ def _side(place: str, *, is_new: bool) -> Side:
 
 
 def _folder(place: str) -> Path:
+    # The form of a URL, `sqlite:///FOLDER`, is accepted, too.
     return Path(place.removeprefix(SQLITE).removeprefix("//")).expanduser()
 
 

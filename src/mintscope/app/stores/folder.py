@@ -40,12 +40,14 @@ def held(
     make_folder(folder)
     if not may_be_open:
         _expect_closed(folder)
+    # This file is never removed: otherwise two processes could lock two files of the same name.
     path = folder / f"{role}.lock"
     is_new = not path.exists()
     with path.open("w") as file:
         if is_new:
             give_to_owner(path)
         end_s = time.monotonic() + patience_s
+        # A blocking `flock` would wait without a limit.
         while not _is_locked(file):
             if time.monotonic() >= end_s:
                 raise FolderInUse(
@@ -143,6 +145,7 @@ def write_secret(path: Path, content: bytes) -> Path:
     Return the path of the new file, so that the caller can move it to *path*.
     """
     draft = path.with_name(f"{path.name}.{token_hex(4)}")
+    # Closed from the beginning: if it were closed later, others could open it in between.
     draft.touch(mode=0o600, exist_ok=False)
     give_to_owner(draft)
     with draft.open("wb") as file:
@@ -157,6 +160,7 @@ def _make_pepper(path: Path) -> None:
     make_folder(path.parent)
     draft = write_secret(path, f"{token_bytes(PEPPER_BYTES_MIN).hex()}\n".encode())
     try:
+        # Unlike a rename, this fails if the file exists: a pepper in use is never replaced.
         path.hardlink_to(draft)
     except FileExistsError:
         pass

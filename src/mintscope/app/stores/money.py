@@ -106,6 +106,7 @@ class Money:
         if self.configured_pepper is not None:
             return self.configured_pepper
         with closing(self.engine.connect()) as db:
+            # With a new pepper, no stored credential would be valid.
             may_make = not db.execute(IS_USED).get
         return load_pepper(self.engine.pepper_file, signs=not self.roots, may_make=may_make)
 

@@ -224,6 +224,7 @@ class PostgresEngine:
         folder.  Raises CannotCopy, UnusableStore.
         """
         place = f"{copying.SQLITE}{source}"
+        # The backup is locked, too, because its pending migrations are run in it.
         with copying.expecting_no_service(place), copying.expecting_no_service(self.place):
             copying.copy_running(place, self.place, progress)
 

@@ -13,6 +13,7 @@ from mintscope.kit.sql.processes import session
 
 KINDS: Final = ("money", "market")
 STATEMENT_MS: Final = 600_000  # enough to create an index or a foreign key on a whole table
+# The snapshot of a source is a transaction that is idle while the target is written.
 PATIENT: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', false)"
 COLUMNS: Final = """
 SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -125,6 +126,7 @@ class PostgresSide:
                 largest = self._db.execute(
                     f'SELECT coalesce(max("{column}"), 0) FROM "{table}"'  # noqa: S608 - ours
                 ).get
+                # On SQLite, only a table with AUTOINCREMENT has a sequence.
                 last = max(largest, sequences.get(table, 0))
                 if last:
                     self._db.execute(NUMBER_ON, (f'"{table}"', column, last))
@@ -164,6 +166,8 @@ class PostgresSide:
             self._db.execute(f'ALTER TABLE "{table}" DROP CONSTRAINT "{name}"')
             back.append(f'ALTER TABLE "{table}" ADD CONSTRAINT "{name}" {definition}')
         for table in self._tables:
+            # USER, because only a superuser may disable ALL, which includes the triggers of foreign
+            # keys; the keys themselves are dropped above.
             self._db.execute(f'ALTER TABLE "{table}" DISABLE TRIGGER USER')
             back.append(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
         return back

@@ -53,6 +53,7 @@ from mintscope.payments.store.payments import SqlPaymentStore
 READ_PATIENCE_MS: Final = 100  # readers wait only during a recovery of the file
 TAKEN: Final = "SELECT coalesce(max(firing), 0) FROM webhook_taken"
 GIVEN: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'signal_firing'"
+# Two statements, because sqlite_sequence has no unique index: an upsert is not possible.
 GIVE_ON: Final = (
     "DELETE FROM sqlite_sequence WHERE name = 'signal_firing'",
     "INSERT INTO sqlite_sequence (seq, name) VALUES (?, 'signal_firing')",
@@ -121,8 +122,10 @@ def _compact(path: Path, kind: str) -> tuple[str, int, int]:
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
             if sqlite.SIZES.get(kind, sqlite.USUAL_SIZES).shrinks:
+                # This has no effect on an existing file before the next VACUUM.
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             db.execute("VACUUM")
+            # VACUUM writes to the write-ahead log; the file itself shrinks only now.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except apsw.Error as cause:
         raise StoreUnavailable(f"expected to rewrite {path}: {cause}") from cause
@@ -193,6 +196,7 @@ def _path(kind: str, folder: Path, name: str) -> Path:
 
 
 def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
+    # A DatabaseError does not show whether the failure may pass; the error of apsw behind it does.
     first = cause.__cause__ if isinstance(cause, DatabaseError) else cause
     error = StoreUnavailable if isinstance(first, PASSING) else UnusableStore
     why = access_trouble(folder / copying.FILES[kind]) or cause

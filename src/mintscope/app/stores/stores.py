@@ -65,6 +65,7 @@ def restore(
     Raises    the errors of the engine's method `restore`
     """
     file = config.data_dir / folder.ROOTS_FILE
+    # Read first, because the copies below replace the file.
     roots = {*folder.load_roots(file)}
     engine_of(config).restore(source, progress)
     copied = SECRETS if config.credits.pepper is None else [folder.ROOTS_FILE]
@@ -247,6 +248,7 @@ async def backfill_lock(config: Config) -> AsyncIterator[None]:
     Raises BackfillIsRead if the lock is taken, StoreUnavailable if the store does not answer.
     """
     with ExitStack() as stack:
+        # In a thread, because connecting to PostgreSQL may take seconds.
         await asyncio.to_thread(stack.enter_context, engine_of(config).backfill_lock())
         yield
 
