@@ -137,6 +137,7 @@ def _block(head: Slot, block: sources.BlockProbe, in_flight: int, pace: Pace | N
         fix = "run doctor again; if it stays, set chain.second_rpc_url or change chain.rpc_url"
         return warn(f"blocks: the node has no block {head}: {block.absence}", fix)
     what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
+    # Ingest requests *in_flight* blocks at a time, so each may take as many slots.
     is_slow = pace is not None and block.took_s > pace.slot_s * in_flight
     fix = "too slow to keep up: raise chain.requests_in_flight"
     return warn(what, fix) if is_slow else ok(what)

@@ -37,8 +37,8 @@ class ServiceSilent(Exception):
 class Visitor:
     """Requests each method and path of a service only once; repeats get the first response.
 
-    A repeat gets it even if its headers differ.  If there was no response, a repeat sends the
-    request again.
+    A repeat with other headers gets this response, too.  If there was no response, a repeat sends
+    the request again.
     `ask` and `document` raise ServiceSilent.
 
     origin   the address of the service, such as `https://api.example`
@@ -195,6 +195,7 @@ def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
     head = visitor.ask(path, "HEAD")
     if head.status_code != httpx.codes.OK:
         yield _wrong(f"HEAD {path} is answered {head.status_code}, expected 200", PROXY)
+    # `_crawling` checks the address in robots.txt.
     if path != ROBOTS and visitor.origin not in answer.text:
         yield _wrong(f"{path} does not name {visitor.origin}", NAMED)
 

@@ -88,6 +88,7 @@ def _findings(
         if waits and check in OF_STORE:
             continue
         for finding in _guarded(check, loaded.config):
+            # `check_version` yields a finding only if migrations are pending.
             waits = waits or check is store.check_version
             yield finding
 
@@ -97,6 +98,7 @@ def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> It
     try:
         yield from check(config)
     except Exception as error:  # noqa: BLE001 - of any check, whose store or machine is broken
+        # Only `check_node` is passed as a partial, which has no name.
         name = getattr(check, "__name__", "check_node").removeprefix("check_").replace("_", " ")
         words = trouble_in_words(error)
         if words is None:

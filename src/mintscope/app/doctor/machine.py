@@ -79,6 +79,7 @@ def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterat
     is_from_file: dict[str, bool] = {}
     for name in PACKAGES:
         for package in distributions(name=name, path=folders):
+            # Python imports the first one on the path; later ones are not used.
             is_from_file.setdefault(name, package.read_text(FROM_FILE) is not None)
     by_name = [name for name, is_file in is_from_file.items() if not is_file]
     if by_name:
