@@ -296,6 +296,8 @@ class Config(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter=DELIMITER,
+        # Otherwise pydantic-settings would expect JSON for lists; the validators in `values` split
+        # texts.
         enable_decoding=False,
         frozen=True,
         extra="forbid",

@@ -276,6 +276,7 @@ def load(path: Path | None = None) -> Loaded:
     Raises   ConfigError with every problem that was found
     """
     environ = {
+        # pydantic-settings ignores the case of variables.
         name.upper(): value
         for name, value in os.environ.items()  # noqa: TID251 - the only reader of it
         if name.upper().startswith(PREFIX)
@@ -288,6 +289,7 @@ def load(path: Path | None = None) -> Loaded:
     origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
     secrets: Mapping[str, str] = {}
     try:
+        # The first reading finds the files of secrets, which are settings, too.
         config = Config(**table)
         secrets, unread = _secrets(config, known, origins)
         problems += unread
@@ -390,6 +392,7 @@ def _problem(
     message = message.replace("Input should be ", "expected ")
     if details["type"] in {"model_type", "dict_type"}:
         message = "expected a table of settings"
+    # At any depth of the annotation, for example in a tuple of secrets.
     is_secret = key in known and "Secret" in str(known[key].field.annotation)
     was = "" if is_secret else f"; was {details['input']!r:.80}"
     return f"{where}: {message}{was}"
@@ -417,6 +420,7 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield from _unstreamable(config.geyser)
     if config.api.degraded_after_s > config.api.stale_after_s:
         yield "api.degraded_after_s: expected at most api.stale_after_s"
+    # Port 0 stands for any free port, so both may be 0.
     if config.metrics.enabled and 0 != config.metrics.ingest_port == config.metrics.api_port:
         yield "metrics.api_port: expected another port than metrics.ingest_port"
     metrics_ports = {config.metrics.ingest_port, config.metrics.api_port} - {0}
@@ -470,6 +474,7 @@ def _unsafe(config: Config) -> Iterator[str]:
 def _is_reachable(api: ApiConfig) -> bool:
     origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
     hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
+    # A proxy on this machine may pass on requests from other machines.
     return not hosts_are_own or bool(api.trusted_proxies)
 
 

@@ -84,6 +84,7 @@ def _parse_network(text: str) -> str:
 def _parse_start(value: object) -> object:
     if value in {"latest", "first"}:
         return value
+    # `isdigit` also accepts characters such as ², which `int` refuses.
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
