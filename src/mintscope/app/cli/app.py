@@ -203,6 +203,7 @@ class Commands(TyperGroup):
 
     @override
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        # Stand-ins with the summaries, because the real commands would import all modules.
         listed = {name: TyperCommand(name, help=each.summary) for name, each in COMMANDS.items()}
         shown = TyperGroup(
             name=self.name,
@@ -249,6 +250,7 @@ def root(
     ] = False,
 ) -> None:
     """Before any command runs, attach the process to its parent if requested."""
+    # `main` has disabled it for the imports.
     gc.enable()
     if attached:
         from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics

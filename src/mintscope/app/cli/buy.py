@@ -223,6 +223,7 @@ def _atoms(most: str, decimals: int) -> int:
         raise typer.BadParameter(
             f"expected a number of whole tokens, as in 0.5; was {most[:50]!r}", param_hint="--max"
         )
+    # Rounded down, because AMOUNT is a maximum.
     return int(atoms)
 
 

@@ -83,6 +83,7 @@ def decode(
 def _decode(path: Path) -> None:
     try:
         for file in files_of(path):
+            # Errors then name the file, not the folder.
             path = file
             for swap, slot, time in swaps(path):
                 sys.stdout.buffer.write(msgspec.json.encode(row(swap, slot, time)) + b"\n")
@@ -254,6 +255,7 @@ def whole(amount: int, decimals: int | None) -> Decimal | None:
 def ratio(quote: Decimal, base: Decimal) -> str:
     """Return *quote* per *base*, rounded to 28 digits, without trailing zeros."""
     price = DIGITS.divide(quote, base).normalize(DIGITS)
+    # `normalize` turns 1000 into 1E+3, which the format f undoes.
     return f"{price:f}" if price == price.to_integral_value() else str(price)
 
 
@@ -327,6 +329,7 @@ class Filling:
         newest: defaultdict[Mint, Slot] = defaultdict(lambda: Slot(0))
         for gap, mints in traded.items():
             for mint in mints:
+                # One backfill serves all gaps of a mint, if it includes the newest.
                 newest[mint] = max(newest[mint], gap.last)
         read = {mint for mint, slot in newest.items() if await self._read(market, mint, slot)}
         for gap, mints in traded.items():
@@ -360,7 +363,10 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Backfill *mint* unless a joined backfill includes *slot*; return whether one does now."""
+        """Backfill *mint* if no joined backfill includes *slot*.
+
+        Return whether a joined backfill includes *slot* afterwards.
+        """
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(

@@ -198,6 +198,7 @@ def take(
             "expected FOLDER, --to DIR or the setting backup.to", param_hint="FOLDER"
         )
     removed: Sequence[Path] = ()
+    # The time before the copy, because later changes may not be in it.
     now = SystemClock().now()
     with showing_progress() as progress:
         if folder is not None:
