@@ -111,6 +111,7 @@ class AccountMaintenance:
         await self._fold_days()
         now_s = self.clock.monotonic_s()
         if self._swept_at_s is None or now_s - self._swept_at_s >= SWEEP_S:
+            # Before the work: otherwise an unexpected error would repeat all of it at each round.
             self._swept_at_s = now_s
             await self._sweep()
 
@@ -149,6 +150,7 @@ class AccountMaintenance:
     async def _forget(self, now: UnixMs) -> None:
         """Delete old rows in up to FORGETS_MAX short transactions, because debits wait for each."""
         before = UnixMs(now - KEEP_MS)
+        # Today is one of the days that are kept.
         first_day = now // DAY_MS - self.usage_kept_days + 1
         for _ in range(FORGETS_MAX):
             if not await self.store.transact(lambda rows: _forget(rows, before, now, first_day)):
@@ -181,6 +183,7 @@ def _forget(rows: AccountRows, before: UnixMs, now: UnixMs, first_day: int) -> b
 
     Return whether more may remain.
     """
+    # A list, because all deletions must run: `any` would stop a generator at the first True.
     return any(
         [
             rows.emails.purge(before, now, FORGOTTEN_AT_ONCE),
@@ -322,6 +325,7 @@ def _origins(origin: str) -> list[str]:
     if not is_loopback(parts.hostname or ""):
         return [origin]
     port = "" if parts.port is None else f":{parts.port}"
+    # A passkey belongs to a host name; an IP address is not accepted.
     return [origin, f"{parts.scheme}://localhost{port}"]
 
 

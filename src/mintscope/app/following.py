@@ -124,6 +124,7 @@ async def signalling(  # noqa: PLR0913, PLR0917 - one argument for each part
         secrets=secrets,
         clock=clock,
         retry_ms_max=config.webhook_retry_s * SECOND_MS,
+        # Longer than an attempt, so that no other process sends the same webhook meanwhile.
         lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
         waiting_max=config.webhooks_waiting_max,
         kept_max=config.firings_kept_max,
@@ -299,6 +300,7 @@ def symbols_of(lists: ListParts) -> ReadSymbols:
             listed = lists.lists.newest()
         except ServiceUnavailable:
             return {}
+        # In a thread, because a page of the list takes some milliseconds.
         return await asyncio.to_thread(_symbols, listed, mints)
 
     return read

@@ -44,6 +44,7 @@ __all__ = ["WrongChain"]
 
 log = structlog.get_logger()
 
+# "" stands for the settings outside sections.
 OURS: Final = {"", "chain", "geyser", "dex", "market", "log", "metrics", "watch"}
 APPLIED: Final[Mapping[str, Apply]] = {"log.level": lambda config: set_level(config.log.level)}
 
@@ -84,6 +85,7 @@ async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool
         while True:
             start_s = clock.monotonic_s()
             try:
+                # In the loop, because the store may not respond at the start either.
                 expect_own_stores(config, is_new=is_new, writes=True)
                 return await _run_once(config, progress, clock)
             except StoreUnavailable as trouble:
@@ -100,6 +102,7 @@ async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
         keeping = asyncio.create_task(own.keep())
         try:
+            # If the lock is lost, `keep` raises an error; then this process must no longer write.
             done, _ = await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()

@@ -68,6 +68,7 @@ async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> Asy
         yield
     finally:
         task.cancel()
+        # Wait for the end of *work*; its error must not replace an error of the block.
         await asyncio.gather(task, return_exceptions=True)
 
 

@@ -36,6 +36,7 @@ async def with_mcp(  # noqa: PLR0913, PLR0917 - one argument for each part
     if not has_mcp(config):
         yield app
         return
+    # The package is loaded for the first client, after the objects of the start were frozen.
     endpoint = create_endpoint(api, limits, on_loaded=gc.freeze)
     errors = ErrorWriter(lambda _path: ENVELOPE, clock)
     mcp = create_mcp(endpoint, limit=limits.of(limit), write_error=errors)
@@ -68,7 +69,11 @@ async def run_bridge(
     parts += [] if max_usd is None else [f"usd={max_usd}"]
     try:
         if parts:
+            # The service counts the budget of each session apart: this run does not share one with
+            # others.
             headers[HEADER] = ", ".join([*parts, f"session={secrets.token_hex(8)}"])
+            # The result is not needed: this only reports a malformed limit before the bridge
+            # starts.
             read_budget([headers[HEADER]])
         with extra("mcp", "mcp", "mcp"):
             from mintscope.mcp.protocol import NoService, bridge  # noqa: PLC0415 - extra

@@ -141,6 +141,7 @@ def payment_tokens_of(  # noqa: PLR0913, PLR0917 - one argument for each part
     def token(
         terms: Terms, source: PriceSource, asset: Mint | None, name: str, symbol: str
     ) -> AcceptedToken:
+        # UsableToken is outermost: it also turns unexpected errors of the others into a Doubt.
         price_cache = PriceCache(
             price_sources.UsableToken(
                 price_sources.OwnChain(
@@ -189,9 +190,8 @@ def worth_by_prices_of(
             return None
         cache = token.price_cache
         prices = cache.latest()
-        # A payment with a quote is accepted even without a new price, so the wait is short.  The
-        # read continues after the wait, because otherwise a slow source would never deliver a
-        # price.
+        # A payment with a quote needs no new price, so the wait is short.  The read continues
+        # after the wait, because otherwise a slow source would never deliver a price.
         reading = asyncio.create_task(read(cache))
         readings.add(reading)
         reading.add_done_callback(readings.discard)
@@ -268,6 +268,7 @@ def adopter_of(
             found = recognise(wire, kinds, terms=terms, quote_key=key)
             if found is not None and found.offer.resource != TOKEN_KIND:
                 return found
+            # A quote that proves its kind would match `kinds`, if it were of this key and token.
             if found is None and shows_kind(quote):
                 continue
             _, mints = await reader.tracked()
@@ -293,7 +294,7 @@ def adopter_of(
 
 log = structlog.get_logger()
 
-PAYMENT_LAMPORTS: Final = 10_001
+PAYMENT_LAMPORTS: Final = 10_001  # of two signatures, and the usual priority fee of 1
 Measured: TypeAlias = Callable[[], Pace | None]
 
 
@@ -402,11 +403,10 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
 ) -> AsyncIterator[Sales]:
     """Yield the services of sales.
 
-    Raises CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper.
-
     pace      returns the pace of the chain that another source has measured; if it returns None,
               the pace of the payment node is measured
     limits    creates the limits of failed payments; None: failed payments are not limited
+    Raises    CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper
     """
     payments = config.payments
     fee_payer = fee_payer_of(payments)
@@ -421,6 +421,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
             open_settlement(config.chain, known, clock, pace, reader)
         )
         price = price_source(config, payment_endpoint(config.chain), reader, stack)
+        # Only the price is shared: each process checks clock, chain and token by itself.
         price = money.shared(price, price_basis(payments))
         tokens = payment_tokens_of(payments, price, accepted, chain, reader, clock)
         adopter = adopter_of(chain, known, money, reader, clock)
@@ -499,8 +500,8 @@ def _maintenance(  # noqa: PLR0913, PLR0917 - one argument for each part
         history=chain,
         reconciler=reconciler,
         clock=clock,
-        assets=[None, *(each.terms.asset for each in payment_tokens[1:])],
-        spends_kept_months=config.credits.spends_kept_months or None,
+        assets=[None, *(each.terms.asset for each in payment_tokens[1:])],  # None: payment token
+        spends_kept_months=config.credits.spends_kept_months or None,  # 0: for ever
     )
     return PaymentMaintenance(
         chain=chain,

@@ -85,6 +85,7 @@ async def following(
             yield rpc
             return
         url = chain.second_rpc_url.get_secret_value()
+        # The configured headers may contain the key of the first node's provider.
         async with Rpc(replace(first, url=url, headers={}), clock=clock) as second:
             yield PreferredNodes([rpc, second], clock)
 
@@ -184,6 +185,8 @@ class BackfillReading:
         if not pools:
             logged = await jobs.pools(mint)
             found = await find_pools(self._node, self._decode, mint)
+            # A pool without an address of its own is named after two accounts, joined by +; the
+            # node cannot list its transactions.
             listable = {pool for pool in (*logged, *found) if "+" not in pool}
             others = sorted(listable, key=lambda pool: -found.get(pool, 0))
             pools = list(dict.fromkeys([*await jobs.booked_pools(mint), *others]))[:POOLS_MAX]
@@ -297,6 +300,7 @@ def of_the_second_node(config: Config) -> Config:
     chain = config.chain
     if chain.second_rpc_url is None:
         return config
+    # The headers may contain the key of the first node's provider.
     second = chain.model_copy(update={"rpc_url": chain.second_rpc_url, "rpc_headers": {}})
     return config.model_copy(update={"chain": second})
 
@@ -533,6 +537,7 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
             watch.software = await rpc.software()
         watch.final = await finality_now(rpc, watch.pace)
         await _follow_node(rpc, chain, clock, seconds, watch)
+        # A block may have needed a newer version than that at the beginning.
         watch.version = rpc.version.newest
     watch.calls = counting.calls
     watch.wire_bytes = counting.wire_bytes
