@@ -260,7 +260,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     queue: SqlWebhookQueue | None = None,  # None: no webhooks are sent
     symbols: ReadSymbols = no_symbols,  # for e-mails that test an alert
 ) -> AsyncIterator[Accounts]:
-    """Yield the account services; *origin*, of the pages, is in e-mails and is signed."""
+    """Yield the account services; e-mails and signed texts contain *origin*, the pages' address."""
     secrets = AccountSecrets.derive(pepper)
     common = _Common(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     web = config.web

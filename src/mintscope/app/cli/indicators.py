@@ -141,6 +141,7 @@ def _candles(path: Path) -> Candles:
         candles.append((high, low, close))
     if not candles:
         raise BadTable(f"{path}: expected at least one candle, was none")
+    # Copied, so that each column is contiguous: numba would compile the kernels again for others.
     return Candles(*np.array(candles).T.copy())
 
 

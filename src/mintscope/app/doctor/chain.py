@@ -359,7 +359,7 @@ def check_dollars(config: Config) -> Iterator[Finding]:
 
 
 async def _prices(market: Market, dollars: frozenset[Mint]) -> tuple[dict[Mint, float], int]:
-    """Return the last price in USD of each of *dollars* that was traded lately, and SOL's age.
+    """Return the last USD prices of *dollars* traded lately, and the age of SOL's last trade.
 
     A token was traded lately if its last minute with a trade began at most PEG_FRESH_S before the
     tip.  The age is the seconds from the end of the last minute with a trade of SOL to the tip; it

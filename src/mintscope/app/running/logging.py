@@ -47,6 +47,7 @@ def _with_process(
     _logger: object, _method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     if _process:
+        # A line of `serve` about a child has the name of the child in this field.
         line.setdefault("process", _process[0])
     return line
 
@@ -145,7 +146,7 @@ def _tell_uncaught(error: BaseException | None, where: str) -> None:
 
 @dataclass(slots=True)
 class _Folded:
-    """A logged line, and the number of its repeats that were omitted since then."""
+    """A line, and the number of its repeats that were omitted since *since_s*."""
 
     line: Line
     since_s: float

@@ -477,6 +477,7 @@ class Children:
 def _stop(children: Sequence[_Child], timeout_s: float) -> None:
     """Send SIGTERM to all *children*, then wait for each; kill those that run after *timeout_s*."""
     running = [child.process for child in children if child.process is not None]
+    # All get the signal before the first wait, so that they stop at the same time.
     for process in running:
         process.terminate()
     end_s = time.monotonic() + timeout_s

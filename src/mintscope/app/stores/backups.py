@@ -150,6 +150,7 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
         copy_files(source, restored, lambda *_: None)
         if config.backup.secrets_to is not None:
             copy_secrets(config.backup.secrets_to, restored)
+        # A backup is a folder of SQLite, whatever the engine of the installation.
         own = config.model_copy(update={"data_dir": restored, "store": None})
         _expect_pepper(own)
         ran = engine_of(own).migrations(is_done=True)

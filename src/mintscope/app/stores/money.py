@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class SqlAccountStore:
-    """Implements AccountStore."""
+    """Runs work on the rows of accounts; implements AccountStore."""
 
     def __init__(self, connections: AccountConnections) -> None:
         self._connections = connections

@@ -204,7 +204,12 @@ class PostgresEngine:
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield a function that waits for the database's notice that the log has grown."""
+        """Yield a function that waits for the database's notice that the log has grown.
+
+        poll_interval_s   the wait while there is no connection
+        settings          the settings that must be the same in all processes that wait, by name
+        Raises            UnusableStore if running processes have other settings; StoreUnavailable
+        """
         async with aclosing(MarketNotices(self.place, settings)) as notices:
             await notices.open()
             yield partial(notices.wait, poll_interval_s)

@@ -299,7 +299,7 @@ class SqliteEngine:
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield a function that waits for an interval, because files send no notices."""
+        """Yield a function that waits for *poll_interval_s*, because files send no notices."""
         del settings
         yield partial(asyncio.sleep, poll_interval_s)
 

@@ -131,7 +131,11 @@ def retention_of(config: Config) -> Retention:
 
 
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
-    """Open the market; with *epoch*, ingest cannot write in later epochs.  Raises UnusableStore."""
+    """Open the market.  Raises UnusableStore.
+
+    epoch   the epoch of this ingest, whose writes fail once a later epoch has begun; None: the
+            writes do not depend on the epoch
+    """
     return engine_of(config).open_market(
         retention=retention_of(config), follows_all=config.market.track == "all", epoch=epoch
     )
@@ -289,6 +293,9 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Wait]:
-    """Return a context manager of a function that waits for the log.  Raises UnusableStore."""
+    """Return a context manager of a function that waits until the log grows, or for an interval.
+
+    Entering the context manager raises UnusableStore if api processes with other settings run.
+    """
     poll_interval_s = config.api.poll_interval_ms / 1000
     return engine_of(config).waiting(poll_interval_s, common_settings(config))
