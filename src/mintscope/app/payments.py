@@ -113,7 +113,7 @@ def fee_payer_of(payments: PaymentsConfig) -> Keypair:
         raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
     expect_closed(payments.fee_payer_file)
     keypair = read_keypair(payments.fee_payer_file)
-    flaw = flaw_of_key(keypair.secret())
+    flaw = flaw_of_key(keypair.secret())  # `config.load` checks a key in a setting
     if flaw is not None:
         raise CannotSell(
             f"payments.fee_payer_file: expected a key of your own in {payments.fee_payer_file};"

@@ -479,6 +479,7 @@ class NodeWatch:
     def calls_a_day(self) -> int:
         """The approximate number of requests that ingest sends this node in a day."""
         blocks_a_day = (self.calls - self.polls) / max(self.seconds, 1e-9) * DAY_S
+        # An unknown delay counts as short, for which ingest sends more requests.
         is_slow = self.final is not None and not self.final.is_fast
         finality_a_day = DAY_S / (EVERY_S if is_slow else FAST_EVERY_S)
         return round(blocks_a_day * (1 + EARLY_SHARE) + finality_a_day)

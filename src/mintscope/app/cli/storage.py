@@ -153,6 +153,7 @@ def showing_progress() -> Iterator[Progress]:
         yield show
 
 
+# A single slash, because `Path` turns s3://bucket into s3:/bucket.
 SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 

@@ -58,7 +58,7 @@ async def store_apart(order: Order) -> bool:
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, start_new_session=True)
     try:
         async with asyncio.timeout(STORED_S_MAX):
-            # Not as arguments, which other users can read: the address of the store may have a password.
+            # Not as arguments, which other users can read: the store's address may have a password.
             await process.communicate(msgspec.json.encode(order))
         # A killed process has not logged the reason.
         if process.returncode is not None and process.returncode < 0:

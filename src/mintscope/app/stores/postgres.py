@@ -53,6 +53,7 @@ def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStor
 def payment_books(dsn: str) -> SqlPaymentBooks:
     """Return the books of the payments in the database *dsn*."""
     database = PostgresDatabase(dsn)
+    # Over the connection of the books, whose session then holds the lock of the auditor.
     return SqlPaymentBooks(database, is_auditor=partial(is_auditor, database))
 
 

@@ -59,7 +59,8 @@ def restore(
     """Copy the folder *source* into the installation, which must be empty and not running.
 
     Roots are restored even if a pepper is configured, because they sign in its place.  Roots that
-    the installation already has are kept.
+    the installation already has are kept if the store is PostgreSQL; otherwise they prevent the
+    restore.
 
     secrets   the folder of pepper and roots, if they are not in *source*
     Raises    the errors of the engine's method `restore`
