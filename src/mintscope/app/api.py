@@ -172,8 +172,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     app = await enter(with_mcp(config.mcp, shown_beside, api, by_address, other, clock))
     stack.enter_context(reloading(config, reread, _applied(limits), ours=_is_ours))
     await enter(watching(checks, clock, has_readiness=True))
-    # Last, because the objects that exist now are excluded from later garbage collections.
-    await enter(keeping_memory_small())
+    await enter(keeping_memory_small())  # last: collections then skip all existing objects
     server = create_server(config.api, app, clock, api.fast_path, api.websocket_paths, draining)
     with server.capture_signals():  # a supervisor may stop a process that is ready
         ready(host, port)

@@ -300,7 +300,7 @@ def symbols_of(lists: ListParts) -> ReadSymbols:
             listed = lists.lists.newest()
         except ServiceUnavailable:
             return {}
-        # In a thread, because a page of the list takes some milliseconds.
+        # In a thread, because this search of the list takes some milliseconds.
         return await asyncio.to_thread(_symbols, listed, mints)
 
     return read

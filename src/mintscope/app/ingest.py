@@ -85,7 +85,7 @@ async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool
         while True:
             start_s = clock.monotonic_s()
             try:
-                # In the loop, because the store may not respond at the start either.
+                # In the loop, because the store may be unavailable from the start.
                 expect_own_stores(config, is_new=is_new, writes=True)
                 return await _run_once(config, progress, clock)
             except StoreUnavailable as trouble:

@@ -113,7 +113,7 @@ def fee_payer_of(payments: PaymentsConfig) -> Keypair:
         raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
     expect_closed(payments.fee_payer_file)
     keypair = read_keypair(payments.fee_payer_file)
-    flaw = flaw_of_key(keypair.secret())  # `config.load` checks a key in a setting
+    flaw = flaw_of_key(keypair.secret())  # `config.load` checks keys in settings
     if flaw is not None:
         raise CannotSell(
             f"payments.fee_payer_file: expected a key of your own in {payments.fee_payer_file};"
@@ -141,7 +141,7 @@ def payment_tokens_of(  # noqa: PLR0913, PLR0917 - one argument for each part
     def token(
         terms: Terms, source: PriceSource, asset: Mint | None, name: str, symbol: str
     ) -> AcceptedToken:
-        # UsableToken is outermost: it also turns unexpected errors of the others into a Doubt.
+        # UsableToken is the outermost source: it turns unexpected errors of others into a Doubt.
         price_cache = PriceCache(
             price_sources.UsableToken(
                 price_sources.OwnChain(

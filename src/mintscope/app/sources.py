@@ -558,7 +558,7 @@ async def _follow_node(
         except RpcFailure as failure:
             watch.failures.append(str(failure))
             head = watch.head
-        # The head may go back; no slot is requested twice.
+        # The head may go back, but no slot is requested twice.
         waiting.extend(Slot(slot) for slot in range(watch.head + 1, head + 1))
         watch.head = max(watch.head, head)
         running = {task for task in running if not task.done()}

@@ -250,7 +250,7 @@ def root(
     ] = False,
 ) -> None:
     """Before any command runs, attach the process to its parent if requested."""
-    # `main` has disabled it for the imports.
+    # `main` has disabled garbage collections during the imports.
     gc.enable()
     if attached:
         from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics

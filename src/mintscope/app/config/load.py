@@ -289,7 +289,7 @@ def load(path: Path | None = None) -> Loaded:
     origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
     secrets: Mapping[str, str] = {}
     try:
-        # The first reading finds the files of secrets, which are settings, too.
+        # The paths of secret files are settings, too, so the first reading finds them.
         config = Config(**table)
         secrets, unread = _secrets(config, known, origins)
         problems += unread

@@ -47,7 +47,7 @@ def _with_process(
     _logger: object, _method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     if _process:
-        # A line of `serve` about a child has the name of the child in this field.
+        # Lines of `serve` about a child already have the name of the child in this field.
         line.setdefault("process", _process[0])
     return line
 

@@ -76,7 +76,7 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
         except BaseException:  # also Ctrl-C: the disk may have no space for an unfinished copy
             shutil.rmtree(draft, ignore_errors=True)
             raise
-        # Only now the name is that of a backup, for `rotate` and for operators.
+        # Under its final name, `rotate` and operators take the folder for a complete backup.
         draft.rename(target)
     note(config, str(target), now)
     return target
@@ -88,7 +88,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
     Raises StoreUnavailable; even then, the backup is complete.
     """
     try:
-        # A timer may run the new version while the old service still uses the store.
+        # A timer may run a new version while the old service still uses the store.
         with opened(config, "money", migrates=False) as money:
             provenance.note_backup(money, place, __version__, now)
     except (DatabaseError, UnusableStore) as cause:

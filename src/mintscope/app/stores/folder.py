@@ -145,7 +145,7 @@ def write_secret(path: Path, content: bytes) -> Path:
     Return the path of the new file, so that the caller can move it to *path*.
     """
     draft = path.with_name(f"{path.name}.{token_hex(4)}")
-    # Closed from the beginning: if it were closed later, others could open it in between.
+    # Private from the beginning: if it were made so later, other users could open it in between.
     draft.touch(mode=0o600, exist_ok=False)
     give_to_owner(draft)
     with draft.open("wb") as file:
