@@ -56,6 +56,7 @@ def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
     Raises OSError if the file of certificates cannot be read.
     """
     ca = None if geyser.ca_file is None else geyser.ca_file.read_bytes()
+    # There is one token for all servers, or one for each.
     tokens = cycle([token.get_secret_value() for token in geyser.x_tokens] or [""])
     return [
         GeyserEndpoint(url=url.get_secret_value(), x_token=token, ca=ca)

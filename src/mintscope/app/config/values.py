@@ -180,6 +180,7 @@ def _expect_origin(value: str) -> str:
 
 
 def _parse_sender(value: str) -> str:
+    # `parse_email` refuses a domain without a period.
     return value if value.endswith("@localhost") else parse_email(value)
 
 
@@ -202,6 +203,7 @@ def _expect_a_thousand(value: int) -> int:
     return value
 
 
+# An environment variable cannot be None, so an empty text unsets the setting.
 UNSET: Final = BeforeValidator(_empty_is_none)
 LISTED: Final = BeforeValidator(_split)
 

@@ -239,4 +239,5 @@ class _Logger(structlog.WriteLogger):
         with suppress(OSError):
             super().msg(message)
 
+    # In WriteLogger, these names stand for its own `msg`.
     debug = info = warning = error = critical = exception = msg

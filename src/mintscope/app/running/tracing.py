@@ -30,7 +30,9 @@ def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]
 
     Without `tracing.otlp_url`, nothing is sent.
     Spans are lost while the collector is unreachable; requests do not wait for it.
-    Raises UnusableStore if the extra is not installed.
+
+    service   the name of this process in the traces, after "mintscope-"
+    Raises    UnusableStore if the extra is not installed
     """
     if config.otlp_url is None:
         yield
