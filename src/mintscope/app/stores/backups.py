@@ -83,7 +83,7 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
 
 
 def note(config: Config, place: str, now: UnixMs) -> None:
-    """Record in the installation that a complete backup of it is at *place*; do not migrate it.
+    """Record that a complete backup of the installation is at *place*; run no migrations.
 
     Raises StoreUnavailable; even then, the backup is complete.
     """

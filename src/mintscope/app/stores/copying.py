@@ -392,7 +392,7 @@ def copy_files(
 
 
 def copy_secrets(source: Path, target: Path, names: Sequence[str] = SECRETS) -> None:
-    """Copy the files *names* of *source*, if it has them, into *target*, and replace its own."""
+    """Copy those of the files *names* that *source* has into *target*; replace existing files."""
     make_folder(target)
     for name in names:
         if (source / name).exists():

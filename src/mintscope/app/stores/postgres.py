@@ -226,8 +226,8 @@ class PostgresEngine:
     def restore(self, source: Path, progress: copying.Progress) -> None:
         """Copy the folder *source* into the installation, which must be empty and not running.
 
-        A backup of an older version is migrated.  An interrupted copy resumes if it is of the same
-        folder.  Raises CannotCopy, UnusableStore.
+        A backup of an older version is migrated.  After an interruption, a call with the same
+        *source* resumes.  Raises CannotCopy, UnusableStore.
         """
         place = f"{copying.SQLITE}{source}"
         # The backup is locked, too, because its pending migrations are run in it.
