@@ -88,7 +88,7 @@ class RotateRoutes:
     merchant: Merchant | None
     clock: Clock
     rate_limit: RateLimit
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # repetitions wait for the first
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # a repetition waits for its first
 
     @Operation(
         "POST",
@@ -175,6 +175,8 @@ class RotateRoutes:
         claim = _claim(merchant, proof)
         secrets = merchant.facilitator.secrets
         now = self.clock.now()
+        # The secrets may have changed since the challenge was written, or the clock of the process
+        # that wrote it was ahead.  If none of them fits, the flaw is that of the current ones.
         flaws = [
             find_flaw(
                 each.rotation,
@@ -232,10 +234,13 @@ class RotateRoutes:
         return wire.Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
-        """Return the credit tokens derived from the caller's proof and key, always the same ones.
+        """Return the credit tokens derived from *proven* and *key*, the same in each repetition.
 
         The first token is derived with the current secrets, the others with the other secrets,
         because the secrets may have changed since an earlier request with the same proof and key.
+
+        proven   the kind of proof, followed by the old credit token if this token is the proof
+        key      the caller's Idempotency-Key, or the challenge that the wallet signed
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
@@ -377,8 +382,9 @@ class CreditRoutes:
         async def wanted() -> Wanted:
             account = None
             if caller.bearer is not None:
+                # An unpaid request only checks the credential, and must not open an account.
                 account = await self.gate.filled(caller, is_paid=request.has_payment())
-            request.expect_client()
+            request.expect_client()  # the payment is sent next, and cannot be taken back
             if account is None:
                 return Credits(bundle.credits)
             return TopUp(credits=bundle.credits, account=account)
@@ -400,6 +406,7 @@ class CreditRoutes:
             shown = None
             if caller.bearer is not None:
                 shown = await self.gate.filled(caller, is_paid=True)
+            # The key of a purchase alone must not reveal the credential that has its credits.
             if shown != purchase.account or caller.bearer is None:
                 raise errors.MissingToken(ON_ANOTHER)
             if caller.holder is None:

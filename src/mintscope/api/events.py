@@ -54,7 +54,7 @@ class End(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EventStream:
-    """Implements `market.updates.Listener`.
+    """A stream of events to one client; implements `market.updates.Listener`.
 
     mints           the tokens of the stream
     kind            the kind of its reports
@@ -102,6 +102,7 @@ class EventStream:
         """Write *event* of *mint*, or record that it could not be written."""
         if not self.is_open:
             return
+        # After a missed event, an update has no base: the next event must be a snapshot.
         if self._waits or self._outlet.is_behind() or (mint in self._missed and not is_whole):
             self._missed[mint] = None
             self._on_behind(self)
@@ -164,7 +165,7 @@ class EventStream:
         return self._outlet.is_behind()
 
     async def wait_gone(self) -> None:
-        """Wait until the stream is gone, as in `is_gone`."""
+        """Wait until the client has left or the body has ended; then mark the stream as closed."""
         await self._outlet.wait_gone()
         self.is_open = False
 
@@ -276,8 +277,8 @@ class Streams:
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
         """Send changes to *stream* until it has ended.
 
-        renew   called after each minute; no report is sent until it calls `begin_period`; None:
-                no call
+        renew   called after each minute; no report is sent until it calls `begin_period`; None for
+                a stream that is not paid by the minute
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S
@@ -287,7 +288,7 @@ class Streams:
         OPEN_STREAMS.set(len(self._beats))
         try:
             self.broadcast.join(stream, stream.mints)
-            if self._stops:
+            if self._stops:  # `stop` has ended all other streams, and would miss this one
                 self._stop(stream)
             await stream.wait_gone()
         finally:
@@ -298,21 +299,23 @@ class Streams:
             STREAMS_ENDED.labels(LEFT if stream.end is None else stream.end.reason).inc()
             renewing = self._renewing.get(stream)
             if renewing is not None:
+                # It may still take credits, and the caller can give them back only after that.
                 await asyncio.wait([renewing])
 
     async def run(self) -> None:
-        """Maintain the streams until cancelled."""
+        """Call `look` every LOOK_S seconds until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Do the work that is due now: stale streams, heartbeats, missed events, new periods."""
+        """End stale streams; send heartbeats and missed events, and begin periods, that are due."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()
         self._end_stale()
         for stream in self._due(self._beats, now_s):
+            # Moved to the end, because `_due` expects the streams in the order of their times.
             del self._beats[stream]
             self._beats[stream] = now_s + HEARTBEAT_S
             stream.beat()
@@ -320,6 +323,7 @@ class Streams:
             self._make_up(stream, now_s)
         for stream in self._due(self._periods, now_s):
             stream.wait()
+            # A store that hangs can delay a renewal until the next one is due.
             if not stream.is_behind() and stream not in self._renewing:
                 self._renew(stream, now_s)
 
@@ -349,7 +353,7 @@ class Streams:
 
     def _make_up(self, stream: EventStream, now_s: float) -> None:
         if not stream.is_behind():
-            self._behind[stream] = now_s
+            self._behind[stream] = now_s  # the client has read everything: its time begins again
             if stream.catch_up(self.broadcast):
                 del self._behind[stream]
         elif now_s - self._behind[stream] > self.bounds.behind_s_max:

@@ -28,7 +28,7 @@ from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresol
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 
 GENERAL: Final = "general"
-UNREAD_PATH: Final = "/v1/"  # is used for a path that was not read
+UNREAD_PATH: Final = "/v1/"  # stands for a path that was not read
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
@@ -177,7 +177,7 @@ class ErrorWriter:
 
 
 def _challenge(error: errors.ServiceError) -> Header:
-    """Return the header that names the way to authenticate.
+    """Return the WWW-Authenticate header, which says how to authenticate.
 
     Source: RFC 9110 section 11.6.1, RFC 6750 section 3.
     """
@@ -196,7 +196,8 @@ def write_refusal(
     """Return the response to a request that the server refuses before it reaches a route.
 
     path   the part that was read; an empty path counts as a path under /v1/
-    cors   paths whose responses other origins may read, even if Origin was not read
+    cors   paths whose responses other origins may read; Origin may not have been read, so every
+           response for these paths gets the headers
     """
     error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
     body = error_format.write(error, at=at, request_id=request_id)
@@ -302,7 +303,7 @@ OBSTACLE_RETRY_S: Final = {
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
     """Return the error for *refused*.
 
-    unpaid   the offer, which is in the text if nothing was presented, or a sign-in was refused
+    unpaid   how to pay; part of the text if nothing was presented, or a sign-in was refused
     """
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
@@ -383,7 +384,7 @@ def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> errors.Se
 
 
 def unpaid_text(order: Order) -> str:
-    """Return the offer of *order*, for a client that presented nothing."""
+    """Return the 402 text for a client that presented nothing: how to pay for *order*."""
     return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 

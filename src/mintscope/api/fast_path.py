@@ -50,7 +50,7 @@ UNUSUAL: Final = frozenset(
 
 
 class TokenFastPath:
-    """Implements `FastPath`.
+    """Answers plain requests for a report without the application; implements `FastPath`.
 
     limiter   the rate limit, which shares its counts with the gate
     """
@@ -85,9 +85,11 @@ class TokenFastPath:
         remembered = self._caller(head) if head.url.startswith(START) else None
         if remembered is None:
             return False
+        # A path with a query or an escape is no mint here, so the route answers it.
         report = self._reports.ready(head.url[len(START) :].decode("latin-1"))
         if report is None or not self._freshness.allows(report):
             return False
+        # Only this step has an effect, so it is the last one before the debit.
         verdict = self.limiter.take_now(remembered.root)
         if isinstance(verdict, Denied):
             return False
@@ -95,7 +97,7 @@ class TokenFastPath:
         debit = _Debit(self, request, report, remembered.root, verdict)
         try:
             self._ledger.spend_for(remembered.account, debit)
-        except ServiceUnavailable:
+        except ServiceUnavailable:  # the route counts the request again, and reports the error
             self.limiter.give_back_now(remembered.root)
             return False
         return True

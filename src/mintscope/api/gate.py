@@ -1,4 +1,4 @@
-"""Callers: their admission, repeated answers, and sign-in by wallet.
+"""Identifies callers, answers repeated requests, and lets wallets sign in.
 
 An answer that is requested again with its Idempotency-Key costs no second credit, because the key
 is stored.  The answers are kept in memory only, so another replica, or a restarted one, reads the
@@ -140,17 +140,18 @@ class Gate:
         return None if remembered is None else Caller(bearer, remembered.account, is_recalled=True)
 
     async def _admitted(self, request: Request, caller: Caller) -> Caller:
+        # A settled payment reduces the count of its address (`give_back`), so it counts there.
         window = None if request.has_payment() else await self._window(caller)
         if window is None:
             await self._address_limit.pass_through(request)
         else:
             await self._rate_limit.pass_through(request, window)
-        if request.is_ambiguous():
+        if request.is_ambiguous():  # checked last, so that these requests are counted, too
             raise errors.BadRequest("expected one Authorization header; there were several")
         return caller
 
     async def look_again(self, request: Request, caller: Caller) -> Caller:
-        """Return *caller* as it is now; its credential may have become void.  Count no request."""
+        """Identify *caller* again, whose credential may be void by now; count no request."""
         return await self._recognise(caller.bearer, self.address(request))
 
     async def _recognise(self, bearer: str | None, client: str) -> Caller:
@@ -165,7 +166,7 @@ class Gate:
         return Caller(bearer, account, holder)
 
     async def _window(self, caller: Caller) -> LimitKey | None:
-        """Return the key under which *caller* is counted; None: it is counted by address."""
+        """Return the key of the rate limit of *caller*; None if only the address is counted."""
         if caller.holder is not None:
             return f"key {caller.holder.key.key_id}"
         return None if caller.account is None else await self._ledger.root(caller.account)
@@ -264,7 +265,7 @@ class KeptAnswers:
         kept = self._answers.get(name)
         if kept is None or (is_bought and not kept.is_bought):
             return None
-        age_ms = max(0, self._clock.now() - kept.at)
+        age_ms = max(0, self._clock.now() - kept.at)  # the clock may have been set back
         if age_ms > KEPT_MS:
             return None
         report = msgspec.structs.replace(kept.report, age_ms=kept.report.age_ms + age_ms)
@@ -289,7 +290,7 @@ class KeptAnswers:
     def keep(
         self, name: str, report: ReadReport, credit_count: int, *, at: UnixMs, is_bought: bool
     ) -> None:
-        """Cache *report* as *name*, with the time *at*; it cost *credit_count*.
+        """Cache *report*, which cost *credit_count* credits, as *name* with the time *at*.
 
         is_bought    True: it was bought at *at*; False: it was read again for an earlier purchase
         """
@@ -403,6 +404,8 @@ class SignIns:
                     name, receipt.report, receipt.credit_count, at=began_at, is_bought=True
                 )
             return receipt
+        # The nonce was used before, perhaps by another client: anyone who saw the header has the
+        # signature.  So only a request with the Idempotency-Key of the first one gets the answer.
         kept = None if name is None else self._kept.find(name, is_bought=True)
         if kept is None:
             raise await self._refuse(charge.order, SignInFlaw.NONCE)

@@ -23,7 +23,7 @@ ReadCoverage: TypeAlias = Callable[[], Coverage | None]
 
 
 def no_coverage() -> Coverage | None:
-    """Return None, because coverage is not measured."""
+    """Return None: the default of a service that does not measure coverage."""
     return None
 
 
@@ -90,7 +90,8 @@ class HealthRoutes:
         return success(request, data, at=self.clock.now(), names_request=True)
 
     async def _checked(self) -> dict[str, str]:
-        """Return the results of the last checks; repeat the checks first if these are outdated."""
+        """Return the results of the checks; repeat the checks first if the results are outdated."""
+        # Requests that arrive during the checks wait for their results instead of repeating them.
         async with self._checking:
             if self.clock.monotonic_s() >= self._fresh_until_s:
                 results = await asyncio.gather(*(result_of(check) for check in self.checks))

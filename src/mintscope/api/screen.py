@@ -138,7 +138,7 @@ KEY_DIGITS: Final = 16
 
 
 class ReadScreen(NamedTuple):
-    """A parsed screen, and the digest in its cursors."""
+    """A parsed request for a screen, and the digest that its cursors contain."""
 
     question: ScreenQuestion
     digest: str
@@ -234,7 +234,7 @@ class ScreenRoutes:
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
-    """Return the page of *listed*.  This takes some milliseconds, and may run in any thread.
+    """Return the page of *listed* that *read* requests; takes milliseconds, in any thread.
 
     Raises ServiceUnavailable before the first block.
     """
@@ -252,18 +252,20 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
     cursor = None
     if found.after is not None:
         value, key = found.after
+        # The key is unsigned and has 64 bits: as a number, `decode_cursor` could refuse it.
         cursor = wire.encode_cursor(ScreenPosition(read.digest, value, f"{key:0{KEY_DIGITS}x}"))
     return ScreenPage(tokens, found.matches, slot, time, cursor)
 
 
 def read_screen(asked: ScreenQuery) -> ReadScreen:
-    """Return the parsed screen.  Raises BadRequest."""
+    """Return *asked*, parsed, with the digest of its cursors.  Raises BadRequest."""
     condition = _condition(asked.where)
     sort = _field("sort", asked.sort)
     names = [_field("fields", name) for name in asked.fields]
     if not names:
         of_condition = () if condition is None else grammar.fields_in(condition)
         names = ["price", *of_condition, sort]
+    # Not part of it: fields and limit, which may differ from page to page.
     digest = sha256(f"{asked.where}\n{sort}\n{asked.order}".encode()).hexdigest()[:KEY_DIGITS]
     question = ScreenQuestion(
         condition=condition,

@@ -105,7 +105,7 @@ class PaidMinutes:
     def begin(self, stream: EventStream) -> None:
         """Begin a period of *stream*, and send it the event for the paid minute."""
         assert self._paid is not None
-        stream.begin_period()
+        stream.begin_period()  # writes nothing, so `minute` precedes the first report
         minute = MinuteEvent(
             credits=self._paid.debit.credit_count, credits_remaining=self._paid.balance
         )
@@ -118,6 +118,7 @@ class PaidMinutes:
         if stream.is_gone():  # `settle` gives back the credits owed
             return
         self.note_reported()  # a minute without reports is over, and stays paid
+        # If the stream ends during the debit, `returned_count` must not give back the old minute.
         self._paid = None
         try:
             paid = await self._take()
@@ -215,6 +216,7 @@ class StreamRoute:
         if caller.bearer is None:
             await self._take(request, caller, len(mints))  # raises the refusal
         payer = self.v1.gate.payer(caller)
+        # The credits are taken last, so that no refusal has to give them back.
         with ExitStack() as room:
             room.enter_context(self.streams.room_for(payer.account))
             await self.streams.broadcast.prepare(mints, since, kind)
@@ -225,6 +227,7 @@ class StreamRoute:
             take = partial(self._take_again, request, caller, len(mints))
             server = self.v1.resource_server
             minutes = PaidMinutes(debited, take, server.give_back, server.note_sent)
+            # The stream takes over its place: it counts until the stream ends, not this handler.
             push = partial(self._push, room.pop_all(), minutes, mints, kind)
         return PushedResponse(200, push, HEADERS)
 
@@ -236,7 +239,7 @@ class StreamRoute:
         kind: ReportKind,
         outlet: Outlet,
     ) -> None:
-        """Send changes until the stream ends, then give back the credits of undelivered minutes."""
+        """Send changes until the stream ends, then give back the credits of an unsent minute."""
         stream = EventStream(
             outlet,
             mints,

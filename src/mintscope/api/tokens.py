@@ -370,6 +370,7 @@ class DemoRoutes:
         always the same, for developing clients. Free.
         """
         await self.limit.pass_through(request)
+        # The first call computes 12,100 swaps; later calls return its report.
         report = await asyncio.to_thread(demo_report)
         request.response_headers += Freshness().headers(
             slot=report.slot, age_ms=report.age_ms, cache=CHECKED
@@ -418,7 +419,11 @@ BPS_PER_PERCENT: Final = 100
 def metadata_of(
     mint: Mint, facts: MintFacts, now: UnixS, look_alike_of: Mint | None = None
 ) -> Metadata:
-    """Return the *facts* of *mint* as of *now*; *look_alike_of* is a larger, similar token."""
+    """Return the *facts* of *mint* as of *now*.
+
+    look_alike_of   a token with more volume whose name or symbol looks the same; None if there is
+                    none
+    """
     scaled = facts.scaled_ui_amount
     announced = None if scaled is None else scaled.announced(now)
     return Metadata(

@@ -170,6 +170,8 @@ class V1:
         kind = kind_of(asked)
         if asked.at:
             return await self._get_past(request, caller, mint, asked)
+        # To strangers, 304 would show for free that a report exists, and that a guess of its tag is
+        # right.  A payment was made for a report, so its tag is not compared.
         if IF_NONE_MATCH in request.headers and caller.bearer and not request.has_payment():
             unchanged = await self._unchanged(request, caller, mint, kind)
             if unchanged is not None:
@@ -231,7 +233,7 @@ class V1:
     async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
         """Return a report that may be sold.  Raises ServiceError if there is none."""
         report = await self.read_fresh(request, mint, kind)
-        request.expect_client()
+        request.expect_client()  # the charge follows: a client that has left must not pay
         return Delivered(report)
 
     async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
@@ -268,7 +270,7 @@ def kind_of(asked: ReportQuery) -> ReportKind:
     return ReportKind(
         is_partial=asked.partial,
         is_closed=asked.candles == "closed",
-        timeframes=tuple(sorted({*asked.timeframes})),
+        timeframes=tuple(sorted({*asked.timeframes})),  # equal kinds share the events of streams
     )
 
 
@@ -289,6 +291,7 @@ async def read_past_report(
         raise errors.InsufficientData(_reach_said(moment, past))
     body = msgspec.json.encode(past_report(past, kind))
     follows_files = (await series.tip()).follows_files
+    # Blocks from files have old times, which do not mean that the data is late.
     age_ms = 0 if follows_files else max(0, clock.now() - past.at.time * SECOND_MS)
     return ReadReport(body, past.at.slot, age_ms)
 
@@ -416,7 +419,7 @@ class BatchRoute:
                 body,
                 min((each.slot for each in reports), default=NO_SLOT),
                 max((each.age_ms for each in reports), default=0),
-                price_age_ms=_newest(reports),
+                price_age_ms=_newest(reports),  # a batch is idle only if all its tokens are
             ),
             credit_count=len(reports),
         )
@@ -433,9 +436,9 @@ class BatchRoute:
 
 
 def _newest(reports: Iterable[ReadReport]) -> int | None:
-    """Return the age of the newest price in *reports*; None if there are no reports.
+    """Return the age of the newest price in *reports*, in ms.
 
-    Returns None, too, if any age is unknown.
+    Returns None if any age is unknown, or if there are no reports.
     """
     ages = [each.price_age_ms for each in reports]
     known = [age for age in ages if age is not None]
@@ -467,7 +470,7 @@ SPENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TrialBounds:
-    """The free reports of a client address in 24 hours.
+    """The limits of free reports for a client address in 24 hours.
 
     reports_per_day   the maximum number on this route, at least 1
     views_per_day     the maximum on this route and on pages together; 0: no free views on pages
@@ -514,6 +517,7 @@ class TrialRoute:
         mint = mint_of(request.path_params["tokenAddress"])
         kind = kind_of(read_query(request, ReportQuery))
         report = await self._v1.read_fresh(request, mint, kind)
+        # Counted after the report was read, because an error must not use up a free report.
         address = self._v1.gate.address(request)
         denied = await take_all(
             [window for each in self._counted for window in each.windows(address)]

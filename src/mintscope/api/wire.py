@@ -372,7 +372,10 @@ class Alive(Wire):
 def success(
     request: Request, data: Wire, *, at: UnixMs, status: int = 200, names_request: bool = False
 ) -> Response:
-    """Return the response with *data* in its envelope, created at *at*; it is never cached."""
+    """Return *data*, created at *at*, in its envelope, as a response that no cache may store.
+
+    names_request   whether the envelope contains the request id
+    """
     request.response_headers.append(NO_STORE)
     request_id = request.request_id.decode() if names_request else None
     meta = Meta(timestamp=timestamp(at), request_id=request_id)
@@ -411,7 +414,7 @@ def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.Unset
 
 
 def error_body(error: ServiceError) -> ErrorBody:
-    """Return the body of *error*, with `details` if it has any."""
+    """Return the body of *error*, with the payment terms of *error* as `details`, if any."""
     details = error.details if isinstance(error.details, HowToPay) else msgspec.UNSET
     return ErrorBody(code=error.code, message=str(error), details=details)
 
@@ -449,6 +452,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
             known = ", ".join(sorted(names)) or "none"
             raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
         if name in lists:
+            # `names=` is an empty list, not a list of one empty name.
             one = () if not text and name in optional else BETWEEN.split(text)
             lists_read.setdefault(name, []).extend(one)
         elif name in values:

@@ -121,6 +121,7 @@ def _named(query: msgspec.Struct) -> str:
 
 def _asked(query: msgspec.Struct) -> str:
     """Return the values of *query* that are not defaults."""
+    # With and without a default in its query, a resource is the same: one quote, one cached page.
     return urlencode(
         [
             (name, ",".join(map(str, value)) if isinstance(value, list) else str(value))
@@ -161,7 +162,7 @@ def bundle_offers() -> Iterator[SoldItem]:
 
 
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
-    """Yield the offers of tokens, at the price of one credit each.
+    """Yield the offers of all resources that cost one credit.
 
     The first offers are the reports of *mints* and their newest pages.  The last two are for all
     other resources: pages with a range, a cursor or a limit, mints no longer tracked, and screens.
@@ -246,9 +247,8 @@ class ResourceServer:
     ) -> ReadReport:
         """Return the result of *work*, paid with credits or with a payment.
 
-        The credits are those of *caller*, or of the wallet that signs in with the request.  Either
-        all credits of the cost are taken, or none.  If the response cannot be sent, they are given
-        back.
+        The credits are those of *caller*, or of the wallet that signs in with the request.  All or
+        none are taken, and they are given back if the response cannot be sent.
         """
         order = _for_holder(request, order)
         try:
@@ -261,6 +261,7 @@ class ResourceServer:
                 charge = await self._authorize(request, caller, order, work)
                 receipt = await self._settle(request, charge, work)
         except CheckoutRefused as refused:
+            # The account of a rotated token is empty: report the invalid token, not the shortage.
             await self._expect_known(request, caller)
             more = NO_MORE if self._merchant is None else self._sign_ins.challenge(order)
             unpaid = failures.unpaid_text(order)
@@ -268,6 +269,7 @@ class ResourceServer:
         if receipt.taken is None:
             await self._expect_known(request, caller)
         else:
+            # No await since the debit: a cancellation before `if_unsent` would lose the credits.
             kept_as = kept_as or receipt.taken.once
             request.if_unsent = partial(self._take_back, receipt.taken, kept_as)
         if receipt.balance is not None:
@@ -306,6 +308,7 @@ class ResourceServer:
         if receipt.balance is None:
             return receipt
         is_bought = receipt.taken is not None
+        # A repeated request that finds no cached answer in this process has read the answer again.
         kept = None if is_bought else self._kept.find(name)
         if not is_bought:
             request.response_headers.append(REPLAYED)
@@ -359,6 +362,7 @@ class ResourceServer:
     ) -> Settled:
         """Settle the payment for the result of *wanted*, and return the settled payment.
 
+        wanted   returns the credits to sell, and the account to which they are added
         Raises ServiceError: PriceUnavailable if there is no price, or the reason of a refusal.
         """
         if self._merchant is None:
@@ -421,7 +425,7 @@ class ResourceServer:
         raise CheckoutRefused(NothingPresented(), option=option)
 
     async def _tell_settled(self, request: Request, settled: Settled) -> None:
-        if not settled.redelivered:
+        if not settled.redelivered:  # a redelivery needs no 402 before it
             await self._gate.give_back(request)
         assert self._merchant is not None
         response = encode_settled(
@@ -537,7 +541,7 @@ def _signs_in(request: Request, caller: Caller) -> bool:
 
 
 def _number(request: Request) -> int | None:
-    """Return the number of the requested endpoint, for the row of the debit, or None."""
+    """Return the number of the requested endpoint, which debits store; None if it has none."""
     found = request.found
     return NUMBERS.get(f"{found.method} {found.path}") if isinstance(found, Route) else None
 
@@ -582,6 +586,7 @@ def idempotency_key(request: Request) -> str | None:
     values = request.values(IDEMPOTENCY_KEY)
     if not values:
         return None
+    # By the IETF draft of this header, the key is in quotation marks; most clients send it without.
     key = values[0].removeprefix('"').removesuffix('"')
     if len(values) > 1 or IDENTIFIER_PATTERN.fullmatch(key) is None:
         raise BadRequest(
