@@ -73,6 +73,7 @@ def advert_of(operation: Operation, identity: Identity) -> Advert:
         service_name=identity.name,
         tags=list(TAGS),
         icon_url=identity.icon,
+        # Without its handler, an operation equals that of another application in `_bazaar_of`.
         bazaar=_bazaar_of(replace(operation, endpoint=unbound)),
     )
 
@@ -116,6 +117,7 @@ def _bazaar_of(operation: Operation) -> dict[str, Any]:
     """Return the extension with as much of the output as fits; callers must not modify it."""
     asked = _input_of(operation)
     extension = dict[str, Any]()
+    # The excerpts become smaller; if even the last one does not fit, it is used.
     for width, depth in itertools.product(WIDTHS, DEPTHS):
         extension = _write(operation, asked, depth=depth, width=width)
         if len(msgspec.json.encode(extension)) <= EXTENSION_BYTES_MAX:

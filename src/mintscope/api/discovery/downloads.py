@@ -40,7 +40,7 @@ def write_wheel(version: str) -> bytes:
     for name, body in content.items():
         digest = urlsafe_b64encode(sha256(body).digest()).rstrip(b"=").decode()
         lines.writerow((name, f"sha256={digest}", len(body)))
-    lines.writerow((f"{folder}/RECORD", "", ""))
+    lines.writerow((f"{folder}/RECORD", "", ""))  # by the format, without its digest and size
     content[f"{folder}/RECORD"] = record.getvalue().encode()
     return _zipped(content)
 
@@ -62,7 +62,7 @@ def _zipped(content: dict[str, bytes]) -> bytes:
     archive = io.BytesIO()
     with ZipFile(archive, "w", ZIP_DEFLATED) as target:
         for name, body in content.items():
-            target.writestr(ZipInfo(name), body, ZIP_DEFLATED)  # ZipInfo sets the date 1980
+            target.writestr(ZipInfo(name), body, ZIP_DEFLATED)  # dated 1980: always equal bytes
     return archive.getvalue()
 
 
@@ -198,7 +198,7 @@ def write_tarball(version: str, types: str) -> bytes:
     content[README] = (files(__package__) / BUILT / README).read_bytes()
     content["dist/openapi.d.ts"] = types.encode()
     content["package.json"] = json.dumps(manifest(version), indent=2).encode()
-    return gzip.compress(_tarred(content), mtime=0)
+    return gzip.compress(_tarred(content), mtime=0)  # the same bytes in every process
 
 
 def _tarred(content: Mapping[str, bytes]) -> bytes:

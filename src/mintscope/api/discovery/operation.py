@@ -97,6 +97,7 @@ class Tag(NamedTuple):
     description: str
 
 
+# The first tag whose path fits is used, so "/v1/" must follow the paths below it.
 TAGS: Final = (
     Tag("/v1/credits", "Credits", "Prepaid credits: buy, look after and move them."),
     Tag("/v1/account", "Accounts", "API keys of agents and people."),
@@ -181,12 +182,13 @@ class Operation(Route):
 
     @property
     def is_payable(self) -> bool:
-        """Whether each call of the operation can be paid for separately."""
+        """Whether a single call of the operation can be paid for with a payment on chain."""
         return any(X402 in proof for proof in self.proofs)
 
     @property
     def takes_sign_in(self) -> bool:
         """Whether a wallet that has bought credits can sign in for the operation."""
+        # This excludes purchases, which need a payment, and streams, which are not JSON.
         takes_credits = self.is_charged and ("creditToken",) in self.proofs
         return takes_credits and self.media_type == JSON_TYPE
 

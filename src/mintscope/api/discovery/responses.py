@@ -52,12 +52,13 @@ def _say_rivals(component: Schema) -> None:
 
 def _say_least(component: Schema) -> None:
     """Express in JSON Schema that *component* needs at least one field, if it is marked so."""
+    # `any` stops at the first mark, and would leave a second one in the schema; no shape has two.
     if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
         component["minProperties"] = 1
 
 
 class Examples:
-    """Creates examples; numbers default to 1, and booleans to true.
+    """Creates examples of schemas; a number without an example is 1, a boolean is true.
 
     missing   the places of fields without an example
     """

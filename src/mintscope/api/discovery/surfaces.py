@@ -124,6 +124,7 @@ def write_security(identity: Identity, now: UnixMs) -> bytes:
 
     Source    RFC 9116
     """
+    # From the start of the day, so that the document and its entity tag change once a day.
     today = datetime.fromtimestamp(now // 1000, UTC).replace(hour=0, minute=0, second=0)
     ends = (today + timedelta(days=SECURITY_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (
@@ -322,6 +323,7 @@ class Surfaces:
         identity = self._identity
         operations = self._operations
         paths = self._paths
+        # The documents are the first paths; the others, such as MCP, are not for crawlers.
         described = self._paths[: sum(path in PATHS for path in paths)]
         surfaces = {
             OPENAPI: Surface(JSON, lambda: msgspec.json.encode(describe(operations, identity))),
@@ -380,4 +382,5 @@ class Surfaces:
             return self._identity.contact is not None
         if path == SERVER_CARD:
             return MCP in self._other
+        # Without a merchant, nothing is sold by x402, and no key signs receipts.
         return bool(self._terms) or path not in {X402, DID}
