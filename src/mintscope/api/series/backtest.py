@@ -242,7 +242,7 @@ class BacktestOfTokens(Wire, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class BacktestRoutes:
-    """The routes of backtests."""
+    """The handlers of GET /v1/token/{tokenAddress}/backtest and POST /v1/backtest."""
 
     shop: SeriesShop
 
@@ -395,6 +395,7 @@ async def findings_of(
         if not has_price(kept):
             raise InsufficientData("No swap has set a price of this token yet.")
         read[asked.timeframe] = (kept, asked)
+    # Each timeframe was read from a snapshot of its own; all are complete up to the oldest tip.
     tip = min((kept.tip for kept, _ in read.values()), key=lambda tip: tip.time or 0)
     question = BacktestQuestion(
         condition,
@@ -484,6 +485,7 @@ def _backtested(
     for frame in frames:
         width = WIDTHS[frame]
         series = kept_series[width.kept]
+        # Wide frames have no waypoints; `backtest` skips candles whose averages are not exact yet.
         start: Start | None = FROM_THE_FIRST
         if isinstance(frame, AskedFrame):
             series = widened(series, width)

@@ -78,7 +78,7 @@ class HolderRoutes:
         query = read_query(request, HoldersQuery)
 
         async def pools() -> KeptPools:
-            kept = await self.shop.reader.pools(mint, 0)
+            kept = await self.shop.reader.pools(mint, 0)  # a span of 0: no candles are needed
             if kept is None:
                 raise not_tracked(mint)
             return kept
@@ -88,6 +88,7 @@ class HolderRoutes:
             found = await self.holders.of(mint, kept.booked)
             return made_of(kept.tip, holder_page(mint, found), is_empty=False)
 
+        # Reads only the store: the node is called for clients that can pay.
         async def look() -> Made:
             return Made((await pools()).tip, b"", is_empty=False)
 

@@ -58,7 +58,7 @@ SHAPES: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class IndicatorRoutes:
-    """The route of indicators."""
+    """The handler of GET /v1/token/{tokenAddress}/indicators."""
 
     shop: SeriesShop
 
@@ -81,6 +81,8 @@ class IndicatorRoutes:
         within = range_of(query)
 
         read_page = _filled_page if within.is_filled else _page
+        # Without a waypoint, averages begin at the oldest candle read, so `more` is so large that
+        # candles before it have no effect on the page.
         is_whole = within.is_filled or not wanted.has_waypoints(within)
         more = FORGOTTEN_BY_ALL if is_whole else lead(wanted.plain, within.width.seconds)
         more += wanted.lead
@@ -118,7 +120,7 @@ class IndicatorRoutes:
                 raise not_tracked(mint)
             made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
             if not made.candles:
-                await self.shop.read_priced(mint)
+                await self.shop.read_priced(mint)  # raises if the token has no price at all
             return _Read(swaps.tip, made, ())
         asked = within.asked
         asked = asked._replace(rows_max=asked.rows_max + more * within.kept_in_each)
@@ -150,6 +152,7 @@ class Indicators(NamedTuple):
 
     def has_waypoints(self, within: Range) -> bool:
         """Return whether the stored waypoints are valid for the candles of *within*."""
+        # Waypoints are in USD, and stored only for the timeframes of stored candles.
         return self.unit == "usd" and within.kept_in_each == 1
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
@@ -157,6 +160,7 @@ class Indicators(NamedTuple):
         width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
         if not within.is_filled and series.closed and not self.has_waypoints(within):
+            # The first values depend on candles before the series, so they become null.
             for name in FORGOTTEN_AFTER.keys() & found.keys():
                 found[name][: FORGOTTEN_AFTER[name] - 1] = np.nan
         return found | values_of(series, start, self.asked, within.limit + BESIDE_THE_PAGE)
@@ -176,11 +180,13 @@ def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) ->
     """Return the page of a series in which spans without a price also have a candle."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
+    # Averages begin before the page, so the range is extended to candles before `within.since`.
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
     page = page_of(series, whole, now)
     first = filled_start(page, series)
     if first is None or not page.candles:
         return wire.IndicatorPage(mint, within.width.name, [], None, None)
+    # If there are older pages, this is no whole series, even if *series* has the first candle.
     closed = series.closed if page.until is None else max(1, series.closed)
     filled = Series(page.candles, page.until is not None, closed)
     values = wanted.of(filled, Start(0, 0, np.zeros(ACC)), within)
@@ -192,6 +198,7 @@ def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) ->
         {name: of[shown:] for name, of in values.items()},
         has_candle=wanted.has_candle,
     )
+    # Older points would be inexact, so `first` is the oldest point of any page.
     is_cut = page.until is None and first > 0 and shown == first
     is_last = shown in {0, since} or is_cut
     until = None if is_last or not points else UnixS(points[0].t - within.width.seconds)
@@ -225,6 +232,7 @@ def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.I
         values = {name: of[first:] for name, of in values.items()}
         ended = UnixS((found.tip.time or 0) - within.width.seconds)
         points = _points(shown, ended, values, has_candle=wanted.has_candle)
+    # Older candles were deleted, so no page has points before `exact`.
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until
     cursor = None if until is None else encode_cursor(wire.Before(within.width.name, until))

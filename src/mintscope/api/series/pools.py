@@ -395,7 +395,7 @@ SWAPS_MAX: Final = 2_000  # maximum number of swaps that are read and counted
 
 @dataclass(frozen=True, slots=True)
 class TraderRoutes:
-    """The route of traders."""
+    """The handler of GET /v1/token/{tokenAddress}/traders."""
 
     shop: SeriesShop
 
@@ -485,7 +485,7 @@ def _line(one: TraderNow, decimals: int | None) -> TraderLine:
 
 @dataclass(frozen=True, slots=True)
 class PoolRoutes:
-    """The route of pools."""
+    """The handler of GET /v1/token/{tokenAddress}/pools."""
 
     shop: SeriesShop
 
@@ -515,6 +515,7 @@ class PoolRoutes:
             return Made((await pools(0)).tip, b"", is_empty=False)
 
         async def make() -> Made:
+            # The swaps are read after the pools, so that none is missing: newer ones are left out.
             kept = await pools(DAY_SPANS_S)
             logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
             if logged is None:

@@ -226,11 +226,13 @@ async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None
     one.  Raises TokenNotFound.
     """
     for timeframe in TIMEFRAMES:
+        # The latest start of a candle that had closed at *at*.
         asked = AskedCandles(timeframe, UnixS(max(0, at - WIDTH_S[timeframe])), 1)
         kept = await reader.candles(mint, asked)
         if kept is None:
             raise not_tracked(mint)
         candles = series_of(kept, asked).candles
+        # If all candles begin later, `series_of` returns the first one.
         if candles and candles[-1].bucket <= asked.until:
             return _Close(candles[-1], timeframe)
     return None
@@ -275,11 +277,13 @@ class EncodedCandles:
         run = self._runs.pop(series, NO_RUN)
         begin = bisect_left(run.candles, candles[0].bucket, key=BUCKET) if candles else 0
         known = run.candles[begin : begin + len(candles)]
+        # A reorg or a backfill can change candles that have ended, so cached ones are compared.
         if not known or known != candles[: len(known)]:
             begin = 0
             known = []
         new = candles[len(known) :]
         encoded = run.encoded[begin : begin + len(known)] + _encoded(new, is_open=False)
+        # A page of older candles must not displace the newest ones.
         if new and (not run.candles or new[-1].bucket >= run.candles[-1].bucket):
             run = _Run(
                 (run.candles[:begin] + candles)[-CANDLES_MAX:],
@@ -339,7 +343,10 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CandleRoutes:
-    """The route of candles."""
+    """The handler of GET /v1/token/{tokenAddress}/candles.
+
+    encoded   encodes pages, and caches the JSON of their candles
+    """
 
     shop: SeriesShop
     encoded: EncodedCandles
@@ -369,6 +376,7 @@ class CandleRoutes:
         async def make() -> Made:
             tip, series, supply, now = await self._read(mint, within, query)
             page = page_of(series, within, now)
+            # For a pool, *now* is the time of the newest folded slot, and decides what is open.
             as_of = replace(tip, time=now)
             wire = wire_page(mint, within, page, as_of, self.encoded, unit=query.in_, of=query.pool)
             if supply is not None:
@@ -396,7 +404,7 @@ class CandleRoutes:
             # Up to 100,000 swaps may take a tenth of a second, so use a thread.
             made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
             if not made.candles:
-                await self.shop.read_priced(mint)
+                await self.shop.read_priced(mint)  # raises if the token has no price at all
             return _Read(swaps.tip, made, supply, swaps.tip.time or UnixS(0))
         kept = await self.shop.read_priced(mint, within.asked)
         series = await read_series(kept, within.asked, within, unit, supply)
@@ -505,6 +513,7 @@ def used(supply: Supply) -> SupplyUsed:
 def range_of(query: CandlesQuery | IndicatorsQuery) -> Range:
     """Return the range of candles that *query* requests.  Raises BadRequest."""
     until = read_until(query.cursor, query.tf, query.to)
+    # Candles of pools are stored in spans of five minutes, without prices in SOL.
     if isinstance(query, CandlesQuery) and query.pool:
         if query.tf in {"s15", "m1"}:
             raise BadRequest(f"tf: expected m5 or wider with pool; was {query.tf}")
@@ -555,6 +564,7 @@ def wire_page(  # noqa: PLR0913 - one argument for each part
         next_cursor = encode_cursor(Before(within.width.name, page.until))
     series = f"{mint} {within.width.name} {within.is_filled} {unit} {of}"
     ended = UnixS((tip.time or 0) - within.width.seconds)
+    # The candles are JSON already: msgspec inserts `Raw` unchanged.
     candles = cast("list[Candle]", Raw(encoded.page(series, page.candles, ended)))
     in_ = UNSET if unit == "usd" else unit
     return CandlePage(mint, within.width.name, candles, next_cursor, of or UNSET, in_)

@@ -79,9 +79,11 @@ class NewestCandles:
         window = self._windows.get(place)
         is_newest = asked.until * 1000 >= self._clock.now()
         if window is not None and narrowed(window.kept, asked) is not None:
+            # Of the known window, the reader reads only the parts that have changed.
             kept = await self._reader.candles(mint, window.asked, window.kept)
             self._keep(place, window.asked, kept)
         elif is_newest and asked.rows_max <= ROWS_OF_MINT_MAX:
+            # A window without an end includes the candles that are still to come.
             wider = asked._replace(until=AT_LAST)
             kept = await self._reader.candles(mint, wider)
             self._keep(place, wider, kept)
@@ -201,7 +203,11 @@ class RowsSold(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesShop:
-    """Sells pages of series."""
+    """Sells series: pages at one credit or payment, and bodies priced by their rows or work.
+
+    newest   caches the newest candles of mints
+    recent   caches pages while the log is unchanged
+    """
 
     reader: SeriesReader
     newest: NewestCandles
@@ -247,6 +253,7 @@ class SeriesShop:
                 if look is not None:
                     seen = await look()
                     known = self._report(seen)
+                    # A stranger gets a 402 without the page, so cannot cause costly work.
                     if is_bare(request, caller):
                         return Delivered(known, 1)
                     self.freshness.expect(known)  # check this before a scarce budget is used
@@ -258,8 +265,10 @@ class SeriesShop:
             except ServiceError as failure:
                 request.response_headers.append(token_status(failure))
                 raise
+            # After costly work, a payment is taken even if its client has left: otherwise clients
+            # could cause such work for free, with the same payment each time.
             if look is None or not request.has_payment():
-                request.expect_client()  # a payer may not leave after costly work
+                request.expect_client()
             return Delivered(report, 0 if made.is_empty else 1)
 
         report = await self.resource_server.sell_report(request, caller, order, work)
@@ -345,7 +354,7 @@ Excluded: TypeAlias = Literal["otherPool", "roundTrip", "noPrice", "quote"]
 
 @dataclass(frozen=True, slots=True)
 class SwapRoutes:
-    """The route of swaps."""
+    """The handler of GET /v1/token/{tokenAddress}/swaps."""
 
     shop: SeriesShop
 

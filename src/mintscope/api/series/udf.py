@@ -380,11 +380,12 @@ def _range(asked: HistoryQuery) -> Range:
     within = Range(
         width=WIDTHS[RESOLUTIONS[asked.resolution]],
         since=UnixS(max(0, asked.from_)),
-        until=UnixS(max(0, asked.to - 1)),
+        until=UnixS(max(0, asked.to - 1)),  # bars that begin at `to` are excluded
         limit=BARS_MAX,
     )
     if not asked.countback:
         return within
+    # By UDF, countback has precedence over `from`.
     return replace(within, since=UnixS(0), limit=min(asked.countback, BARS_MAX))
 
 
