@@ -70,7 +70,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
             path = path.replace(segment, quote(text, safe=""))
         else:
             query.append((field, text))
-    if "{" in path:
+    if "{" in path:  # not of a value: `quote` has encoded its braces
         missing = next(name for name in (*tool.arguments, "mint") if name not in given)
         raise BadArguments(f"{missing}: expected the address of a token; it is missing")
     max_usd = _usd(given.get("max_usd"))
@@ -95,7 +95,7 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _chooses(tool: Tool) -> bool:
-    """Return whether *tool* has no rows, or rows whose fields this module selects, not the API."""
+    """Return whether the argument `fields` of *tool* is applied here, not sent to the API."""
     return tool.page is None or bool(tool.page.fields)
 
 
@@ -108,7 +108,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # some clients send every number as a float
     if isinstance(value, int | float | str) and len(str(value)) <= TEXT_MAX:
-        try:
+        try:  # JSON may contain lone surrogates, which no URL can contain
             str(value).encode()
         except UnicodeEncodeError:
             pass
@@ -183,7 +183,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
         return self.status < 400  # noqa: PLR2004 - HTTP's own number
 
     def content(self) -> Any:
-        """Return the JSON of the body."""
+        """Return the body, decoded from JSON."""
         return msgspec.json.decode(self.body)
 
 
@@ -221,7 +221,7 @@ class ApiExchange:
         if body:
             headers += ((b"content-type", b"application/json"),)
         await self._api(_scope(method, target, client, headers), receive, send)
-        if not pieces:
+        if not pieces:  # the API sends nothing once the client has left
             raise ClientDisconnected
         named = {name.decode(): value.decode("latin-1") for name, value in pieces[0]["headers"]}
         content = b"".join(piece.get("body", b"") for piece in pieces[1:])
@@ -232,10 +232,10 @@ def _scope(method: str, target: str, client: Scope, headers: tuple[Header, ...])
     path, _, query = target.partition("?")
     passed_on = [header for header in client["headers"] if header[0] in PASSED_ON]
     return {
-        **client,
+        **client,  # with the extensions by which the API notices that the client has left
         "method": method,
         "path": unquote(path),
-        "raw_path": path.encode(),
+        "raw_path": path.encode(),  # in it, the API finds encoded slashes, which it refuses
         "query_string": query.encode(),
         "headers": [*passed_on, *headers],
     }

@@ -67,10 +67,10 @@ def read_budget(values: Iterable[str]) -> StatedBudget | None:
     Raises UnreadableBudget if they are not a valid budget.
     """
     parts = [part.strip() for value in values for part in value.split(",")]
-    fields = dict(part.partition("=")[::2] for part in parts)
+    fields = dict(part.partition("=")[::2] for part in parts)  # without the separator
     if not parts:
         return None
-    if len(fields) < len(parts):
+    if len(fields) < len(parts):  # a field was repeated
         raise UnreadableBudget(FORM)
     try:
         found = msgspec.convert(fields, StatedBudget, strict=False)
@@ -85,7 +85,7 @@ def _is_sound(budget: StatedBudget) -> bool:
     name = budget.session.replace("-", "").replace("_", "").replace(".", "")
     return (
         (budget.credits is None or 1 <= budget.credits <= SHARES_MAX)
-        and (budget.usd is None or budget.usd.is_finite())
+        and (budget.usd is None or budget.usd.is_finite())  # first: comparing a NaN raises
         and (budget.usd is None or REQUEST_USD <= budget.usd <= USD_MAX)
         and (not budget.session or (name.isalnum() and name.isascii()))
         and len(budget.session) <= SESSION_MAX
@@ -188,14 +188,16 @@ class Reservation:
     async def take(self, budget: StatedBudget) -> None:
         """Count the amount.  Raises OverBudget; then nothing is counted."""
         for number, (window, count) in enumerate(self.parts):
+            # Checked first: trying to take it would fill the window, and refuse other calls.
             if count > window.limit.count:
                 await self._give_back(self.parts[:number])
                 raise OverBudget(_exceeded(budget))
+            # A limiter counts requests, so an amount is taken one by one.
             verdicts = await asyncio.gather(*[window.take(self.key) for _ in range(count)])
             admitted = sum(isinstance(verdict, Admitted) for verdict in verdicts)
             if admitted < count:
                 await self._give_back([*self.parts[:number], (window, admitted)])
-                last = verdicts[-1]
+                last = verdicts[-1]  # can be admitted: the takes run concurrently
                 wait_s = last.reset_s if isinstance(last, Admitted) else last.retry_after_s
                 raise OverBudget(_exceeded(budget), wait_s)
 

@@ -395,7 +395,7 @@ async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]
     """Return the result of *call*, and give *reserved* back if nothing was charged."""
     try:
         answer = await call()
-    except ClientDisconnected:
+    except ClientDisconnected:  # after any other error, the call may have been charged
         await reserved.give_back()
         raise
     if is_charged(answer):
@@ -438,6 +438,7 @@ CORS: Final = Cors(
     exposed=["Retry-After", "RateLimit", "RateLimit-Policy", "X-Request-Id"],
 )  # fmt: skip
 OF_THE_PACKAGE: Final = {b"content-type", b"allow"}  # headers kept from the package's responses
+# The scope of a request that this process sends for itself, without a client.
 ITSELF: Final[Scope] = {"type": "http", "scheme": "http", "client": None, "headers": []}
 
 
@@ -462,6 +463,7 @@ class McpEndpoint:
     async def run(self) -> None:
         """Load the package for the first client, and serve until cancelled."""
         await self._is_wanted.wait()
+        # In a thread, because the import takes a second.
         protocol = await asyncio.to_thread(import_module, "mintscope.mcp.protocol")
         self._on_loaded()
         described = await self._exchange.ask("GET", "/openapi.json", client=ITSELF)
@@ -490,7 +492,7 @@ class McpEndpoint:
 
         async def receive() -> Message:
             nonlocal is_reported
-            if is_reported:
+            if is_reported:  # the package waits for the client to leave
                 return await request.receive()
             is_reported = True
             return {"type": "http.request", "body": body, "more_body": False}

@@ -59,6 +59,7 @@ def chart_document() -> str:
         " base-uri 'none'; form-action 'none'"
     )
     page = (folder / "chart.html").read_text("utf-8")
+    # Style and script are inserted last: a replacement within them would invalidate their hashes.
     for name, text in {
         "policy": policy,
         "credits": str(bundle.credits),

@@ -40,7 +40,7 @@ class Tool(NamedTuple):
     """An MCP tool.
 
     path       path of the operation, with the variable segment in braces
-    arguments  for renamed arguments, the name in the operation by the name in the tool
+    arguments  the names of renamed arguments in the API, by their names in the tool
     page       the list that is returned as a table; None: the data is returned unchanged
     body       the request body; None if it has none
     chosen     values of constant query fields, by the names of the fields in the API
