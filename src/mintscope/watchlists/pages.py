@@ -28,6 +28,7 @@ class WatchlistPages:
     """The pages of watchlists.
 
     lines    the list of tokens; None if the service has no list
+    search   finds tokens by a text, for the form that adds one
     """
 
     watchlists: Watchlists
@@ -64,7 +65,7 @@ class WatchlistPages:
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
         made = await self.watchlists.make(request.user_id, name)
-        if isinstance(made, rows.WatchDenied):
+        if isinstance(made, rows.WatchDenied):  # TOO_MANY: the others need an Idempotency-Key
             return await self.list(request, {"name": NO_ROOM}, name)
         return Redirect(_address(made), notice="watchlist-made")
 
@@ -87,6 +88,7 @@ class WatchlistPages:
         Raises NotFound.
         """
         found, text = await self._own(request), request.form.line("mint")
+        # The button of a found token sends its mint as `choose`.
         text, values = request.form.line("choose") or text, {"mint": text}
         try:
             mint = parse_mint(text)

@@ -49,6 +49,7 @@ class SqlWatchlistRows:
 
     def delete(self, watchlist_id: WatchlistId) -> None:
         """Delete a watchlist and its entries."""
+        # The entries reference the watchlist, so they must be deleted first.
         self._db.execute(CLEAR, (watchlist_id,))
         self._db.execute(DELETE, (watchlist_id,))
 

@@ -52,7 +52,9 @@ class Watchlists:
         asked = asked_for("watchlist", name)
 
         def make(rows: AccountRows) -> Watchlist | WatchDenied:
+            # The user may have been deleted since the request was authorized.
             expect_user(rows, user_id)
+            # Looked up before the limit is checked, because a repetition creates nothing.
             made = None if key_hash is None else rows.made.find(key_hash)
             if made is not None:
                 if made.asked != asked:
@@ -147,7 +149,7 @@ def _add(
     found = _find(rows, user_id, watchlist_id)
     if found is None:
         return WatchDenied.NOT_FOUND
-    if mint in found.mints:
+    if mint in found.mints:  # no error on a full watchlist, because nothing is added
         return found
     if len(found.mints) >= WATCHED_MAX:
         return WatchDenied.TOO_MANY
