@@ -317,7 +317,7 @@ QUERY_FIELDS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditRoutes:
-    """Routes of bundles, their purchase, and the balance and history of credits.
+    """Routes that list and sell bundles, and that return the balance and history of credits.
 
     merchant    sells the bundles; None if nothing is for sale
     """
@@ -395,7 +395,7 @@ class CreditRoutes:
         return wire.success(request, purchase, at=self.clock.now(), status=201)
 
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
-        """Return the purchase of *settled*, with its credit token or user.
+        """Return the body for the payment *settled*: its credits, with their credit token or user.
 
         Raises MissingToken if *caller* has not presented the credential of the paid account;
         Contradiction if the payment did not buy credits; and the errors of `Gate.filled`.

@@ -130,7 +130,7 @@ class EventStream:
         self._waits = True
 
     def begin_period(self) -> None:
-        """Resume after `wait`, and forget that events were written."""
+        """Resume after `wait`, and reset `has_reported` and `has_written`."""
         self._waits = self.has_reported = self.has_written = False
         if self._missed:
             self._on_behind(self)

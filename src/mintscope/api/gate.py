@@ -387,7 +387,7 @@ class SignIns:
     async def settle(
         self, request: Request, charge: CreditCharge, work: Work, *, name: str | None
     ) -> Receipt:
-        """Do *work*, and charge its credits.
+        """Do *work*, and take the credits that it costs.
 
         The nonce of a sign-in takes credits once.  After that, the answer is sent again only to
         the same request with the same Idempotency-Key, while the answer is cached as *name*; any
@@ -396,7 +396,7 @@ class SignIns:
         """
         began_at = self._kept.now()
         receipt = await charge.settle(partial(self._kept.found_or, name, work))
-        if receipt.balance is None:
+        if receipt.balance is None:  # a free answer, which does not use up the signature
             return receipt
         if receipt.taken is not None:
             if name is not None:

@@ -153,7 +153,7 @@ class TokenRoutes:
 def token_operations(
     parts: ListParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
-    """Return the free operations: on tokens, and of the demo."""
+    """Return the free operations: those of the list and of single tokens, and of the demo."""
     limit = limits.of(parts.limit)
     tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
     demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)

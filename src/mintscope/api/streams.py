@@ -134,7 +134,7 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_reported(self) -> None:
-        """Record that the current minute stays paid, as after its first report."""
+        """Record that the current minute stays paid, for example after its first report."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)
@@ -260,7 +260,7 @@ class StreamRoute:
         return await self.v1.resource_server.prepay(request, caller, ORDER, credit_count)
 
     async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
-        """Take credits of the caller again, if the request's credential is still valid."""
+        """Take the credits of another minute, if the request's credential is still valid."""
         again = await self.v1.gate.look_again(request, caller)
         return await self._take(request, again, credit_count)
 
@@ -287,4 +287,5 @@ def _since(request: Request) -> int | None:
     A position of another log is harmless: the client gets snapshots anyway.
     """
     text = request.value(LAST_EVENT_ID)
+    # `isdigit` is also true for signs such as a superscript 2, which `int` cannot read.
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

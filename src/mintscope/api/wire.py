@@ -525,6 +525,7 @@ def _flaw_text(
     problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]
 ) -> str:
     """Return the message for *problem* with one of *values*: `limit: expected ...`."""
+    # msgspec's messages look like this: Expected `int`, got `str` - at `$.limit`
     what, at, where = problem.partition(" - at `$.")
     if not at:
         return what.replace("Object missing required field", "expected the query field")

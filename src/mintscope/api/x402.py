@@ -305,7 +305,7 @@ class ResourceServer:
             return await charge.settle(work)
         began_at = self._kept.now()
         receipt = await charge.settle(partial(self._kept.found_or, name, work))
-        if receipt.balance is None:
+        if receipt.balance is None:  # a free answer, which does not use up the key
             return receipt
         is_bought = receipt.taken is not None
         # A repeated request that finds no cached answer in this process has read the answer again.

@@ -34,7 +34,7 @@ class Arguments(msgspec.Struct, frozen=True):
     max_credits       maximum cost of the call in credits; None: no maximum
     max_usd           maximum cost of the call in USD; None: no maximum
     idempotency_key   secret of the caller by which a repetition of the call is recognised; None if
-                      it sent none
+                      the caller sent none
     """
 
     target: str
@@ -101,7 +101,7 @@ def _chooses(tool: Tool) -> bool:
 
 def _text(name: str, value: Any) -> str:
     """Return *value* as text for a path or a query.  Raises BadArguments if this is impossible."""
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before int, of which bool is a subclass
         return "true" if value else "false"
     if isinstance(value, list) and len(value) <= VALUES_MAX:
         return ",".join(_text(name, each) for each in value)
@@ -147,7 +147,7 @@ def _usd(value: Any) -> Decimal | None:
 
 
 def _key(value: Any) -> str | None:
-    """Return *value*, which may be None.  The API checks the format.
+    """Return *value*, an idempotency key or None.  The API checks the format of the key.
 
     Raises BadArguments if *value* is no text, empty or too long, or if a header cannot contain it.
     """

@@ -141,7 +141,7 @@ class StatedBudgets:
     async def reserve(
         self, budget: StatedBudget, price: CallPrice, *, caller: str, payment: str
     ) -> "Reservation":
-        """Count *price* against *budget*, and return what was counted.
+        """Count *price* against *budget*, and return the reservation.
 
         caller    credential, which may be invalid, or address
         payment   text of the presented payment; "" for none: then no USD are counted.  A payment

@@ -324,7 +324,7 @@ BUDGET_HEADER: Final = HEADER.lower().encode()
 
 
 class ToolCalls:
-    """Answers calls of tools."""
+    """Answers calls of tools by requests to the API, within the budgets of the callers."""
 
     def __init__(self, exchange: ApiExchange, limits: Limits, addresses: ClientAddresses) -> None:
         self._exchange = exchange
@@ -476,7 +476,7 @@ class McpEndpoint:
                 self._is_ready.clear()
 
     async def answer(self, request: Request) -> Response:
-        """Answer one message.
+        """Return the response to the MCP message in *request*.
 
         Raises PayloadTooLarge, and ServiceUnavailable if the package does not load in time.
         """

@@ -24,7 +24,7 @@ class ToolCost(Enum):
 
 
 class Page(NamedTuple):
-    """The list in the data of a tool.
+    """The list in the data that a tool returns.
 
     name      field of the data that contains the list
     fields    row fields that callers can choose; empty if another argument selects the fields

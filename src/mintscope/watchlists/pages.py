@@ -154,7 +154,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
-        """Return the lines of a watchlist's tracked tokens; none while there is no token list."""
+        """Return the lines of a watchlist's tracked tokens; empty if there is no token list now."""
         if self.lines is None or not found.mints:
             return []
         asked = ListQuestion(among=found.mints, limit=rows.WATCHED_MAX)

@@ -114,7 +114,7 @@ def _first_sentences(text: str) -> str:
 
 @cache  # equal operations have equal extensions, in every application
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return the extension with as much of the output as fits; callers must not modify it."""
+    """Return the bazaar extension, with as much output as fits; callers must not modify it."""
     asked = _input_of(operation)
     extension = dict[str, Any]()
     # The excerpts become smaller; if even the last one does not fit, it is used.

@@ -30,7 +30,7 @@ def wheel_name(version: str) -> str:
 
 
 def write_wheel(version: str) -> bytes:
-    """Return the wheel; the same bytes for the same modules, in every process."""
+    """Return the wheel of the Python client; equal modules give equal bytes in every process."""
     folder = f"{WHEEL_PACKAGE}-{version}.dist-info"
     installed = distribution(DISTRIBUTION)
     content = dict(_under(files(WHEEL_PACKAGE), WHEEL_PACKAGE))

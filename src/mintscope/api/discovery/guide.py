@@ -90,7 +90,7 @@ def _line(operation: Operation) -> str:
 
 
 def _address(operation: Operation) -> str:
-    """Return the path and the query fields, with the accepted values of each."""
+    """Return the path and the query fields, with the accepted values of each field."""
     if operation.query is None:
         return operation.path
     fields = [

@@ -117,7 +117,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Awaitable[AnyResponse]])
 
 
 async def unbound(_request: Request) -> AnyResponse:
-    """Raise NotImplementedError: the handler is not bound to an object yet."""
+    """Stand in for a handler that is not bound to an object yet; raise NotImplementedError."""
     raise NotImplementedError
 
 
@@ -135,14 +135,15 @@ class Operation(Route):
     scope          the scope that an API key needs; None if it takes no key, or any key
     price          the price of one call, if it is charged
     unit           what one credit pays for; "" for one call
-    query          the type of its query, for `wire.read_query`
+    query          the type of the query, for `wire.read_query`
     body           the type of the request's body
     media_type     the media type of success; only JSON has an envelope; for events, *data* has
                    the data of each event by name
     other_types    media types of files that the query can request instead
-    is_conditional  its success has an ETag; a client with the current one gets 304 for free
+    is_conditional  the success response has an ETag; a client that has this ETag already gets 304,
+                   for free
     takes_key      Idempotency-Key is supported, as on every route that takes payments
-    error_format   the form of its failures
+    error_format   the format of the bodies of failures
 
     The handler itself counts requests for the rate limit, by credential or by address.
     """

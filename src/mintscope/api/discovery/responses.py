@@ -100,7 +100,7 @@ class Examples:
         return None
 
     def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
-        """Return a list of an example line; add a second line if some fields exclude each other."""
+        """Return a list with an example line, or with two if some fields exclude each other."""
         shape = self.resolved(items)
         if "examples" in items or not _rivals(shape):
             return [self.of(items, where)]

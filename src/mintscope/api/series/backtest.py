@@ -449,7 +449,7 @@ def _asked_candles(
 ) -> Iterable[AskedCandles]:
     """Return the candles to read for *frames*.
 
-    They end at least a day after *last*, the time of the last check, for the returns.
+    They reach at least a day beyond *last*, the time of the last check, to compute the returns.
 
     Wide frames are made from narrower candles, which are read once, up to the end of a wide candle,
     so that the newest wide candle is complete unless it is open.

@@ -215,7 +215,7 @@ def _since_the_first_price(series: Series) -> Series:
 
 
 def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page, beginning at the first candle whose values are exact."""
+    """Return the page of *found*, from the first candle on whose values are exact."""
     series = found.series
     page = page_of(series, within, found.tip.time or UnixS(0))
     start: Start | None = FROM_THE_FIRST

@@ -333,7 +333,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
 
 
 class _Read(NamedTuple):
-    """Candles as of *now*, with the tip of the log and the supply that they use."""
+    """Candles as of *now*, the tip of the log, and the supply in their prices, if any."""
 
     tip: LogTip
     series: Series
@@ -455,7 +455,7 @@ def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile
 
 
 def _table(candles: Sequence[SeriesCandle], ended: UnixS, form: TableFormat) -> bytes:
-    """Return the table; a candle that begins after *ended* is open."""
+    """Return *candles* as a table of *form*; a candle that begins after *ended* is open."""
     return written(table_of(candles, ended), form)
 
 
@@ -493,7 +493,7 @@ async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supp
 def look_of(
     shop: SeriesShop, mint: Mint, within: Range, unit: PriceUnit
 ) -> Callable[[], Awaitable[Made]] | None:
-    """Return the look of `SeriesShop.sell` for a page of SHORT; None for other timeframes.
+    """Return the argument *look* of `SeriesShop.sell` for SHORT; None for other timeframes.
 
     A page of SHORT is costly, because it may read 100,000 swaps.
     """

@@ -161,7 +161,7 @@ class RecentPages:
 
 
 def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
-    """Return *page* encoded as JSON."""
+    """Return *page*, encoded as JSON, as of *tip*."""
     return Made(tip, msgspec.json.encode(page), is_empty)
 
 
@@ -180,7 +180,7 @@ class ReadRows(NamedTuple):
     """Rows that were read for a body, as of *tip*.
 
     row_count   the number of rows
-    write       returns the body; takes long, in any thread
+    write       returns the body; takes long, so call it in a thread
     """
 
     tip: LogTip
@@ -191,8 +191,8 @@ class ReadRows(NamedTuple):
 class RowsSold(NamedTuple):
     """Rows to sell in one body.
 
-    name         the name of the file; "": it has none
-    is_costly    whether to read is so costly that it is done only for a client with a credit
+    name         the name of the file for download; "" if the body is no file
+    is_costly    whether reading is so costly that the rows are read only for a client with a credit
     """
 
     resource: Resource

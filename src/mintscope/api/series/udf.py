@@ -333,7 +333,7 @@ class UdfRoutes:
         return ReadRows(kept.tip, len(page.candles), partial(_drawn, page))
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
-        """Return the lines that *question* finds; a thread searches for some milliseconds."""
+        """Return the lines that *question* finds; the search takes milliseconds, in a thread."""
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:
@@ -395,7 +395,7 @@ def _page_of(kept: KeptCandles, within: Range) -> PageOfCandles:
 
 
 def _drawn(page: PageOfCandles) -> bytes:
-    """Return the bars as JSON."""
+    """Return the candles of *page* as bars of UDF, in JSON."""
     return msgspec.json.encode(_bars_of(page))
 
 
