@@ -242,6 +242,7 @@ class RotateRoutes:
         proven   the kind of proof, followed by the old credit token if this token is the proof
         key      the caller's Idempotency-Key, or the challenge that the wallet signed
         """
+        # A prefix of its own, because credit tokens are also derived from the digests of payments.
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
         now = self.clock.now()

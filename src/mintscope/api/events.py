@@ -374,7 +374,7 @@ class Streams:
     async def _renewed(self, stream: EventStream, renew: Renew) -> None:
         try:
             await renew()
-        except Exception:
+        except Exception:  # a bug, which must not leave a stream that waits forever
             stream.close(EndReason.UNAVAILABLE, "The service failed.")
             raise
 

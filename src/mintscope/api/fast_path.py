@@ -174,7 +174,7 @@ class _Debit:
 
     def _fall_back(self) -> None:
         self._is_reported = True
-        self._fast_path.limiter.give_back_now(self._root)
+        self._fast_path.limiter.give_back_now(self._root)  # the route counts the request again
         self._request.fall_back()
 
 

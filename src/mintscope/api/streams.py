@@ -250,7 +250,7 @@ class StreamRoute:
         )
         with room:
             try:
-                if outlet is not NO_OUTLET:
+                if outlet is not NO_OUTLET:  # else nothing is sent, and the minute is given back
                     minutes.begin(stream)
                     await self.streams.serve(stream, renew=partial(minutes.renew, stream))
             finally:

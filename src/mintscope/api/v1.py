@@ -397,7 +397,7 @@ class BatchRoute:
         delivered = await self.v1.resource_server.sell_report(
             request, caller, ORDER, partial(self._read_all, request, mints, kind_of(asked))
         )
-        if delivered.slot != NO_SLOT:
+        if delivered.slot != NO_SLOT:  # without any report, there is no age to state
             return self.v1.freshness.response(request, delivered, self.v1.clock)
         request.response_headers.append(PRIVATE)
         body = success_with_body(
@@ -447,6 +447,7 @@ def _newest(reports: Iterable[ReadReport]) -> int | None:
 
 def _line(mint: Mint, found: ReadReport | errors.ServiceError) -> bytes:
     if isinstance(found, ReadReport):
+        # The report is JSON already, and a mint, in base58, needs no escaping.
         return b'{"token":"%b","report":%b}' % (mint.encode(), found.body)
     error = ErrorBody(code=found.code, message=str(found))
     return msgspec.json.encode(ReportLine(token=mint, error=error))

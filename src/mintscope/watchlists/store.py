@@ -8,6 +8,7 @@ from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.sql.database import Database
 from mintscope.watchlists.rows import WatchlistId, WatchlistLine
 
+# The column "user" is in quotation marks, because PostgreSQL reserves the word.
 LINES: Final = """
 SELECT id, name, (SELECT count(*) FROM watched_mint AS w WHERE w.watchlist = watchlist.id),
        created_at

@@ -212,6 +212,7 @@ def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Sche
         return _short(components.get(schema["$ref"].removeprefix(PREFIX), {}), components, depth)
     if "anyOf" in schema:
         choices = [_short(each, components, depth) for each in schema["anyOf"]]
+        # A list of types is shorter than `anyOf`, but cannot have other keywords.
         types = [each["type"] for each in choices if set(each) == {"type"}]
         return {"type": types} if len(types) == len(choices) else {"anyOf": choices}
     short: Schema = {key: schema[key] for key in KEPT if key in schema}

@@ -290,7 +290,7 @@ def _column(name: str, values: Floats) -> list[Any]:
     if name in SHAPES:
         shape = SHAPES[name]
         return [None if isnan(row[0]) else shape(*row) for row in values.tolist()]
-    sent = values.astype(object)
+    sent = values.astype(object)  # an array of floats cannot contain None
     sent[np.isnan(values)] = None
     found: list[Any] = sent.tolist()
     return found
