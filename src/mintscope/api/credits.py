@@ -88,7 +88,8 @@ class RotateRoutes:
     merchant: Merchant | None
     clock: Clock
     rate_limit: RateLimit
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # a repetition waits for its first
+    # A repeated request waits for the first one, and then gets its token.
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @Operation(
         "POST",
@@ -121,6 +122,7 @@ class RotateRoutes:
         if caller.bearer is not None:
             if body:
                 raise errors.BadRequest(TWO_PROOFS)
+            # Without a key, the new token is random, so a lost answer cannot be repeated.
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
             async with self._lock:

@@ -309,7 +309,7 @@ class Streams:
             self.look()
 
     def look(self) -> None:
-        """End stale streams; send heartbeats and missed events, and begin periods, that are due."""
+        """End stale streams, send due heartbeats and missed events, and begin due periods."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()
@@ -367,6 +367,7 @@ class Streams:
         """Start the next minute of *stream*; skip minutes in which this process was suspended."""
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
+        # A late renewal shortens the next minute, so that the delays do not add up.
         due_s = self._periods.pop(stream)
         self._periods[stream] = PERIOD_S + (due_s if now_s - due_s < PERIOD_S else now_s)
         renewal.add_done_callback(lambda _: self._renewing.pop(stream, None))

@@ -353,7 +353,7 @@ class SignIns:
         """
         merchant = self._expect_merchant()
         values = request.values(HEADER)
-        try:
+        try:  # "" cannot be decoded, so several headers are refused like a malformed one
             sign_in = decode_sign_in(values[0] if len(values) == 1 else "")
         except errors.Undecodable as cause:
             raise errors.BadRequest(

@@ -91,7 +91,7 @@ class HealthRoutes:
 
     async def _checked(self) -> dict[str, str]:
         """Return the results of the checks; repeat the checks first if the results are outdated."""
-        # Requests that arrive during the checks wait for their results instead of repeating them.
+        # Requests that arrive during the checks wait for the results, and do not repeat the checks.
         async with self._checking:
             if self.clock.monotonic_s() >= self._fresh_until_s:
                 results = await asyncio.gather(*(result_of(check) for check in self.checks))

@@ -234,7 +234,7 @@ class ScreenRoutes:
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
-    """Return the page of *listed* that *read* requests; takes milliseconds, in any thread.
+    """Return the page of *listed* that *read* requests; takes milliseconds, so use a thread.
 
     Raises ServiceUnavailable before the first block.
     """

@@ -40,7 +40,7 @@ def write_wheel(version: str) -> bytes:
     for name, body in content.items():
         digest = urlsafe_b64encode(sha256(body).digest()).rstrip(b"=").decode()
         lines.writerow((name, f"sha256={digest}", len(body)))
-    lines.writerow((f"{folder}/RECORD", "", ""))  # by the format, without its digest and size
+    lines.writerow((f"{folder}/RECORD", "", ""))  # RECORD has no digest of itself
     content[f"{folder}/RECORD"] = record.getvalue().encode()
     return _zipped(content)
 

@@ -153,7 +153,7 @@ def write_index(
     wheel, tarball = clients
     first = f"/v1/trial/{WSOL}" if _has(TRIAL_PATH, operations) else "/v1/demo/token"
     origin = identity.origin
-    of_sockets = origin.replace("http", "ws", 1)
+    of_sockets = origin.replace("http", "ws", 1)  # https becomes wss
     parts = [
         f"# {identity.name}\n\n> {identity.description}\n",
         TEXTS["index"].format(price=REQUEST_USD, mint=WSOL, origin=origin, first=first),

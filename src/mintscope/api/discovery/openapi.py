@@ -156,7 +156,7 @@ def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, A
     inline = {each.__name__ for each in queries}
     inline |= {each.data.__name__ for each in operations if each.media_type == EVENTS_TYPE}
     schemas, components = responses.schemas_of((*types, *queries))
-    names = dict(zip(types, schemas, strict=False))  # the schemas of the queries are last
+    names = dict(zip(types, schemas, strict=False))  # the other schemas are those of queries
     examples = responses.Examples(components)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -217,7 +217,7 @@ def _describe(
     if operation.body is not None:
         schema = names[operation.body]
         content = {"application/json": {"schema": schema, "example": examples.of(schema)}}
-        # With `()`, the body is a proof of its own: a request with a credential has no body.
+        # `()` among the proofs: the body is a proof, and a request with a credential has no body.
         described["requestBody"] = {"required": () not in operation.proofs, "content": content}
     return described
 

@@ -253,7 +253,7 @@ class SeriesShop:
                 if look is not None:
                     seen = await look()
                     known = self._report(seen)
-                    # A stranger gets a 402 without the page, so cannot cause costly work.
+                    # A stranger gets a 402 without the page, and so causes no costly work.
                     if is_bare(request, caller):
                         return Delivered(known, 1)
                     self.freshness.expect(known)  # check this before a scarce budget is used

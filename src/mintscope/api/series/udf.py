@@ -333,7 +333,7 @@ class UdfRoutes:
         return ReadRows(kept.tip, len(page.candles), partial(_drawn, page))
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
-        """Return the lines that *question* finds; the search takes milliseconds, in a thread."""
+        """Return the lines that *question* finds; the search takes milliseconds in a thread."""
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:

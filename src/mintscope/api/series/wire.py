@@ -15,7 +15,7 @@ from mintscope.solana.blocks import USDC, WSOL
 
 CANDLES_MAX: Final = 1_000
 SWAPS_MAX: Final = 500
-TIME_MAX: Final = 1 << 33
+TIME_MAX: Final = 1 << 33  # Unix seconds: in the year 2242
 POOL_LENGTH_MAX: Final = 89  # two addresses of 44 characters, joined by +
 CursorText = Annotated[
     str,
