@@ -92,7 +92,7 @@ class ListQuery(Wire):
 
 
 class PriceChange(Wire):
-    """The change of the price."""
+    """The changes of a price over 5 minutes, an hour and a day."""
 
     m5: Annotated[
         float | None,

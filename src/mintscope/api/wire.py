@@ -42,7 +42,7 @@ timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # many responses share a m
 
 
 class Wire(msgspec.Struct, rename="camel"):
-    """Base of all bodies: snake_case in Python, camelCase on the wire."""
+    """The base class of all bodies: names are snake_case in Python, camelCase on the wire."""
 
 
 class Meta(Wire, omit_defaults=True):
@@ -101,7 +101,7 @@ class HowToPay(Wire):
 
 
 class ErrorBody(Wire):
-    """An error."""
+    """The error of a failed request."""
 
     code: Annotated[ErrorCode, about("Names the reason; programs decide by it.")]
     message: Annotated[str, about("The reason in a sentence, for people.", "Nothing was charged.")]
@@ -119,7 +119,7 @@ class Version2Only(Wire):
 
 
 class Failure(Wire, kw_only=True):
-    """An error response."""
+    """The body of an error response."""
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     error: Annotated[ErrorBody, about("The error.")]
@@ -134,7 +134,7 @@ class Failure(Wire, kw_only=True):
 
 
 class Balance(Wire):
-    """The credits of the caller."""
+    """The number of credits that the caller has left."""
 
     balance: Annotated[int, about("Credits left.", 42)]
 
@@ -199,7 +199,7 @@ FramesAsked: TypeAlias = Annotated[
 
 
 class ReportQuery(Wire, kw_only=True):
-    """Options of reports."""
+    """The options that all requests for reports have."""
 
     candles: WhichCandles = "all"
     partial: IsPartial = False
@@ -225,7 +225,7 @@ class PurchaseQuery(Wire):
 
 
 class Purchase(Wire, kw_only=True):
-    """A purchase."""
+    """The result of a purchase: the credits, and the credit token or user that has them."""
 
     token: Annotated[
         str | msgspec.UnsetType,
@@ -282,7 +282,7 @@ class Rotated(Wire):
 
 
 class Challenge(Wire):
-    """A text to sign."""
+    """A text that a wallet signs to claim a purchase."""
 
     challenge: Annotated[
         str, about("The text; sign its UTF-8 bytes with the wallet that paid.", EXAMPLE_CHALLENGE)
@@ -364,7 +364,7 @@ class Health(Wire):
 
 
 class Alive(Wire):
-    """The process answers."""
+    """The response of a process that is running."""
 
     status: Annotated[str, about("Always alive.", "alive")]
 

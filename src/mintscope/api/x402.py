@@ -389,7 +389,7 @@ class ResourceServer:
         if caller.bearer is None and order.is_for_credits:
             raise await self._unpaid(order)  # no work for clients that present nothing
         if caller.bearer is None:
-            raise await self._checkout.refuse_unpaid(order, work)
+            raise await self._checkout.refuse_unpaid(order, work)  # says if an answer is ready
         return await self._credit_charge(request, caller, order)
 
     async def _credit_charge(self, request: Request, caller: Caller, order: Order) -> CreditCharge:

@@ -116,7 +116,7 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
 
 
 class ReturnsOf(Wire):
-    """A return for each horizon."""
+    """The returns after one firing, one for each horizon."""
 
     m5: Annotated[float | None, about(f"5 minutes later. {RETURN}", 0.004)]
     h1: Annotated[float | None, about(f"An hour later. {RETURN}", 0.012)]
@@ -215,7 +215,7 @@ class BacktestedToken(Wire):
 
 
 class TokenFiringLine(FiringLine):
-    """A firing and its token."""
+    """A firing in the past of one token, with the mint of the token."""
 
     token: Annotated[str, about("The mint, base58.", WSOL)]
 

@@ -97,7 +97,7 @@ PRICES_ORDER: Final = Order(Resource(PRICES_PATH), price=lambda _: 0, is_for_cre
 
 
 class PriceAsked(Wire, forbid_unknown_fields=True):
-    """A token and a time."""
+    """A token and the time of the requested price."""
 
     mint: Annotated[AddressText, about("The mint, base58.", WSOL)]
     t: Annotated[
@@ -115,7 +115,7 @@ class PricesRequest(Wire, forbid_unknown_fields=True):
 
 
 class PriceAt(Wire):
-    """A past price."""
+    """The price of a token at a past time."""
 
     usd: Annotated[float, about("US dollars for one whole token.", 171.25)]
     sol: Annotated[float | None, about("SOL for one whole token; null: not kept.", 1.0)]

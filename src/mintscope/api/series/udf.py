@@ -124,7 +124,7 @@ class SearchQuery(Wire):
 
 
 class UdfFound(Wire, rename=as_named):
-    """A search result."""
+    """A token that a search has found."""
 
     symbol: Annotated[str, about("Its symbol, or the beginning of its mint.", "SOL")]
     full_name: Annotated[str, about("The same.", "SOL")]

@@ -140,7 +140,7 @@ class SolPrices(Wire, gc=False):
 
 
 class Candle(Wire, gc=False):
-    """One candle."""
+    """The prices, the volume and the number of swaps of one span of time."""
 
     t: Annotated[int, Meta(description="When it begins, Unix seconds.", examples=[1_763_459_700])]
     o: Annotated[float, Meta(description="Open, USD per whole token.", examples=[171.0])]
@@ -258,7 +258,7 @@ class SwapsQuery(Wire):
 
 
 class Amount(Wire, gc=False):
-    """One amount of a token."""
+    """An amount of a token, in its smallest unit and in whole tokens."""
 
     raw: Annotated[
         str, Meta(description="In the smallest unit, an integer as text.", examples=["1500000000"])
@@ -447,7 +447,7 @@ class StochasticPoint(Wire, gc=False):
 
 
 class CandlePoint(Wire, gc=False):
-    """The candle of a point."""
+    """The candle to which a point of indicators belongs."""
 
     o: Annotated[float, Meta(description="Open, USD.")]
     h: Annotated[float, Meta(description="High, USD.")]
