@@ -299,7 +299,7 @@ class Streams:
             STREAMS_ENDED.labels(LEFT if stream.end is None else stream.end.reason).inc()
             renewing = self._renewing.get(stream)
             if renewing is not None:
-                # It may still take credits, and the caller can give them back only after that.
+                # A renewal may still take credits, which the caller gives back after this wait.
                 await asyncio.wait([renewing])
 
     async def run(self) -> None:
