@@ -94,7 +94,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
     sides = np.bitwise_or.reduceat(pairs[:, 1] & SIDES, first)
     flow = (int((flows >> HALF_BITS).sum()) << HALF_BITS) + int((flows & HALF).sum())
     is_capped = bool(numbers[0] == OTHERS)  # OTHERS is the smallest number
-    own = flows[is_capped:]
+    own = flows[is_capped:]  # without OTHERS
     sides = sides[is_capped:]
     largest = np.sort(np.partition(own, -count)[-count:] if len(own) > count else own)
     return Union(

@@ -62,7 +62,7 @@ def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
     return Trades(
         np.array([row for row, _, _ in swaps], np.int64),
         np.array([time for _, time, _ in swaps], np.int64),
-        np.array([swap.price_usd for _, _, swap in swaps], np.float64),
+        np.array([swap.price_usd for _, _, swap in swaps], np.float64),  # None becomes NaN
         np.array([swap.price_sol for _, _, swap in swaps], np.float64),
         np.array([swap.volume for _, _, swap in swaps], np.int64),
         np.array([swap.is_buy for _, _, swap in swaps], np.bool_),
@@ -276,10 +276,10 @@ class LiveMarket:
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
-        """Drop all data from the log, continue from *tip*; *tracked* must be read after *tip*."""
+        """Forget all events, and continue from *tip*; *tracked* must have been read after *tip*."""
         for mint in list(self._live):
             self._drop(mint)
-        self._expected.clear()
+        self._expected.clear()  # so `insert` returns False for the loads that are under way
         self.seq = tip.seq
         self.tracked = set(tracked)
         self._times = {}
@@ -331,13 +331,13 @@ class LiveMarket:
         """
         assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
         expected = self._expected.pop(loaded.mint, None)
-        if expected is None or loaded.seq < expected.since:
+        if expected is None or loaded.seq < expected.since:  # events in between were not stored
             return False
         since = [event for event in expected.events if event.seq > loaded.seq]
         appended = [event for event in since if isinstance(event, Appended)]
-        if len(appended) < len(since):
+        if len(appended) < len(since):  # the mint was untracked, or a slot with its swaps retracted
             return False
-        self._drop(loaded.mint)
+        self._drop(loaded.mint)  # it may be in memory with too few frames
         row = self._take_row()
         try:
             self._engine.load(row, loaded)
@@ -373,7 +373,7 @@ class LiveMarket:
         if kind != PLAIN:
             self._last = self._made(mint, kind)
             return self._last.body
-        if self.time != self._bodies_time:
+        if self.time != self._bodies_time:  # pressure and the age of the price depend on the time
             self._bodies.clear()
             self._bodies_time = self.time
         made = self._bodies.get(mint)
@@ -486,6 +486,7 @@ class LiveMarket:
 
     def _finalize(self, slot: Slot) -> None:
         """Forget the times of slots up to *slot*, which are final, except the newest one."""
+        # If all newer slots are retracted, "now" is the time of the newest final slot.
         final = [kept for kept in self._times if kept <= slot]
         for kept in final[:-1]:
             del self._times[kept]

@@ -41,7 +41,8 @@ class ForkBelowFinalized(NeedsOperator):
 class Known(NamedTuple):
     """The block adds nothing.
 
-    It is in the log, too old to join it, retracted for good, or not newer than its own parent.
+    The log has the block, or it is too old for the log, retracted for good, or not newer than its
+    own parent.
     """
 
 
@@ -124,6 +125,7 @@ class Tail:
             return self._orphan(block)
         if parent.blockhash != block.parent_blockhash:
             return self._other_parent(block, parent.slot)
+        # A source may repeat a retracted block: this one excludes a final slot, but is no new fork.
         if self._is_final(parent.slot + 1) and (block.slot, block.blockhash) in self._dead:
             return Known()
         return Follows(self._from(Slot(parent.slot + 1), block))
@@ -201,6 +203,7 @@ class Tail:
 
     def _other_parent(self, block: Block, slot: Slot) -> Hole:
         """Place a block whose parent differs from the logged block at *slot*."""
+        # A late block on a retracted parent must not retract our block.
         is_stale = (block.parent_slot, block.parent_blockhash) in self._dead
         return Hole(() if is_stale else self._from(slot, block))
 
@@ -310,7 +313,8 @@ class MintFold:
 
     __slots__ = ("_first", "_part", "_passed", "_price_sol", "frames")
 
-    # Swaps of a minute are summed once, and then added to the four frames.
+    # A minute lies in one candle of each frame, so its swaps are summed once, and this sum is added
+    # to the four frames: this is faster than four additions of each swap.
 
     def __init__(
         self,
@@ -347,10 +351,10 @@ class MintFold:
         if state is None:
             return cls()
         if len(state) != STATE.itemsize:
-            read_state(state)
+            read_state(state)  # raises ValueError
         version, first, price_sol = HEAD.unpack_from(state)
         if version != STATE_VERSION:
-            read_state(state)
+            read_state(state)  # raises ValueError
         bucket, *_, trades = NEWEST_H1.unpack_from(state, len(state) - NEWEST_H1.size)
         prices = _of_state(in_sol, bucket, trades)
         passed: list[tuple[Timeframe, Waypoint]] = []
@@ -415,7 +419,7 @@ class MintFold:
         if part is None:
             return
         self._part = None
-        if part.count and self.frames[Timeframe.M1].count == 0:
+        if part.count and self.frames[Timeframe.M1].count == 0:  # before the frame counts *part*
             self._first = part.time
         for frame in self.frames.values():
             frame.add(part)

@@ -69,6 +69,7 @@ class Part(msgspec.Struct, gc=False):
         elif price < self.low:
             self.low = price
         self.close = price
+        # Compared apart: as the rate of SOL changes, another swap may have the highest SOL price.
         if sol > self.high_sol:
             self.high_sol = sol
         elif sol < self.low_sol:
@@ -228,7 +229,7 @@ class Frame(msgspec.Struct, gc=False):
             candle.add(part)
             return
         if candle is not None:
-            acc = np.frombuffer(self.acc, "<f8").astype(np.float64)
+            acc = np.frombuffer(self.acc, "<f8").astype(np.float64)  # a copy, to write into
             close_candle(acc, self.count - 1, candle.close, SERVICE)
             self.acc = acc.astype("<f8").tobytes()
             if self.count % WAYPOINT_EVERY == 0:

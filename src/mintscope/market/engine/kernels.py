@@ -33,7 +33,7 @@ EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 # PARTS parts.
 WIDTHS: Final = (60, 300, 900, 3600)
 GRAINS: Final = (1, 5, 15, 60, 240, 1440)
-PARTS: Final = 60
+PARTS: Final = 60  # one bit for each in a signed integer of 64 bits
 ALL_WINDOWS: Final = (0, len(GRAINS))
 KEPT: Final = SWING - 1
 
@@ -50,9 +50,9 @@ PRICE: Final = AVERAGES  # the index of the close, after those of the averages
 
 # `recent` stores accumulators that lack up to LATER closed candles, and CLOSES_HELD closes, each
 # at the number of its candle modulo CLOSES_HELD.
-AGES: Final = 5
+AGES: Final = 5  # the same as in `recent`
 LATER: Final = AGES - 1
-CLOSES_HELD: Final = 24
+CLOSES_HELD: Final = 24  # the same as in `recent`, which has the type of these records
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
@@ -225,7 +225,7 @@ def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> No
     if ahead > 0:
         window["buy"], window["sell"] = sums(window, parts, number)
         left = (1 << max(PARTS - ahead, 0)) - 1
-        window["bits"] = (window["bits"] & left) << min(ahead, PARTS)
+        window["bits"] = (window["bits"] & left) << min(ahead, PARTS)  # a shift by 64 is undefined
         window["head"] = number
     z = number % PARTS
     if window["bits"] & 1 == 0:
@@ -248,7 +248,7 @@ def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int
 @kernel
 def fetch(rows: Any, i: int, at: int) -> None:
     """Prefetch the memory, except for rings, that a swap of row *i* at time *at* will touch."""
-    for line in range(0, PARTS_AT, 64):
+    for line in range(0, PARTS_AT, 64):  # a cache line has 64 bytes, a part 16
         prefetch(rows, i, line)
     for w in range(len(GRAINS)):
         prefetch(rows, i, PARTS_AT + 16 * (w * PARTS + at // GRAINS[w] % PARTS))
@@ -457,7 +457,7 @@ def held_averages(recent: Any, closed: int, acc: Floats) -> int:
 
 @kernel
 def hold_averages(recent: Any, acc: Floats) -> None:
-    """Store *acc* in *recent*, except for its last close."""
+    """Store *acc*, except for its last close, in *recent*."""
     recent["averages"][:LAST] = acc[:LAST]
     recent["averages"][LAST:] = acc[EMA:]
 
@@ -505,7 +505,7 @@ def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> Non
 
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
-    """Return the averages of the rows at *places*, with the open candle: [z, i]; NaN for null.
+    """Return the averages of all rows, open candles included: [average, row]; NaN for null.
 
     places   the index in *recents* of each row
     counts   the number of candles of each row, the open one included
@@ -579,7 +579,7 @@ def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods
 
 @bulk_kernel
 def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
-    """Return value *z* of the newest closed candles of all rows, by age: [age, i]; NaN for null.
+    """Return value *z* of the newest closed candles of all rows: [age, row]; NaN for null.
 
     The newest closed candle has age 1.  *places*, *counts*: see `read_rows`; *z*: `closed_value`.
     """

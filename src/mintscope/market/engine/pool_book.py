@@ -117,13 +117,13 @@ class BookChange(NamedTuple):
 
 
 NO_NAMES: Final = frozenset[str]()
-NO_POOLS: Final = BookChange(b"\x90", (), ())
+NO_POOLS: Final = BookChange(b"\x90", (), ())  # an empty list in MessagePack
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[BookedPool]).decode
 
 
 def booked(state: bytes | None) -> list[BookedPool]:
-    """Return the pools in *state*; none if it is None."""
+    """Return the pools in *state*; no pools if *state* is None."""
     return [] if state is None else _decode(state)
 
 
@@ -131,7 +131,7 @@ def booked(state: bytes | None) -> list[BookedPool]:
 def key_of(pool: str) -> int:
     """Return the number of *pool* in stored candles: 63 bits of a hash."""
     digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return int.from_bytes(digest, "big") >> 1  # integers of the database have a sign
 
 
 def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
@@ -273,9 +273,9 @@ class PoolBook:
             del self._pools[least.pool]
             key = key_of(least.pool)
             self._rows = [row for row in self._rows if row.key != key]
-            if self._stored is None:  # these pools may have stored candles
+            if self._stored is None:  # the pools of the last state may have stored candles
                 self._stored = {one.pool for one in booked(self._state)}
-            if least.pool in self._stored:  # others were added in this batch
+            if least.pool in self._stored:  # a pool that was added in this batch has none
                 self._stored.discard(least.pool)
                 self._dropped = [*self._dropped, key]
             self.unnamed -= {least.pool}

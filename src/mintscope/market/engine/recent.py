@@ -96,14 +96,14 @@ def wilder_range(before: float, seen: int, true_range: float) -> float:
 
 @kernel
 def keep_extreme(side: Any, number: int, value: float) -> bool:
-    """Add *value* of closed candle *number*; return whether the window's extreme is lost."""
+    """Add *value* of closed candle *number*; return whether the extreme becomes unknown."""
     held = int(side["count"])
     has_more = held >= HAS_MORE
     count = held % HAS_MORE
     while count > 0 and side["values"][count - 1] <= value:
         count -= 1
-        has_more = False
-    if not has_more:
+        has_more = False  # extremes that are not stored are later, so they are lower, too
+    if not has_more:  # otherwise, an extreme that is not stored comes before this one
         if count < len(side["values"]):
             side["values"][count] = value
             side["numbers"][count] = number % 256
@@ -261,7 +261,7 @@ def extreme(side: Any, closed: int, value: float) -> float:
 
 @bulk_kernel
 def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
-    """Return the values of NAMES of all rows of one timeframe, with the open candle: [z, i].
+    """Return the values of NAMES of all rows, open candles included: [value, row].
 
     NaN means that a value is unknown, or null.
 
@@ -300,7 +300,7 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
 
 @bulk_kernel
 def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
-    """Return value *z* of CROSSED of the newest closed candles of all rows, by age: [age, i].
+    """Return value *z* of CROSSED of the newest closed candles of all rows: [age, row].
 
     The newest closed candle has age 1; NaN: unknown, or null.
 
