@@ -129,7 +129,7 @@ class Broadcaster:
         Raises TokenNotFound, InsufficientData and ServiceUnavailable.
         """
         if since is not None and since > self._market.seq:
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # a snapshot without the newest events is correct, too
                 await self._follower.catch_up()
         await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
@@ -300,6 +300,7 @@ class Broadcaster:
             return False
         slot = self._market.slot
         assert slot is not None, "expected a slot: there is a report"
+        # The body is the one that requests get: encoding the report again would take time.
         data = b'{"slot":%d,%b' % (slot, body.removeprefix(b"{"))
         audience.snapshot = encode_event(b"snapshot", data, event_id=seq)
         audience.as_of = seq
@@ -330,14 +331,14 @@ class Broadcaster:
 
     def _lose(self, topic: Topic, audience: _Audience, failure: ServiceError) -> None:
         mint, _ = topic
-        for listener in list(audience.listeners):
+        for listener in list(audience.listeners):  # a copy, because a listener may leave
             listener.lose(mint, failure)
 
     def _send(self, topic: Topic, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
         audience.is_busy, audience.sent_at_s = True, self._clock.monotonic_s()
-        left = iter(list(audience.listeners))
+        left = iter(list(audience.listeners))  # a copy, because listeners join and leave meanwhile
         self._deliveries.append(_Delivery(topic, audience, event, is_whole, left))
-        if not self._is_telling:
+        if not self._is_telling:  # `_go_on` calls `flush`, which can call this method
             self._is_telling = True
             self._go_on()
 

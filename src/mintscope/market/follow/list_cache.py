@@ -127,6 +127,7 @@ class ListKeeper:
 
     async def _keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
         newest = await self._snapshots.newest(FORM)
+        # Another process has stored a newer one; never after `forget`, which sets 0.
         if newest is not None and newest.folded_seq > self._kept_seq > 0:
             self._start_over(newest.folded_seq)
             return
@@ -216,7 +217,7 @@ class NextFold:
 
 
 class ListCache:
-    """The list of this process, as of the newest folded slot that it knows; `run` updates it."""
+    """The list of tokens in this process, as of a folded slot; `run` keeps the list up to date."""
 
     def __init__(
         self,
@@ -356,6 +357,7 @@ class ListCache:
 
     async def _take_in(self) -> TokenList:
         """Load all mints, page by page."""
+        # Read before the mints: `_follow` reads the mints again that were tracked since then.
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
         tokens = TokenList(folded, self._keep)
@@ -364,6 +366,7 @@ class ListCache:
             page = await self._reader.mints(last, MINTS_PER_READ)
             if not page.mints:
                 return tokens
+            # The page is as of *page.folded*, so the list must be as of this event, too.
             await self._apply(tokens, page.folded)
             await asyncio.to_thread(tokens.seed, page)
             last = page.last
@@ -385,7 +388,8 @@ class ListCache:
         page = await self._reader.some(mints)
         await self._apply(tokens, page.folded)
 
-        def read_again() -> None:  # a screen may hold the lock of the columns for milliseconds
+        # In a thread, because a screen may hold the lock of the columns for milliseconds.
+        def read_again() -> None:
             for mint in mints:
                 tokens.drop(mint)
             tokens.seed(page)

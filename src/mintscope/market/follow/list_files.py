@@ -70,6 +70,7 @@ class ListFiles:
 
     def release(self) -> None:
         """Free the pages of all maps, in some tens of microseconds if few were used."""
+        # The maps are shared with their files, so the cache of the system keeps all changes.
         for mapped in self._mapped:
             mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -82,6 +83,7 @@ class ListFiles:
 def _mapped(folder: Path, size: int) -> mmap.mmap:
     """Return a map of *size* zero bytes, for which the disk has room.  Raises OSError."""
     with TemporaryFile(dir=folder, buffering=0) as file:
+        # Without reserved space, a write to the map on a full disk would end the process.
         os.posix_fallocate(file.fileno(), 0, size)
         return mmap.mmap(file.fileno(), size)
 
@@ -116,7 +118,7 @@ class ChunkInFile:
                 if column is not None:
                     self._places[name] = (size, column.dtype)
                     size += _written(file.fileno(), column)
-            self._file = os.dup(file.fileno())
+            self._file = os.dup(file.fileno())  # `file` closes its own descriptor
         weakref.finalize(self, os.close, self._file)
 
     def column(self, name: str) -> Any:

@@ -86,7 +86,7 @@ class LogTailer:
         self._started = False
         self._follows_files = False
         self._lock = asyncio.Lock()
-        self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._slots = asyncio.Semaphore(LOADS_AT_ONCE)  # for loads, not slots of the chain
         self._loads: dict[Mint, asyncio.Task[None]] = {}
         self._observer: Observer | None = None
         self._meter = PaceMeter()
@@ -120,7 +120,7 @@ class LogTailer:
 
         Raises ServiceUnavailable, UnusableStore, and TimeoutError if a read takes too long.
         """
-        async with self._lock:
+        async with self._lock:  # `run`, loads and streams call this, and events apply in order
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
             self._tip = tip
@@ -139,6 +139,7 @@ class LogTailer:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
             raise TokenNotFound(f"This service does not track {mint}.")
+        # Again, because a load for another kind may lack frames, and a loaded mint may be evicted.
         for _ in range(LOAD_ATTEMPTS):
             if self._market.has(mint, kind):
                 return self._report(mint, kind)
@@ -278,6 +279,7 @@ class LogTailer:
     async def _load(self, mint: Mint, kind: ReportKind) -> None:
         """Load *mint* into memory, with the data that reports of *kind* need."""
         try:
+            # The timeout is entered first, so it includes the wait for one of the slots.
             async with asyncio.timeout(self._read_timeout_s), self._slots:
                 for _ in range(LOAD_ATTEMPTS):
                     if await self._insert(mint, kind):
