@@ -103,6 +103,7 @@ def smoothed(values: Floats, period: int, weight: float) -> Floats:
     in *values* do not count.
     """
     found = np.full(len(values), np.nan)
+    # The first value that is no NaN; 0 if all values are NaN.
     begin = int(np.argmin(np.isnan(values))) if len(values) else 0
     first = begin + period - 1
     if first >= len(values) or np.isnan(values[begin]):

@@ -112,11 +112,12 @@ def psar(bars: Bars, step: float, most: float) -> Floats:
         return found
     highs = bars.highs.tolist()
     lows = bars.lows.tolist()
+    # As in TA-Lib: the directional movement of the second candle decides how the stop starts.
     is_rising = not (lows[0] - lows[1] > max(highs[1] - highs[0], 0.0))
     far, stop = (highs[1], lows[0]) if is_rising else (lows[1], highs[0])
     rate = step = min(step, most)
     for n in range(1, len(highs)):
-        before = n - 1 if n > 1 else n
+        before = n - 1 if n > 1 else n  # as in TA-Lib, the first candle does not limit the stop
         if lows[n] <= stop if is_rising else highs[n] >= stop:
             is_rising = not is_rising
             edge = min if is_rising else max
@@ -178,6 +179,7 @@ def obv(bars: Bars, anchor: int) -> Floats:
     places = _since(bars, anchor)
     if places is not None and len(places):
         signs = np.sign(np.diff(bars.closes[places]))
+        # As in TA-Lib, the first candle adds its volume.
         flows = bars.volumes[places] * np.concatenate([[1.0], signs])
         found[places] = np.cumsum(flows)
     return found

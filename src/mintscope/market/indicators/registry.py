@@ -80,7 +80,7 @@ class AskedIndicator(NamedTuple):
         """Return a row for each of *bars*: a number, or one for each output; NaN: no value."""
         found = self.indicator.compute(bars, *self.values)
         if not bars.is_whole:
-            found[: self.reach] = np.nan
+            found[: self.reach] = np.nan  # exact values need older candles, which are not there
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
