@@ -62,6 +62,7 @@ DIED: Final = """
 UPDATE coverage_slots SET blocks = blocks - 1, skipped = skipped - ? WHERE hour = ? AND blocks > 0
 """
 
+# In SQL, sums of volumes are floats, because the sum of several rows can exceed 64 bits.
 LARGEST_PROGRAMS: Final = """
 SELECT program FROM coverage WHERE hour = ? AND program <> 'other'
  GROUP BY program ORDER BY sum(CAST(volume AS double precision)) DESC, sum(calls) DESC, program

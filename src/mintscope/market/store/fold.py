@@ -187,7 +187,7 @@ class SqlFolding:
         return folding
 
     def _read(self, db: Database, slots_max: int) -> None:
-        self._seq = last_seq(db)
+        self._seq = last_seq(db)  # read first, so `save` notices each mint that is tracked later
         self.day = db.execute("SELECT folded_day FROM progress").get
         self.slots = [
             FinalizedSlot(Slot(slot), UnixS(time), seq)

@@ -94,7 +94,7 @@ def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, mint_id: int) ->
     for timeframe in {wide.made_of for wide in WIDE}:
         bars = _bars(db, loaded.candles, mint_id, timeframe)
         kept[timeframe] = bars
-        if len(bars) < int(counts[TIMEFRAMES.index(timeframe)]):
+        if len(bars) < int(counts[TIMEFRAMES.index(timeframe)]):  # older candles were dropped
             cut.append(timeframe)
     frames.begin_wide(kept, cut)
 

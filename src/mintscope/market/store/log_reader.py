@@ -88,7 +88,7 @@ def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
 
 
 def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
-    row = (  # field by field, because it runs for each swap: `astuple` takes twice as long
+    row = (  # field by field, because this runs for each swap: `astuple` takes twice as long
         swap.transaction_index,
         swap.outer,
         swap.inner,
@@ -212,6 +212,7 @@ ON CONFLICT (hour, program, reason, head) DO UPDATE SET
                  ELSE not_read.volume + excluded.volume END,
    signature = coalesce(excluded.signature, not_read.signature)
 """
+# The sum of volumes is a float: it can exceed 64 bits.
 LARGEST: Final = """
 WITH recent AS (
     SELECT *, row_number() OVER (PARTITION BY program, reason, head ORDER BY time DESC) AS place
@@ -397,14 +398,11 @@ class SqlLogReader:
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
-        """Return up to *limit* events after *after_seq*, in order.
-
-        Raises LogTrimmed if the first of them is no longer stored.
-        """
+        """Return up to *limit* events after *after_seq*, in order, as `LogReader.events` does."""
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
-        """Return a position (seq), and the mints that are tracked as of it."""
+        """Return the seq of the newest event, and the mints that are tracked after this event."""
         return await self._reading.in_snapshot(_tracked)
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
@@ -450,6 +448,7 @@ class SqlLogReader:
         self._reading.close()
 
     def _read_tip(self, db: Database) -> log.LogTip:
+        # Read before the tip: after a commit in between, the next call reads the tip again.
         version = None if self._version is None else self._version(db)
         if version is not None and self._tip is not None and self._tip[0] == version:
             return self._tip[1]

@@ -288,7 +288,7 @@ class SqlMarketStore:
                         added.append(seq, change)
                     case OrphanedSlot(slot):
                         seq += 1
-                        added.flush(db)
+                        added.flush(db)  # the dead slot may be among the changes before
                         self._coverage.add(db, covered)
                         covered.clear()
                         _retract(db, seq, slot)
@@ -391,6 +391,7 @@ SELECT address, since_slot, since_time, is_listed, last_swap, state.state
 """
 PAGE: Final = TRACKED.format(which="address > ? ORDER BY address LIMIT ?")
 ONE: Final = TRACKED.format(which="address = ?")
+# Not LIKE, which ignores case in SQLite, and not in PostgreSQL.
 HAS_TEXT: Final = "since_slot IS NOT NULL AND (?1 = '' OR replace(address, ?1, '') <> address)"
 COUNT: Final = f"SELECT count(*) FROM mint WHERE {HAS_TEXT}"  # noqa: S608  a constant
 FOUND: Final = f"""

@@ -49,7 +49,7 @@ class MarketTables(Protocol):
         """Drop the rows of *table* before *cuts*, each the number of a mint and a bucket."""
 
     def written(self, db: Database) -> None:
-        """Notify readers of the log that do not poll; call it in the transaction that wrote it."""
+        """Notify readers of the log that do not poll; call this in the transaction that wrote."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
         """Untrack *mints*; return the numbers of those that were tracked.
@@ -112,6 +112,7 @@ class MintIds:
     def refresh(self, db: Database) -> None:
         """Clear the cache if it is full or may be outdated; call it in a transaction."""
         version = self._tables.version(db)
+        # Not in `look_up`: its callers use this dictionary until their transaction ends.
         if version != self._version or len(self._ids) >= KNOWN_MAX:
             self._ids.clear()
             self._version = version
@@ -153,7 +154,7 @@ def track(
     by_rule   if False, an operator tracks it: it becomes listed, so that no rule drops it
     """
     mint_id = number(db, mint)
-    clear_if_left(db, mint_id)
+    clear_if_left(db, mint_id)  # candles from before would be mixed with the new ones
     if not by_rule:
         db.execute("UPDATE mint SET is_listed = 1, is_removed = 0 WHERE id = ?", (mint_id,))
     slot, time = since or db.execute(TIP).fetchone() or (BEFORE_ALL, None)
@@ -164,7 +165,7 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Call `untrack`, and stop rules from tracking *mint*; return False if it was not tracked."""
+    """Untrack *mint*, and let no rule track it again; return False if it was not tracked."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 

@@ -20,8 +20,9 @@ DROPPED: Final = [
 ]
 
 # Before the cut, a mint keeps only its newest candles with a price.  Rows are found mint by mint
-# and deleted by their place: with some hundred cuts, PostgreSQL would join these with the whole
-# table, which took longer than its timeout at ten million candles.
+# and deleted by their place.  OFFSET 0 keeps PostgreSQL from dissolving the subquery: with some
+# hundred cuts, it would join these with the whole table, which took longer than its timeout at ten
+# million candles.
 DROP_OLD: Final = """
 DELETE FROM candle WHERE ctid = ANY (ARRAY(
     SELECT place
@@ -93,7 +94,7 @@ class PostgresMarketTables:
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
             columns = [list(column) for column in part]
             db.execute(DROP_OLD, (*columns, newest))
-            if db.changes():
+            if db.changes():  # waypoints become useless only if candles were deleted
                 db.execute(DROP_WAYPOINTS, columns[:2])
 
     def drop_old_spans(

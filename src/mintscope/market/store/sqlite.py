@@ -141,6 +141,7 @@ def copy_log(db: Database) -> None:
 
 def _empty_log(db: SqliteDatabase) -> None:
     """Empty the write-ahead log, unless a reader still needs it."""
+    # *db* is the writer's connection: while it waits for readers, blocks wait, too.
     db.connection.set_busy_timeout(CHECKPOINT_MS)
     try:
         busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
