@@ -1,7 +1,7 @@
 """The share of exchanges that was read, in total, and by hour and program.
 
-Call      a call that exchanged tokens, or a call of a listed program that should have exchanged
-          tokens
+Call      an instruction that exchanged tokens, or an instruction of a listed program that should
+          have exchanged tokens.  The table in `dex.programs` lists the programs
 Read      decoded as a call of a listed program, or read from its transfers if the program is not
           listed
 Missed    quarantined for a reason: its swaps are in no candle and in no volume
@@ -120,7 +120,7 @@ class MissedMints(NamedTuple):
 
 
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one kind that were not read, or were read from their transfers.
+    """Calls with the same program, reason and head that were missed, or read from transfers.
 
     time        the time of the newest block with such a call
     program     the name of the program, its address if it is not listed, or OTHER
@@ -166,7 +166,7 @@ class CoverageReader(Protocol):
 
 
 class Shares(NamedTuple):
-    """The parts of all calls and of all volume that were read, 0 to 1; None if there are none.
+    """The parts of all calls and of all volume that were read, 0 to 1; None if the whole is 0.
 
     Parts are rounded down, so 1 means that no call, or no known volume, was missed.
     """
@@ -287,13 +287,14 @@ def shares_of(read: Tally, missed: Tally) -> Shares:
 
 
 def part(read: int, missed: int) -> float | None:
-    """Return *read* as a part of the sum of both, rounded down; None if the sum is 0."""
+    """Return *read* / (*read* + *missed*), rounded down to four digits; None if both are 0."""
     whole = read + missed
     return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
 
 
 def percent(share: float) -> str:
     """Return *share* as a percentage, rounded down, so that only 1 gives 100 %."""
+    # A product such as 0.0003 * 10_000 can be a float just below the integer.
     return f"{floor(share * 10_000 + 1e-6) / 100:g} %"
 
 
@@ -365,6 +366,7 @@ def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages
     missed     the mints with missed calls in the window
     """
     overall = _read_share(totals(coverage.rows).shares)
+    # If some mints are counted together, any of the other mints may have missed calls.
     of_others = Shares(1.0, 1.0) if missed.is_whole else Shares(None, None)
 
     def made(shares: Shares) -> ReportCoverage:

@@ -230,7 +230,8 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     candles         by timeframe the newest folded candles with a price, up to 101, oldest first
     minutes         folded (minute start, bought, sold) of somewhat more than 24 h, oldest first
     tail            logged swaps that are not folded yet, and folded ones since 15 minutes before
-                    the newest final slot, in order: enough for every "now" after a retraction
+                    the newest final slot, in order: enough for the pressure windows up to m15, even
+                    if retractions take "now" back to that slot
     imported_from   start of the first imported candle, stored or not; None: none was imported
     standings       (slot, pools after the slot), packed by `standings.pack`, oldest first: of the
                     newest folded slot that changed the pools, as slot -1 if it is no longer stored,
@@ -285,7 +286,7 @@ class LogReader(Protocol):
         """
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
-        """Return a position (seq), and the mints that are tracked as of it."""
+        """Return the seq of the newest event, and the mints that are tracked after this event."""
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
         """Return the first living slot of each of the newest *span_s* seconds, oldest first.

@@ -70,7 +70,7 @@ def middle(
         usd = prices[at]
         below = below.and_one(weights[at], is_silent=at in silent)
         if number < len(places) and prices[places[number]] == usd:
-            continue
+            continue  # pools at the same price are on the same side
         weight, rest = _compared(below, above[len(places) - number])
         if low is None and weight * (0.5 + tie) >= rest * (0.5 - tie):
             low = usd

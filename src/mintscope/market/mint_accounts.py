@@ -25,7 +25,7 @@ from mintscope.solana.wire import AccountWire
 
 MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses; a mint needs two
 REFRESH_S: Final = DAY_S
-UNREAD_EARLY_S: Final = DAY_S - 15 * MINUTE_S  # how much earlier a mint is due that was not read
+UNREAD_EARLY_S: Final = DAY_S - 15 * MINUTE_S  # so much earlier is an unread mint due again
 LOOK_S: Final = 30.0  # pause between two calls: this allows 144,000 mints a day
 
 log = structlog.get_logger()
@@ -102,9 +102,10 @@ async def _read_each(rpc: Rpc, mints: Sequence[Mint], clock: Clock, cause: Sourc
         try:
             read |= await read_facts(rpc, [mint], clock)
         except SourceError as failure:
+            # This raises if the node does not answer at all: then the mint is not the reason.
             await rpc.slot(Commitment.CONFIRMED)
             failures[mint] = failure
-    if not read:
+    if not read:  # perhaps the node refuses the method, so all mints stay due
         raise cause
     for mint, trouble in failures.items():
         log.warning("mint_facts_unread", mint=mint, reason=str(trouble))
@@ -120,6 +121,7 @@ async def read_accounts(
     Raises SourceError if the node fails.
     """
     answer = await rpc.accounts(addresses)
+    # Accounts are found by their place, so after a missing one, all would belong to other mints.
     if len(answer.value) != len(addresses):
         raise Unreachable(f"expected {len(addresses)} accounts; was {len(answer.value)}")
     return [_account(wire) for wire in answer.value], Slot(answer.context.slot)

@@ -187,7 +187,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
     while at + 4 <= len(data):
         kind = int.from_bytes(data[at : at + 2], "little")
         end = at + 4 + int.from_bytes(data[at + 2 : at + 4], "little")
-        if kind == 0 or end > len(data):
+        if kind == 0 or end > len(data):  # type 0: the rest of the account is unused
             break
         values.setdefault(kind, data[at + 4 : end])
         at = end
@@ -198,6 +198,7 @@ def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
     """Return name and symbol, from the mint if it has them, otherwise from Metaplex; else None."""
+    # In both forms of metadata, the mint follows the update authority, which takes 32 bytes.
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:
         return _texts(extension, 64)
@@ -220,6 +221,7 @@ def _text(data: bytes, at: int) -> tuple[str | None, int]:
     end = at + 4 + int.from_bytes(data[at : at + 4], "little")
     if at + 4 > len(data) or end > len(data):
         return None, len(data)
+    # The issuer writes these bytes: they may be no UTF-8.
     text = data[at + 4 : end].decode(errors="replace").replace("\0", "").strip()
     return text[:TEXT_MAX] or None, end
 

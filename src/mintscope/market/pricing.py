@@ -35,13 +35,14 @@ from mintscope.market.sol_rate import Sample, agreed, newest
 from mintscope.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.solana.blocks import LAMPORTS_PER_SOL, WSOL
 
-SAMPLE_LAMPORTS_MIN: Final = 50_000_000
+SAMPLE_LAMPORTS_MIN: Final = 50_000_000  # 0.05 SOL
 POOL_CHARS: Final = 16  # number of characters of an address that identify a pool
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
 SOL: Final = QuoteKind.SOL  # a constant, because it is compared for each swap
 TOKEN: Final = QuoteKind.TOKEN
+# A swap of fewer raw units sets no price: DUST_RAW of the base, DUST_QUOTE of the quote, by kind.
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
 DUST_USD: Final = 0.02  # a swap of fewer USD against another token sets no price
@@ -160,6 +161,7 @@ def sol_usd_samples(
             parts = swap.pool, swap.signer, price, 1.0, dollars, depth, time
             offer = Offer(*parts, is_buy=not is_sale)
             if agrees is None or agrees(offer):
+                # A transaction is one trader, whatever signers its swaps have.
                 signer = signers.setdefault(transaction, swap.signer[:SIGNER_CHARS])
                 found[place] = Sample(price, lamports, depth, place[0], signer)
     return newest(sample for place, sample in found.items() if place not in both)
@@ -211,6 +213,7 @@ def price_slot(
     time         the time of the slot
     """
     ordered = sorted(swaps, key=_position)
+    # This also reads the value of each quote token, before the swaps of the slot change any price.
     sided, unpriced = _sided(ordered, quotes)
     if rate is None:
         return _without_rate(sided, unpriced, sets_price, time)
@@ -218,6 +221,7 @@ def price_slot(
     wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
     times, per = rate.usd.as_integer_ratio()
+    # The division is exact: LAMPORTS_PER_SOL is a multiple of MICRO_USD.
     exact = _ExactRate(times, per * LAMPORTS_PER_SOL // MICRO_USD)
     # The USD price of every swap of the SOL token; None: the price of the swap itself.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
@@ -230,6 +234,7 @@ def price_slot(
         if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
+        # `_uncounted` would return COUNTED; this saves a call for most swaps.
         is_plain = not wash and seen.quote_kind is not TOKEN
         uncounted = COUNTED if is_plain else _uncounted(swap, seen, quotes, wash)
         volume = 0 if uncounted else flow
@@ -240,6 +245,7 @@ def price_slot(
         evidence: Evidence | None = None
         if not isinstance(price, tuple):
             unpriced[price] += 1
+            # If decimals are unknown, the whole *volume* counts: no trader can choose that.
             if price is not Unpriced.UNKNOWN_DECIMALS and _has_evidence(flow, uncounted):
                 evidence = _evidence(swap, seen, flow, exact, quotes, uncounted)
                 volume = dust_volume(evidence, counts=quotes.counts_pool(seen.base, swap.pool))
@@ -281,7 +287,7 @@ def _without_rate(
 def _succession(
     swap: Swap, seen: Oriented, sets_price: SetsPrice | None, time: UnixS
 ) -> PricedSwap:
-    """Return the entry for *swap*, from which on its pool replaces the curve that it names."""
+    """Return the entry for the migration *swap*: its pool replaces the curve `swap.succeeds`."""
     evidence = Evidence(None, 0, "", succeeds=swap.succeeds)
     if sets_price is not None:
         sets_price(seen.base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
@@ -301,7 +307,7 @@ def _sided(
             without += 1
         else:
             sided.append((swap, seen))
-    return sided, +Counter({Unpriced.NO_ANCHOR: without})
+    return sided, +Counter({Unpriced.NO_ANCHOR: without})  # the plus sign drops a count of 0
 
 
 def offer_of(
@@ -338,12 +344,12 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     uncounted: int,
     trip: int = 0,
 ) -> Evidence:
-    """Return the facts that *swap* shows about its pool; *volume* is in micro-USD."""
+    """Return the facts that *swap* shows about its pool; *volume* is its `_volume`."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
     flow = volume
-    if not is_direct:  # trades against such a quote may not count as volume
+    if not is_direct:  # *volume* is 0 if trades against this quote do not count
         behind = quotes.behind(seen.quote)
         depth = depth if depth is None or behind is None else min(depth, behind)
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
@@ -434,7 +440,10 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
 
 
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
-    """Return the round trips in *swaps*, which are in order: BACK by pool, LOOP by signer."""
+    """Return the role of each swap that is part of a round trip, by the `Way` of the swap.
+
+    *swaps* are in order.  The way of a swap with the role BACK names its pool, with LOOP its signer.
+    """
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):
         together = [swap for swap in group if swap.succeeds is None]
@@ -501,7 +510,7 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
         decimals = seen.quote_decimals
         if decimals is None or decimals > DECIMALS_MAX:
             return 0
-        worth = Fraction(quotes.worth(seen.quote))
+        worth = Fraction(quotes.worth(seen.quote))  # exact, so the only rounding is the last one
         scale: int = worth.denominator * POWERS[decimals]
         return amount * worth.numerator * MICRO_USD // scale
     return amount

@@ -14,11 +14,11 @@ Robust    a token that has had a price for an hour, and whose price was set dire
           ROBUST_FRESH_S by a pool whose swaps are usually at most ten seconds apart; trades
           against it do not count as volume, because a private pool can meet these conditions.  A
           listed staking token needs only a fresh price, and trades against it count.
-Behind    the reserves of a token limit those of a pool that is quoted in it: anyone can make a
-          token and call a billion of it a billion dollars.  The limit of each such pool is one part
-          in POOLS_BEHIND, because eight pools on one side of a price may show the same money.
-          Pools of the token that have not traded within ROBUST_FRESH_S do not count: their reserves
-          may be gone
+Behind    the reserves in the pools of a token limit the depth of each pool that is quoted in this
+          token: anyone can make a token and call a billion of it a billion dollars.  The limit is
+          1 / POOLS_BEHIND of the reserves, because several pools quoted in the token may show the
+          same money.  Pools of the token that have not traded within ROBUST_FRESH_S do not count:
+          their reserves may be gone
 
 All of this is a function of the price pools of each mint, so a fork does not change it, nor does a
 restart if the log has the price pools of all mints.
@@ -85,7 +85,8 @@ class Quotes:
         self._decided = decided
         self._time = time
         self._staking = mints.staking
-        self._tokens: dict[Mint, _Token | None] = {}  # as first read; later swaps do not change it
+        # Each value stays as it was read first: later swaps of the slot do not change it.
+        self._tokens: dict[Mint, _Token | None] = {}
         self._ranks: dict[Mint, int] = {}
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)
@@ -148,6 +149,8 @@ class Quotes:
 
     def _quote_token(self, mint: Mint) -> _Token | None:
         decided = self._decided(mint)
+        # A price that was set through another token must not set further prices: they could depend
+        # on each other in a loop.
         if decided is None or not decided.is_direct:
             return None
         age_s = self._time - decided.at
@@ -255,7 +258,7 @@ class RateAge:
         self._newest: UnixS | None = None
 
     def note(self, time: UnixS, rated_at: UnixS | None) -> None:
-        """Record the *time* of the newest slot and that of its rate.
+        """Record the *time* of the newest slot, and the time of its rate.
 
         rated_at   time of the newest trade on which the slot's rate is based; None: it has no rate
         """

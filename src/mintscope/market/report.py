@@ -320,11 +320,11 @@ NO_FRAMES: Final[Mapping[str, Floats]] = {}
 
 
 class ReportKind(NamedTuple):
-    """The kind of report.
+    """The options by which reports differ.
 
-    is_partial   whether it is made from the first priced swap on, with null for numbers that cannot
-                 be computed yet
-    is_closed    whether its indicators leave out the candles that are still open, whose values can
+    is_partial   whether a report is made from the first priced swap on, with null for numbers that
+                 cannot be computed yet
+    is_closed    whether indicators leave out the candles that are still open, whose values can
                  change later
     timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
@@ -405,6 +405,7 @@ def report_of(  # noqa: PLR0913 - one argument for each part
 def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
     """Return the indicators whose values begin at index *at* of *v*, with None for NaN."""
     ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
+    # Each comparison is False for NaN.  Only the parts of MACD can be negative.
     return TimeframeIndicators(
         ema9 if ema9 >= 0.0 else None,
         ema21 if ema21 >= 0.0 else None,
@@ -464,6 +465,7 @@ def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAME
         repr((price.pool, price.liquidity_usd, price.pools, price.confidence.value)).encode()
     )
     parts.update(repr(price.rejected_share_h1).encode())
+    # Weak, because reports with the same tag may differ in parts that the tag ignores.
     return b'W/"%b"' % parts.hexdigest().encode()
 
 

@@ -42,6 +42,7 @@ WHOLE: Final = Shard(1, 1)
 
 def shard_of(mint: Mint, total: int) -> int:
     """Return the number of the shard of *mint*, from 1 to *total*."""
+    # Not `hash`, which differs in each process.
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest()) % total + 1
 
 

@@ -27,7 +27,7 @@ SILENCE_S: Final = 8
 SILENT: Final = 8  # a silent pool weighs one eighth
 SHARED_MIN: Final = 3  # with at least this many pools or signers, none has more than a third
 ROUNDS: Final = 4  # the most rounds of lowering shares; usually one is enough
-ROUNDING: Final = 1e-12
+ROUNDING: Final = 1e-12  # the part by which weights may exceed a third, because they are rounded
 
 
 class Sample(NamedTuple):
@@ -79,16 +79,16 @@ class _Pool:
         self.stood_s = age_s
 
     def vote_weight(self, money: int) -> float:
-        """Return the relative weight of each vote of a pool with *money*, of any unit."""
-        weight = float(money * (self.stood_s + 1))
+        """Return the relative weight of each vote of the pool, which has *money*, in any unit."""
+        weight = float(money * (self.stood_s + 1))  # + 1: a pool may be first seen in this second
         return weight / SILENT if self.age_s > SILENCE_S else weight
 
 
 def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Return the *samples* of a slot that can be votes, in the same order, oldest first.
 
-    They are, in each pool, the newest sample of each of its SIGNERS newest signers, with the least
-    depth of all its samples.
+    For each pool, these are the newest samples of its SIGNERS newest signers, one for each signer,
+    with the least depth of all samples of the pool.
     """
     taken: list[Sample] = []
     depths: dict[str, int | None] = {}
@@ -117,12 +117,13 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
             if pool is None:
                 pool = pools[name] = _Pool(age_s)
             votes = pool.votes
+            # One vote a slot: the transactions of a bundle are one trader.
             if pool.voted != slot and len(votes) < SIGNERS and signer not in votes:
                 votes[signer] = sample
                 pool.voted = slot
             if depth is not None and (pool.depth is None or depth < pool.depth):
                 pool.depth = depth
-            pool.stood_s = age_s
+            pool.stood_s = age_s  # samples come newest first, so the oldest one sets the last value
     if not pools:
         return None
     if len(pools) == 1:
@@ -156,7 +157,7 @@ def _shared(votes: list[Vote]) -> list[Vote]:
     """
     for _ in range(ROUNDS):
         lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)
-        if lowered is votes:
+        if lowered is votes:  # `_lowered` returns the same list if it changes nothing
             break
         votes = lowered
     return votes

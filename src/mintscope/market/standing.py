@@ -11,10 +11,10 @@ Silent    a pool is silent after LULLS_OF_SILENCE usual lulls, at least SILENCE_
           SILENCE_MAX_S, unless all pools that would then outweigh it are too young to replace it:
           no new pool may set the price during a pause
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          heaviest one's weight, silent or not: a range, the prices within TIE of half the weight
-A swap    sets the price if its pool counts, and it leaves the pool within AGREEMENT of this range
-Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD at MOVE_MIN or
-          more from the last price of a pool that they cannot move: that price was no offer
+          heaviest one's weight.  It is a range: the prices at 0.5 - TIE to 0.5 + TIE of the weight
+A swap    sets the price if its pool counts and the swap leaves it within AGREEMENT of this range
+Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD that are too
+          small to move their pool, but at a price that is MOVE_MIN or more off the pool's last one
 
 A pool whose balances are not known weighs nothing.  If no pool weighs anything, the pool known
 longest that is not abandoned decides alone.
@@ -326,7 +326,7 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], 
     weighing, silent = _heavy(*_weighed(pools, time))
     if not any(weighing):
         alive = (at for at, one in enumerate(pools) if time - one.at <= one.dead_s)
-        weighing[next(alive, 0)] = 1.0
+        weighing[next(alive, 0)] = 1.0  # pools are in the order in which they became known
     return weighing, silent
 
 
@@ -360,7 +360,7 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Return *weighed*, but silent pools count once for each pool that may show the same money."""
+    """Multiply silent weights by the count of pools that may show their money; return *weighed*."""
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
@@ -575,7 +575,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     if not is_of_one_side or offer.volume * DUST < pool.low:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     move = _move(pool.from_usd, pool.usd, offer.usd)
-    if move >= MOVE_MIN:
+    if move >= MOVE_MIN:  # in one currency alone, the rate of SOL may have moved, and not the pool
         move = min(move, _move(pool.from_sol, pool.sol, offer.sol))
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
@@ -590,7 +590,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     # Constant product: to multiply the price by m takes (sqrt(m) - 1) of the quote.
     shown = min(int(SLACK * flow / (sqrt(1 + move) - 1)), SUM_MAX)
     if pool.shown is not None:
-        shown = max(shown, pool.shown // 2)
+        shown = max(shown, pool.shown // 2)  # one odd move at most halves it
     return offer.usd, offer.sol, 0, shown
 
 

@@ -1,8 +1,8 @@
 """Price pools of all mints as of the newest slot.
 
 Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest
-              swap in a pool that counts, and has a price within AGREEMENT of the price
-Depth         the quote in the pools that agree, by `StandingPool.depth`
+              swap in a pool that counts, and has a price within AGREEMENT of the price of the mint
+Depth         the sum of `StandingPool.depth` over the pools that agree, in micro-USD
 Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least
                       YOUNG_S before it was last set, and it was last set at most FRESH_S ago
               medium  the same with MEDIUM_MICRO_USD and at most OLD_BASIS_S
@@ -71,7 +71,7 @@ def before_standing(  # noqa: PLR0913 - one argument for each known value
         sol=usd,
         at=at,
         pause_s=pause_s,
-        low=DEPTH_UNKNOWN,
+        low=DEPTH_UNKNOWN,  # the pool counts as deep until its next swap shows a balance
         low_before=DEPTH_UNKNOWN,
         stood_s=OLD_S,
         signers=ENOUGH_SIGNERS,
@@ -177,7 +177,8 @@ def basis_by(standing: Standing) -> PriceBasis:
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
     counted = [one.at for one, weight in zip(pools, weighed, strict=True) if weight]
-    # Anyone can trade in a pool that weighs nothing, and so must not make the others silent.
+    # Anyone can trade in a pool that weighs nothing, and as of such a trade the others could be
+    # silent.  So all are weighed as of the newest swap in a pool that counts.
     if counted and max(counted) < newest:
         newest = max(counted)
         weighed = weights(pools, newest)
@@ -195,6 +196,7 @@ def basis_by(standing: Standing) -> PriceBasis:
         at=standing.at,
         since=standing.since,
         depth=depth if 0 < depth < DEPTH_UNKNOWN else None,
+        # The pool that set the price agrees with itself, but may weigh nothing.
         pool_count=max(1, len(agreeing)),
         is_agreed=2 * for_it > sum(weight for _, weight in counting),
         flow=standing.flow,
@@ -222,7 +224,7 @@ class Standings:
             self._set(mint, state)
 
     def begin(self, slot: Slot) -> None:
-        """Begin *slot*, the newest slot."""
+        """Begin *slot*, the newest slot, to which the next changes belong."""
         self._forget()
         self._before.append((slot, {}))
 
@@ -235,6 +237,7 @@ class Standings:
         before = self._now.get(mint)
         standing, sets = stand(before, offer)
         if standing is not None:
+            # Of several swaps in a slot, `retract` needs the pools before the first one.
             self._before[-1][1].setdefault(mint, before)
             self._now[mint] = standing
         return sets
@@ -243,10 +246,10 @@ class Standings:
         """Return a function that tests whether the next swaps agree with the price of *mint*.
 
         Call the returned function for each swap, in order; it does not change the standings.  It
-        accepts more swaps than those that set the price: a log that begins later, in which pools
-        weigh less at first, must have the same samples, so that a backfill can join it.  It also
-        accepts a swap near the weighted median in which each of three or more pools counts for at
-        most a third of the weight, so that one deep pool does not exclude all others.
+        accepts a swap that sets the price, and any swap near the weighted median in which each of
+        three or more pools counts for at most a third of the weight, so that one deep pool does not
+        exclude all others.  The weight of the swap's own pool does not matter: in a log that begins
+        later, pools weigh less at first, but a backfill can join it only if the samples are equal.
         """
         standing = self._now.get(mint)
 
@@ -290,6 +293,7 @@ class Standings:
         if len(self._now) > self._mints_max:
             time = max(standing.at for standing in self._now.values())
             kept = sorted(self._now.items(), key=lambda one: _worth_keeping(one[1], time))
+            # `retract` looks these mints up, so they must remain.
             undone = {mint for _, before in self._before for mint in before}
             undoable = {mint: self._now[mint] for mint in undone & self._now.keys()}
             self._now = dict(kept[self._mints_max // 2 :]) | undoable

@@ -129,7 +129,7 @@ def _parts(report: TokenReport) -> list[Any]:
 class Listener(Hashable, Protocol):
     """Receives updates in the event loop; its methods must return quickly.
 
-    kind    the kind of the reports that it receives
+    kind    the kind of the reports that the listener receives
     """
 
     kind: ReportKind
