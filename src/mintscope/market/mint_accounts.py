@@ -25,7 +25,7 @@ from mintscope.solana.wire import AccountWire
 
 MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses; a mint needs two
 REFRESH_S: Final = DAY_S
-UNREAD_EARLY_S: Final = DAY_S - 15 * MINUTE_S  # so much earlier is an unread mint due again
+UNREAD_EARLY_S: Final = DAY_S - 15 * MINUTE_S  # an unread mint is due again this much earlier
 LOOK_S: Final = 30.0  # pause between two calls: this allows 144,000 mints a day
 
 log = structlog.get_logger()

@@ -442,7 +442,7 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
     """Return the role of each swap that is part of a round trip, by the `Way` of the swap.
 
-    *swaps* are in order.  The way of a swap with the role BACK names its pool, with LOOP its signer.
+    *swaps* are in order.  The way of a swap names its pool if its role is BACK, its signer if LOOP.
     """
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):

@@ -190,10 +190,10 @@ def _behind(decided: Standing, time: UnixS) -> int:
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
     """Return the deviation of each dollar from the median of all; 0.01 is 1 % above it.
 
-    The result is empty if fewer than JUDGED_MIN dollars have a price.
+    The result is empty if there are fewer than JUDGED_MIN prices.
 
     prices   the USD of those *dollars* that traded within PEG_FRESH_S; if USDC or USDT is not among
-             them, it counts as 1
+             them, 1 is added as its price
     """
     judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
     if len(judged) < JUDGED_MIN:

@@ -98,7 +98,7 @@ class Confidence(StrEnum):
 
     def is_at_least(self, least: "Confidence") -> bool:
         """Return whether this is *least* or better."""
-        order = tuple(Confidence)
+        order = tuple(Confidence)  # as strings, `high` would be less than `low`
         return order.index(self) >= order.index(least)
 
     def allows(self, age_s: float) -> bool:
@@ -159,6 +159,7 @@ class PriceBasis(NamedTuple):
             taken = rejected = 0
         elif passed > 1:
             return 0.0
+        # Of the hour up to *now*, *left* minutes are in the clock hour before.
         minutes = HOUR_S // MINUTE_S
         left = minutes - now % HOUR_S // MINUTE_S
         rejected = minutes * rejected + left * rejected_before

@@ -196,6 +196,7 @@ class Tail:
 
     def _orphan(self, block: Block) -> Hole | Follows:
         """Place a block whose parent is not in the log."""
+        # No source could deliver the slots of a gap, so a block after it joins without its parent.
         after_gap = any(gap.first <= block.parent_slot <= gap.last for gap in self._gaps)
         if after_gap and block.slot > self._headers[-1].slot:
             return Follows(())

@@ -52,7 +52,7 @@ PRICE: Final = AVERAGES  # the index of the close, after those of the averages
 # at the number of its candle modulo CLOSES_HELD.
 AGES: Final = 5  # the same as in `recent`
 LATER: Final = AGES - 1
-CLOSES_HELD: Final = 24  # the same as in `recent`, which has the type of these records
+CLOSES_HELD: Final = 24  # the same as in `recent`, which defines these records
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)

@@ -120,7 +120,7 @@ class LogTailer:
 
         Raises ServiceUnavailable, UnusableStore, and TimeoutError if a read takes too long.
         """
-        async with self._lock:  # `run`, loads and streams call this, and events apply in order
+        async with self._lock:  # `run`, loads and streams call this; events must be applied in order
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
             self._tip = tip
@@ -139,7 +139,8 @@ class LogTailer:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
             raise TokenNotFound(f"This service does not track {mint}.")
-        # Again, because a load for another kind may lack frames, and a loaded mint may be evicted.
+        # More than once: the load of another request may lack the frames of *kind*, and a loaded mint
+        # may be evicted before this task goes on.
         for _ in range(LOAD_ATTEMPTS):
             if self._market.has(mint, kind):
                 return self._report(mint, kind)

@@ -314,6 +314,7 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
     found: list[tuple[int, bytes]] = []
     for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
         some = mint_ids[first : first + DETAILS_AT_ONCE]
+        # With repetitions, the text of the statement is always the same, so it is prepared once.
         missing = DETAILS_AT_ONCE - len(some)
         rows = db.execute(DETAILS, (seq, *some, *([some[-1]] * missing)))
         found.extend((mint_id, blob) for mint_id, blob in rows)

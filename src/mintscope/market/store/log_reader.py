@@ -50,6 +50,7 @@ _samples: Final = msgspec.msgpack.Decoder(tuple[Sample, ...])
 _mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 _encode: Final = msgspec.msgpack.Encoder().encode
 
+# In a subquery, because SQLite limits no part of a union; older PostgreSQL requires its alias.
 NEWEST: Final = """
 SELECT * FROM (SELECT timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count
                  FROM candle WHERE mint = :mint AND timeframe = '{timeframe}' AND count > 0

@@ -20,9 +20,9 @@ DROPPED: Final = [
 ]
 
 # Before the cut, a mint keeps only its newest candles with a price.  Rows are found mint by mint
-# and deleted by their place.  OFFSET 0 keeps PostgreSQL from dissolving the subquery: with some
-# hundred cuts, it would join these with the whole table, which took longer than its timeout at ten
-# million candles.
+# and deleted by their place.  OFFSET 0 keeps PostgreSQL from merging the subquery into a join: with
+# some hundred cuts, it would join these with the whole table, which took longer than its timeout at
+# ten million candles.
 DROP_OLD: Final = """
 DELETE FROM candle WHERE ctid = ANY (ARRAY(
     SELECT place
