@@ -120,7 +120,7 @@ class LogTailer:
 
         Raises ServiceUnavailable, UnusableStore, and TimeoutError if a read takes too long.
         """
-        async with self._lock:  # `run`, loads and streams call this; events must be applied in order
+        async with self._lock:  # `run`, loads and streams call this, but one may read at a time
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
             self._tip = tip
@@ -139,8 +139,8 @@ class LogTailer:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
             raise TokenNotFound(f"This service does not track {mint}.")
-        # More than once: the load of another request may lack the frames of *kind*, and a loaded mint
-        # may be evicted before this task goes on.
+        # More than once: the load of another request may lack the frames of *kind*, and the mint may
+        # be evicted before this task goes on.
         for _ in range(LOAD_ATTEMPTS):
             if self._market.has(mint, kind):
                 return self._report(mint, kind)
