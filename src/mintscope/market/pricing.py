@@ -277,7 +277,7 @@ def _without_rate(
     sets_price: SetsPrice | None,
     time: UnixS,
 ) -> Priced:
-    """Return the migrations of *sided*, and *unpriced* with all other swaps."""
+    """Return the migrations in *sided*, and *unpriced* with the count of all other swaps added."""
     moves = [one for one in sided if one[0].succeeds is not None]
     without_rate = Counter({Unpriced.NO_RATE: len(sided) - len(moves)})
     moved = [_succession(*one, sets_price, time) for one in moves]

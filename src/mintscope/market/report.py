@@ -470,7 +470,7 @@ def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAME
 
 
 class Reports(Protocol):
-    """The source of the reports."""
+    """Returns the current reports of tracked mints."""
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
         """Return the report of *mint* of *kind*, as of the newest applied slot.

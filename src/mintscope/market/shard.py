@@ -18,7 +18,7 @@ SHARDS_MAX: Final = 64
 
 
 class Shard(NamedTuple):
-    """Shard *number*, from 1 on, of *total*."""
+    """Part *number*, from 1 to *total*, of a market that is divided into *total* shards."""
 
     number: int
     total: int

@@ -249,7 +249,7 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
 
 
 def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
-    """Return *flow* after *offer*, whether or not it *sets* the price."""
+    """Return *flow* after *offer*; *sets*: whether the offer sets the price."""
     hour = offer.time // HOUR_S
     if hour != flow.hour:
         is_next = hour == flow.hour + 1

@@ -44,7 +44,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def pack(standing: Standing) -> bytes:
-    """Return *standing* as bytes."""
+    """Return *standing* as bytes for the log, from which `unpack` returns it."""
     return _encode(standing)
 
 
@@ -90,14 +90,14 @@ OLD_BASIS_S: Final = HOUR_S
 
 
 class Confidence(StrEnum):
-    """The quality of a price."""
+    """The quality of a price by the evidence for it, from the worst to the best."""
 
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
 
     def is_at_least(self, least: "Confidence") -> bool:
-        """Return whether this is *least* or better."""
+        """Return whether this confidence is *least* or better."""
         order = tuple(Confidence)  # as strings, `high` would be less than `low`
         return order.index(self) >= order.index(least)
 

@@ -352,7 +352,7 @@ def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
 
 @kernel
 def read_levels(high: float, low: float, out: Floats) -> None:
-    """Write the Fibonacci levels between *high* and *low*."""
+    """Write the Fibonacci levels of the swing from *low* to *high*."""
     span = high - low
     out[0] = high
     out[1] = low

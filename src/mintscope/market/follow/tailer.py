@@ -139,8 +139,8 @@ class LogTailer:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
             raise TokenNotFound(f"This service does not track {mint}.")
-        # More than once: the load of another request may lack the frames of *kind*, and the mint may
-        # be evicted before this task goes on.
+        # More than once: the load of another request may lack the frames of *kind*, and the mint
+        # may be evicted before this task goes on.
         for _ in range(LOAD_ATTEMPTS):
             if self._market.has(mint, kind):
                 return self._report(mint, kind)

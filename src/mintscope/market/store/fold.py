@@ -195,7 +195,7 @@ class SqlFolding:
         ]
 
     async def swaps(self, slot: FinalizedSlot) -> dict[Mint, list[PricedSwap]]:
-        """Return the swaps of *slot* by mint, each in order."""
+        """Return the swaps of *slot* by mint, those of each mint in order."""
         rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 

@@ -337,7 +337,7 @@ class _Added:
                 self._others.append((seq, mint, standing_blob(standing)))
 
     def flush(self, db: Database) -> None:
-        """Write the rows."""
+        """Write the rows that were added since the last call."""
         for batch, rows in (
             (EVENTS, self.events),
             (HEADERS, self._headers),
