@@ -289,6 +289,7 @@ def shares_of(read: Tally, missed: Tally) -> Shares:
 def part(read: int, missed: int) -> float | None:
     """Return *read* / (*read* + *missed*), rounded down to four digits; None if both are 0."""
     whole = read + missed
+    # In integers: a float could be rounded up to 1 although something was missed.
     return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
 
 

@@ -71,6 +71,7 @@ def middle(
         below = below.and_one(weights[at], is_silent=at in silent)
         if number < len(places) and prices[places[number]] == usd:
             continue  # pools at the same price are on the same side
+        # For a = 0.5 - tie or 0.5 + tie, weight / (weight + rest) >= a, written without a division.
         weight, rest = _compared(below, above[len(places) - number])
         if low is None and weight * (0.5 + tie) >= rest * (0.5 - tie):
             low = usd

@@ -196,7 +196,7 @@ def basis_by(standing: Standing) -> PriceBasis:
         pool=standing.pool,
         at=standing.at,
         since=standing.since,
-        depth=depth if 0 < depth < DEPTH_UNKNOWN else None,
+        depth=depth if 0 < depth < DEPTH_UNKNOWN else None,  # see `before_standing`
         # The pool that set the price agrees with itself, but may weigh nothing.
         pool_count=max(1, len(agreeing)),
         is_agreed=2 * for_it > sum(weight for _, weight in counting),

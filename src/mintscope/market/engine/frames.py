@@ -491,6 +491,7 @@ def _widened(
         return []
     buckets, highs, lows, closes = (np.array(column) for column in zip(*kept, strict=True))
     numbers = buckets // width_s
+    # The prepended number differs from the first one, so the first candle begins a wide one, too.
     firsts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
     lasts = np.append(firsts[1:], len(numbers)) - 1
     made = list(
