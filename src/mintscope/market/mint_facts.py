@@ -197,7 +197,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return name and symbol, from the mint if it has them, otherwise from Metaplex; else None."""
+    """Return name and symbol from *extension*, or else from *metadata*; None for missing ones."""
     # In both forms of metadata, the mint follows the update authority, which takes 32 bytes.
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:

@@ -173,9 +173,8 @@ class Quotes:
 def _behind(decided: Standing, time: UnixS) -> int:
     """Return 1 / POOLS_BEHIND of the reserves of pools near the price of *decided*, in micro-USD.
 
-    Pools that have not traded within ROBUST_FRESH_S do not count.
-
-    The reserves of a pool younger than OLD_S count in proportion to its age.
+    Pools that have not traded within ROBUST_FRESH_S do not count.  The reserves of a pool younger
+    than OLD_S count in proportion to its age.
     """
     low = decided.usd / (1 + AGREEMENT)
     high = decided.usd * (1 + AGREEMENT)

@@ -212,7 +212,7 @@ class Tail:
         return self._finalized is not None and slot <= self._finalized
 
     def _from(self, slot: Slot, block: Block) -> Sequence[SlotHeader]:
-        """Return the headers from *slot* on, newest first: *block* and they exclude each other.
+        """Return the headers from *slot* on, newest first, which *block* excludes from the chain.
 
         Raises ForkBelowFinalized if one of them is final.
         """
@@ -231,8 +231,8 @@ class Tail:
     def effective(self, time: UnixS | None) -> UnixS:
         """Return the effective time of the block after the tip; *time* is its own time.
 
-        The result is not before that of the tip; it is that of the tip if *time* is None or out of
-        range.
+        The result is at least the effective time of the tip, and equal to it if *time* is None or
+        out of range.
         """
         previous = self._headers[-1].time if self._headers else UnixS(0)
         if time is None or not 0 <= time <= TIME_MAX:

@@ -198,7 +198,7 @@ class LogTailer:
             )
 
     async def expect_final(self) -> None:
-        """Raise ServiceUnavailable if final blocks are more than FINAL_LATE_S behind the newest."""
+        """Raise ServiceUnavailable if final blocks are over FINAL_LATE_S behind the newest block."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
@@ -225,7 +225,7 @@ class LogTailer:
         return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
-        """Return the newest slot in candles and lists, as last read from the log, or None."""
+        """Return the newest slot in candles and lists, as last read from the log; None: unknown."""
         return self._folded
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:

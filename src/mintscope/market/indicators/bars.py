@@ -74,7 +74,7 @@ def nothing(bars: Bars) -> Floats:
 
 
 def windows(values: Floats, size: int) -> Floats:
-    """Return the *size* values that end with each of *values*; NaN pads the start."""
+    """Return, for each of *values*, the *size* values that end with it; NaN pads the start."""
     return sliding_window_view(np.concatenate([np.full(size - 1, np.nan), values]), size)
 
 
@@ -97,7 +97,7 @@ def lowest(values: Floats, size: int) -> Floats:
 
 
 def smoothed(values: Floats, period: int, weight: float) -> Floats:
-    """Return the running value of `value += weight * (x - value)` at each place.
+    """Return, at each place, the mean that each value x changes by *weight* * (x - mean).
 
     The start is the mean of the first *period* values; before it, the result is NaN.  Leading NaN
     in *values* do not count.

@@ -36,7 +36,7 @@ class Parameter(NamedTuple):
 
 
 class Indicator(NamedTuple):
-    """One indicator.
+    """An indicator that clients can request, with values of its parameters.
 
     outputs   the names of its values; empty if it has a single value
     reach     returns, for its parameters, the number of older candles that an exact value needs,

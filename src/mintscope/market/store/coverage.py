@@ -176,7 +176,7 @@ class CoverageWriter:
 def lost(db: Database, gap: Gap) -> None:
     """Record *gap*; it replaces shorter open gaps with the same first slot.
 
-    If a longer one is open, nothing changes.
+    If a longer gap with this first slot is open, nothing changes.
     """
     db.execute(DROP_SHORTER, (gap.first, gap.last))
     values = {"first": gap.first, "last": gap.last, "reason": gap.reason}

@@ -410,7 +410,7 @@ def _traded_at(of: tuple[Mint, Standing]) -> UnixS:
 
 
 def keep_price_pools(db: Database, until: int) -> None:
-    """Store the price pools as of event *until*, the newest to be trimmed; delete some old ones."""
+    """Store the price pools as of *until*, the newest event to be trimmed; delete some old ones."""
     db.execute(KEEP_PRICE_POOLS, (until,))
     db.execute(KEEP_OTHERS, (until,))
     db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

@@ -232,7 +232,7 @@ class SqlMarketStore:
         return count
 
     async def trim(self, events_max: int) -> int:
-        """Delete up to *events_max* of the oldest events, if not needed; return their number.
+        """Delete up to *events_max* of the oldest events that are not needed; return their number.
 
         Each call also deletes some candles of mints that are no longer tracked and, after the start
         of a day, some mints that no longer trade.
@@ -569,7 +569,7 @@ class SqlMintFacts:
         return bool((await self._written(SAVE, row)).get)
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Record that *mint* was not a mint at *read_at_ms*; its stored facts do not change."""
+        """Record that no facts of *mint* were read at *read_at_ms*; stored facts do not change."""
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:
