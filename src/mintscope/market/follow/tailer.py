@@ -198,7 +198,7 @@ class LogTailer:
             )
 
     async def expect_final(self) -> None:
-        """Raise ServiceUnavailable if final blocks are over FINAL_LATE_S behind the newest block."""
+        """Raise ServiceUnavailable if final blocks are over FINAL_LATE_S behind the newest one."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
