@@ -221,8 +221,7 @@ def price_slot(
     wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
     times, per = rate.usd.as_integer_ratio()
-    # The division is exact: LAMPORTS_PER_SOL is a multiple of MICRO_USD.
-    exact = _ExactRate(times, per * LAMPORTS_PER_SOL // MICRO_USD)
+    exact = _ExactRate(times, per * LAMPORTS_PER_SOL // MICRO_USD)  # the division has no remainder
     # The USD price of every swap of the SOL token; None: the price of the swap itself.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
@@ -234,8 +233,7 @@ def price_slot(
         if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
-        # `_uncounted` would return COUNTED; this saves a call for most swaps.
-        is_plain = not wash and seen.quote_kind is not TOKEN
+        is_plain = not wash and seen.quote_kind is not TOKEN  # saves a call for most swaps
         uncounted = COUNTED if is_plain else _uncounted(swap, seen, quotes, wash)
         volume = 0 if uncounted else flow
         price = _price(seen, rate.usd, quotes)
