@@ -90,7 +90,7 @@ OLD_BASIS_S: Final = HOUR_S
 
 
 class Confidence(StrEnum):
-    """The quality of a price by the evidence for it, from the worst to the best."""
+    """The quality of a price."""
 
     LOW = "low"
     MEDIUM = "medium"
