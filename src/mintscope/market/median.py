@@ -13,7 +13,9 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 SILENT: Final = 8  # a silent pool has one eighth of its weight
-TIMES_HEAVIEST: Final = 8  # the greatest weight of one side, in weights of its heaviest pool
+# The greatest weight of one side, in weights of its heaviest pool.  Decision 114 has a table of how
+# much an attack costs with this number, and with others.
+TIMES_HEAVIEST: Final = 8
 
 
 class Side(NamedTuple):

@@ -155,6 +155,8 @@ class Quotes:
             return None
         age_s = self._time - decided.at
         if mint in self._staking:
+            # Otherwise, pushing the thin market of a staking token would multiply the depth of all
+            # pools that are quoted in it.
             is_anchor = age_s <= STAKED_FRESH_S and self._is_near_sol(decided.usd)
             return _Token(decided.usd, None) if is_anchor else None
         is_robust = (

@@ -461,6 +461,7 @@ def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAME
     parts = blake2b(values.tobytes(), digest_size=12)
     for name, each in frames.items():
         parts.update(name.encode() + each.tobytes())
+    # Without the age of the price, which changes with the clock; its confidence shows a great age.
     parts.update(
         repr((price.pool, price.liquidity_usd, price.pools, price.confidence.value)).encode()
     )

@@ -22,7 +22,9 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 SIGNERS: Final = 3  # newest signers of a pool that have a vote
-FRACTION: Final = 1_000  # a pool with less than a thousandth of the deepest is left out
+# A pool with less than a thousandth of the deepest one's dollars is left out.  With an eighth, as
+# in `standing`, one pool could exclude all others.
+FRACTION: Final = 1_000
 SILENCE_S: Final = 8
 SILENT: Final = 8  # a silent pool weighs one eighth
 SHARED_MIN: Final = 3  # with at least this many pools or signers, none has more than a third

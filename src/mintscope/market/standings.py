@@ -131,6 +131,7 @@ class PriceBasis(NamedTuple):
 
     def confidence(self, now: UnixS) -> Confidence:
         """Return the confidence of the price at *now*."""
+        # Volume and rejected volume have no effect: anyone can make both by trading alone.
         age_s = now - self.at
         is_young = self.at - self.since < YOUNG_S
         if self.depth is None or not self.is_agreed or is_young:
@@ -175,6 +176,7 @@ def basis_of(packed: bytes | None) -> PriceBasis | None:
 def basis_by(standing: Standing) -> PriceBasis:
     """Return the basis of the price from *standing*."""
     pools = standing.pools
+    # Not as of now: silent pools weigh less each second, so reports would change without a trade.
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
     counted = [one.at for one, weight in zip(pools, weighed, strict=True) if weight]
