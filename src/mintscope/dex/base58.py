@@ -89,6 +89,7 @@ def common_head(first: str, length: int) -> bytes | None:
     """
     size = HEAD_SIZES[len(first)]
     rest = length - len(first)
+    # All data in between have the same head if the lowest and the highest have it.
     low = decode(first + "1" * rest)
     high = decode(first + "z" * rest)
     is_sure = len(low) == len(high) and low[:size] == high[:size]
@@ -144,7 +145,7 @@ def _compile_multiply() -> Callable[..., Any]:
 
 
 compiled_multiply: Final = StandIn(_compile_multiply)
-"""Made with the kernels, before the first of them is compiled."""
+"""Registers `multiply` with numba when the kernels are made, before the first is compiled."""
 
 
 @kernel
@@ -173,6 +174,7 @@ def convert(digits: bytes, limbs: NDArray[np.uint64]) -> bool:
         if carry:
             limbs[used] = carry
             used += 1
+    # So far, the lowest limb and byte are first; the result has the most significant first.
     limbs[:] = limbs[::-1].copy()
     for i in range(len(limbs)):
         rest = limbs[i]

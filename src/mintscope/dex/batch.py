@@ -49,6 +49,8 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
     found: list[Instruction] = []
     for token in tokens:
         if data_of(token)[:1] == FIRST_BYTE:
+            # `moves` keeps fees by the `id` of a transfer, so later calls must return the same
+            # objects.  Ids stay unique, because the transaction keeps each batch alive.
             if id(token) not in opened:
                 held: list[Instruction] = []
                 _unpack(token, held)
@@ -84,6 +86,7 @@ def _unpack(batch: Instruction, found: list[Instruction]) -> None:
     at = 1
     taken = 0
     while True:
+        # An instruction has at least one byte of data, so a batch cannot end after a header.
         if at + HEADER_SIZE >= size or len(found) >= INSTRUCTIONS_MAX:
             raise Unreadable(QuarantineReason.MALFORMED_BATCH)
         first = taken

@@ -104,6 +104,7 @@ def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
 def _may_take(instruction: Instruction, account: int) -> bool:
     """Return whether *instruction* of the curve's program may take lamports out of *account*."""
     accounts = instruction.accounts
+    # A call with so few accounts publishes an event, and takes nothing.
     if len(accounts) <= EVENT_ACCOUNTS_MAX or account not in accounts:
         return False
     return base58.head(instruction.data) not in BUYS
@@ -180,8 +181,9 @@ def _reserve(call: Call, quote: Mint) -> int | None:
 
     Raises Unreadable if the event is too short.
     """
-    # The virtual part counts up to `_virtual_max`.  Only the first swap event of *call* is read.
+    # Only the first swap event of *call* is read.
     for data, _ in events.published(call):
+        # A creator could choose a huge virtual reserve, so that the pool seems deep.
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
         reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)
         return reserve if 0 < reserve < RESERVE_MAX else None

@@ -91,7 +91,7 @@ def _in_both_forms(addresses: Iterable[str]) -> frozenset[str | bytes]:
 
 KNOWN: Final = Roles(TABLE)
 UNSEEN: Final = object()
-"""The place of a role that was not looked up yet."""
+"""Stands for a role that was not looked up yet; None stands for an account without a role."""
 
 
 def calls(
@@ -101,6 +101,10 @@ def calls(
     by_key: Mapping[Any, Program | Native],  # addresses are text or bytes, like *keys*
 ) -> list[Call]:
     """Return the calls of DEXes and of unlisted programs, in order of execution.
+
+    outer    the top-level instructions of a transaction
+    inner    the instructions below each of *outer*, by the position of the latter
+    keys     the accounts of the transaction
 
     Calls of unlisted programs are left out if a DEX or a transfer made them, if they are at the top
     and called nothing, or if the data have no stack heights.
@@ -161,6 +165,7 @@ def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest lo
         at = instruction.stack_height
         if at is None:
             is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
+            # Without heights, it is unknown whether the DEX before it called a DEX.
             at = CALLED if type(role) is Program and not is_event else MOVING
         while at <= height:
             frames.pop()
@@ -247,7 +252,7 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: l
         if call.program is UNLISTED:
             if call.tokens or call.below_router:  # a call with neither has moved no tokens
                 has_unlisted = True
-            found.append([])
+            found.append([])  # a place for the swaps that `recognise` finds
             continue
         try:
             found.append(_read(call, token_accounts, migrations))
@@ -307,6 +312,7 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
+    # Without inner instructions no program moved tokens; those in `logged` may only log fills.
     if not transaction.inner and known.logged.isdisjoint(keys):
         return None
     token_accounts = TokenAccounts(transaction)
@@ -394,7 +400,9 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
         return []
     found = program.read(call, legs, token_accounts)
     if program.name in REPORTS and len(found) == 1:
+        # The last two fields of a swap are its progress and its fee.
         found = [new_swap(found[0][:-2] + reported(call))]
+    # The readers of these programs may return nothing for an exchange that they do not know.
     if not found and b"" in swaps:
         unlisted.expect_no_exchange(call, token_accounts)
     return found

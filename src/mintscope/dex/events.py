@@ -157,7 +157,7 @@ REPORTS: Final[Mapping[str, Mapping[bytes, Report]]] = {
         SELF_CALL + bytes.fromhex("863ba8785e3372e7"): Report(_of_dbc),  # mints with transfer hooks
     },
 }
-"""By program, and by the first bytes of the event."""
+"""The reports by the name of the program, and by the first FIELDS_AT bytes of the event."""
 NOTHING: Final = (None, None)
 
 
@@ -196,6 +196,7 @@ def _fee(event: bytes, layout: FeeLayout) -> int | None:
         rate, amount = FEE.unpack_from(event, at)
         if amount:
             total += rate
+    # No fee exceeds the whole amount: such an event does not have this layout.
     return total if total <= FEE_BPS_MAX else None
 
 
@@ -226,6 +227,7 @@ def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
             (aside,) = U64(event, FIELDS_AT + layout.aside)
         for at in layout.received:
             (received,) = U64(event, FIELDS_AT + at)
+            # If the share of a referrer left the pool in this mint, the pool gained less.
             agrees |= received in (gained, gained + aside)
         (paid,) = U64(event, FIELDS_AT + layout.paid)
     except struct.error:
@@ -234,6 +236,7 @@ def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
         return
     # Older events lack the last of these fields.
     fees = [u64(event, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(event)]
+    # Each fee either stays in the vault or leaves it together with the payment.
     if not agrees or lost - paid not in _sums(fees):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
 

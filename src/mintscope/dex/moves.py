@@ -172,6 +172,7 @@ def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: To
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
     if gained in {0, sent}:  # the gain was not recorded, or no fee was withheld
         return 0
+    # Cached, because a transaction of many such transfers took half a second.
     fees = token_accounts.fees.get(account)
     if fees is None:
         fees = token_accounts.fees[account] = _fees_to(account, gained, token_accounts)
@@ -244,6 +245,7 @@ def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
         return [-(-amount * rate // BPS) for amount in amounts]
 
     total = sum(amounts)
+    # Rounding up adds less than 1 to each fee, so only rates in this range can give *kept*.
     lowest = max((kept - len(amounts)) * BPS // total, 0)
     rates = range(lowest, kept * BPS // total + 1)
     above = bisect_right(rates, kept, key=lambda rate: sum(at(rate)))
@@ -272,6 +274,7 @@ def _with_wrapped(
         return moves(call, token_accounts)
     synced = _synced(others)
     found += _lamport_moves(call.lamports, synced, token_accounts)
+    # `_unwrapped` reads all of *found* before it yields its first move.
     found += _unwrapped(others, synced, found, token_accounts)
     return found
 
@@ -367,6 +370,7 @@ def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAc
     named = _named_amount(unwrap)
     if named is not None:
         return named
+    # Cached, because a batch of many such instructions took half a second.
     held = token_accounts.wrapped.get(account)
     if held is None:
         held = token_accounts.wrapped[account] = _held_before(account, token_accounts)

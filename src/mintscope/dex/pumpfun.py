@@ -28,7 +28,7 @@ TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
 
 
 class SwapAccounts(NamedTuple):
-    """The positions of some accounts of a swap instruction; *quote* is None if it is SOL."""
+    """Positions among the accounts of a swap instruction; *quote* is None if SOL is the quote."""
 
     mint: int
     user: int

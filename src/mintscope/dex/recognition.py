@@ -97,6 +97,7 @@ def recognise(
     Yields each call whose error has one of the reasons in REPORTED, together with the error.
     """
     has_moved = False  # whether one of the calls examined so far has moved tokens
+    # Innermost first: a call around an exchange is usually a router, which passed tokens on.
     for number in reversed(range(len(calls))):
         call = calls[number]
         if call.program is not UNLISTED or not (call.tokens or has_moved):
@@ -120,7 +121,7 @@ def recognise(
                 found[number] = _recognised(call, inner, token_accounts)
         except Unreadable as unreadable:
             if unreadable.reason in REPORTED:
-                found[number] = None
+                found[number] = None  # counts as an exchange for the calls around it
                 yield call, unreadable
             # For any other reason, *call* is no exchange.
 

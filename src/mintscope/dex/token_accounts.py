@@ -35,7 +35,8 @@ DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 NAMED_MINTS_MAX: Final = 8
 DIGITS_MAX: Final = 19  # a number of up to 19 digits always fits a u64
 
-INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # its accounts: token account, mint, owner
+# The byte 01, also in base58.  The accounts of the instruction: token account, mint, owner.
+INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})
 INITIALIZE_ACCOUNTS: Final = 3
 INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data
 CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, TransferCheckedWithFee
@@ -178,6 +179,7 @@ class TokenAccounts:
         if self.is_complete:
             return
         self.is_complete = True
+        # `setdefault`, because a balance after the transaction takes precedence.
         for balance in self._earlier():
             self.book.setdefault(balance.account_index, balance)
         for balance in self._openings():
@@ -192,6 +194,7 @@ class TokenAccounts:
 
     def after(self, account: int) -> int | None:
         """Return the raw units in *account* after the transaction; None if not recorded."""
+        # Not from `book`: once complete, it also has balances from before the transaction.
         for balance in self._transaction.balances:
             if balance.account_index == account:
                 return _amount(balance)

@@ -45,6 +45,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     A pool of *legs* whose amounts are all 0 has no swap.  Raises Unreadable if another pool did not
     give one mint for another, or if an event disagrees.
     """
+    # With several signers, `_trader` needs the owners of accounts that the transaction closed.
     if not legs or len(token_accounts.signers) > 1:
         token_accounts.complete()
     moved = moves(call, token_accounts)
@@ -106,6 +107,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
             exchange = exchange_of(flow_of(moved, owners))
     trader = None
     if exchange is None:
+        # Only after `complete` do moves name the owners of accounts that the transaction closed.
         token_accounts.complete()
         moved = moves(call, token_accounts)
         owners = ()
@@ -164,6 +166,7 @@ def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
 
 def exchange_of(flow: dict[str, int]) -> Exchange | None:
     """Return the one mint received and the one paid, with amounts; None for any other flow."""
+    # Two mints need no filter: the comparisons below refuse an amount of 0.
     changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
         return None
@@ -191,7 +194,7 @@ def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each pool that exchanged, in order; each pool owns its vaults.
+    """Return one swap for each pool that exchanged, by first move; each pool owns its vaults.
 
     Raises Unreadable if there is none.
     """
@@ -310,7 +313,7 @@ def makes_shares(
 
 
 def exchange_in(swap: Swap) -> Exchange:
-    """Return the exchange in *swap*."""
+    """Return the mints and amounts of *swap*."""
     return swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
 
 
@@ -336,6 +339,7 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     None and no vault is known.
     """
     received, gained, paid, lost = exchange
+    # A sum of several transfers may not fit.
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
     signers = token_accounts.signers
@@ -425,6 +429,7 @@ def _vaults(
 def _largest(amounts: dict[int, int]) -> int | None:
     """Return the account with the largest amount, None if there is no account."""
     if len(amounts) > 1:
+        # The index decides between equal amounts, so that the name of a pool never varies.
         return max(amounts, key=lambda account: (amounts[account], account))
     return next(iter(amounts), None)
 

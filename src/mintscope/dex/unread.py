@@ -343,6 +343,7 @@ def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
             _, target, amount = transfer
             if not _is_of_signers(accounts[1], target, token_accounts):
                 sent[accounts[1]] = sent.get(accounts[1], 0) + amount
+    # Filtered at the end: lamports may arrive before the account is opened.
     return max((amount for target, amount in sent.items() if target not in new), default=0)
 
 

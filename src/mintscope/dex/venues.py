@@ -63,7 +63,7 @@ def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
             base=_address(fill, BASE_MINT_AT),
             quote=_address(fill, QUOTE_MINT_AT),
             number=_amount(fill, TAKER_ORDER_AT),
-            is_buy=fill[IS_BUY_AT] == 1,
+            is_buy=fill[IS_BUY_AT] == 1,  # `_amount` above has checked the length
         )
         amounts = orders.setdefault(order, [0, 0])
         amounts[0] += _amount(fill, BASE_AMOUNT_AT)
@@ -118,6 +118,7 @@ def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
     own = token_accounts.instructions(call.instruction.program_id_index)
     number = next(n for n, one in enumerate(own) if one is call.instruction)
     published = payloads(call.program.address, log)
+    # Calls are matched with the log by their position, so the log must have all of them.
     if TRUNCATED in log or len(published) != len(own):
         raise Unreadable(QuarantineReason.TRUNCATED_LOG)
     return [data for data in published[number] if data[: len(FILL_LOG)] == FILL_LOG]
