@@ -46,7 +46,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finalized(msgspec.Struct, frozen=True):
-    """Every delivered block up to and including *slot* is final."""
+    """The report that every delivered block up to and including *slot* is final."""
 
     slot: Slot
 

@@ -28,6 +28,7 @@ from mintscope.solana.window import SkippedFiles
 from mintscope.solana.wire import JsonTransactions
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+# Limits of a batch: a thread reads one at a time, so that parsing does not block the event loop.
 BATCH_BYTES: Final = 1024 * 1024
 BATCH_UPDATES: Final = 256
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -101,7 +102,7 @@ class FileSource:
 
 
 def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update], FileError | None]:
-    """Return the next updates, none at the end, and the error that ended *stream*, if any."""
+    """Return the next updates, empty at the end, and the error that ended *stream*, if any."""
     batch: list[Update] = []
     end = reader.text_bytes + BATCH_BYTES
     try:
@@ -136,7 +137,7 @@ def _expect_ascending(paths: Sequence[Path]) -> None:
 
 
 def _first_slot(path: Path) -> Slot | None:
-    """Return the slot of the first line of *path*; None if there is none that can be read now."""
+    """Return the slot of the first line of *path*; None if no line can be read now."""
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
@@ -268,6 +269,7 @@ class _Reader:
                 raise FileError(f"{path}: cannot be read: {cause.strerror}") from cause
 
     def _lines_of(self, path: Path, raw: BinaryIO) -> Iterator[tuple[str, bytes]]:
+        # Detected by the content, because a compressed file may have any name.
         magic = raw.read(len(GZIP_MAGIC))
         raw.seek(0)
         text: BinaryIO = raw
@@ -297,7 +299,7 @@ LATER: Final = 0.25
 
 
 class Arrivals:
-    """Expects each slot one slot duration after the previous one.
+    """Predicts when each slot can be requested: one slot duration after the slot before it.
 
     All times are send times of requests, by a monotonic clock, so latency has no effect.
     """
@@ -319,6 +321,7 @@ class Arrivals:
     def note_named(self, slot: Slot, asked_at_s: float) -> None:
         """Record that a request sent at *asked_at_s* returned *slot* as the newest."""
         due_at_s = self.due_at_s(slot)
+        # The block may be older than this request, so an earlier prediction stays.
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:

@@ -22,7 +22,7 @@ from mintscope.solana.wire import Absence
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in the chain."""
+    """A slot of the chain, and the hash of its block."""
 
     slot: Slot
     blockhash: str | None  # None: unknown; any block with a parent up to *slot* may follow
@@ -53,6 +53,7 @@ class Lineage:
     def resume(self, tip: Tip) -> None:
         """Continue after *tip*, the last block that an earlier run delivered."""
         assert tip.slot > self.floor.slot
+        # The real parent is unknown; `run` never reads the parent of the oldest link.
         self._links[tip.slot] = _Link(tip.blockhash, Slot(tip.slot - 1))
         self.tip = Position(tip.slot, tip.blockhash)
 
@@ -113,11 +114,12 @@ class Lineage:
 
 EVERY_S: Final = 1.0  # interval between two requests for the final head
 FAST_EVERY_S: Final = 0.3  # the same interval if finality is fast
-EVERY_BLOCKS: Final = 200
+EVERY_BLOCKS: Final = 200  # after so many delivered blocks, the final head is requested at once
 MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates only once
 
 
 Settled: TypeAlias = tuple[Position | None, Position | None]
+"""The newest block that became final, and the oldest that died: see `Finality.advance`."""
 
 
 class Fate(Enum):
@@ -216,6 +218,7 @@ class Finality:
         count, is_next_dead = len(run), False
         if newest is Fate.DEAD:
             count, is_next_dead = await self._count_final(run[:-1])
+        # A fork may have rewound the lineage during the requests.
         final = run[count - 1] if count and self.lineage.holds(run[count - 1]) else None
         if final is not None:
             self.lineage.finalize(final)

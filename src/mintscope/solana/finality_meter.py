@@ -62,6 +62,7 @@ class FinalityMeter:
         while marks and marks[-1][0] - slot > ABSURD_SLOTS:
             marks.pop()
         is_first = not marks and not self._samples
+        # After an absurd slot, all real slots would be ignored.
         if is_first or self._unknown_to - slot > ABSURD_SLOTS:
             self._unknown_to = Slot(slot - 1)
         if slot <= (marks[-1][0] if marks else self._unknown_to):

@@ -124,6 +124,7 @@ class PreferredNodes:
 
     def _order(self) -> Sequence[int]:
         now_s = self._clock.monotonic_s()
+        # The sort is stable, so the nodes of each half stay in the order of preference.
         return sorted(range(len(self._nodes)), key=lambda at: self._avoided_until_s[at] > now_s)
 
 
@@ -260,6 +261,7 @@ class WatchedNode:
             self._rose_at_s = self.clock.monotonic_s()
 
     async def _noted(self, asked: str, answer: Awaitable[T]) -> T:
+        # Several requests of the same kind may be open, so the text is no key.
         mark = object()
         self._asked[mark] = self.clock.monotonic_s(), asked
         try:
@@ -332,6 +334,7 @@ class WatchedSource:
         reported: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
+            # The update may have arrived during this request.
             if head is not None and (tip is None or head > tip.slot) and not reading.is_done:
                 return f"no update for {patience_s:g} s; the node is at slot {head}"
             if head is not None and reported is None:
@@ -360,6 +363,7 @@ class _Reading:
         """Return whether the next update, the end or an error arrives within *timeout_s*."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
+        # Unlike `wait_for`, `wait` does not cancel the task after the timeout.
         await asyncio.wait([self._next], timeout=timeout_s)
         return self._next.done()
 
@@ -383,6 +387,7 @@ class _Reading:
         task = self._next
         self._next = None
         if task is not None:
+            # A source may swallow a cancellation, so one is not sufficient.
             for _ in range(CANCELS_MAX):
                 if task.done():
                     break
@@ -398,5 +403,6 @@ class _Reading:
                 await self._updates.aclose()
 
 
+# `create_task` accepts only coroutines, and `anext` with a default returns another awaitable.
 async def _coroutine(awaitable: Awaitable[Any]) -> Any:
     return await awaitable

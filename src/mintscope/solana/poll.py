@@ -109,6 +109,7 @@ class Poller:
             log.warning("node_behind_store", node_slot=head, store_slot=after.slot)
         limit = await self._slots(self.polling.max_gap_s)
         if limit and head - after.slot > limit:
+            # A head that is far too high, from a broken node, must not skip all slots up to it.
             await self._expect_blocks(head)
             backfill = await self._slots(self.polling.backfill_s)
             last = Slot(max(after.slot + 1, head - backfill - 1))

@@ -287,7 +287,6 @@ class Rpc:
 
         Returns None if the first PACE_BLOCKS_MAX slots have no known block time.
         """
-        # PACE_BLOCKS_MAX slots are searched, from *slot* on.
         for near in range(slot, slot + PACE_BLOCKS_MAX):
             time = await self.block_time(Slot(near))
             if time is not None:
@@ -430,6 +429,7 @@ class Rpc:
                 continue
             except RpcRefused as cause:
                 RPC_REQUESTS.labels(method, "refused").inc()
+                # The type stays, because `block` catches AnswerTooLong.
                 raise type(cause)(f"{self._where} {method}: {cause}", cause.code) from cause
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
@@ -442,6 +442,7 @@ class Rpc:
         self, request: bytes, decoder: msgspec.json.Decoder[wire.Answer[T]]
     ) -> wire.Answer[T]:
         try:
+            # The timeout of httpx starts again with each piece of the answer.
             async with asyncio.timeout(self._endpoint.timeout_s):
                 body = await self._post(request)
             answer = decode_json(body, decoder)

@@ -17,7 +17,7 @@ Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class NodeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record with field names of getBlock; the garbage collector skips it: it has no cycles."""
+    """A record with the field names of getBlock; without cycles, it needs no garbage collection."""
 
 
 class Instruction(NodeRecord):

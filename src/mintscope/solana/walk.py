@@ -31,9 +31,9 @@ from mintscope.solana.wire import Absence
 
 log = structlog.get_logger()
 
-WALK_BLOCKS_MAX: Final = 1_000
+WALK_BLOCKS_MAX: Final = 1_000  # the most headers requested to find the ancestor of a fork
 EMPTY_RANGES_MAX: Final = 20
-HOLE_PAUSE_S: Final = 0.25
+HOLE_PAUSE_S: Final = 0.25  # between two requests for a missing parent
 AWAITED_S: Final = 5.0  # a block that is missing for longer is logged
 # The most slots that are requested ahead of the head; fewer slots begin during one request.
 AHEAD_SLOTS_MAX: Final = 8
@@ -92,9 +92,9 @@ class Walk:
         self.head = lineage.tip.slot  # the newest confirmed slot, reported or delivered
         self._arrivals = Arrivals()
         self._rose_at_s = clock.monotonic_s()
-        self._risen = asyncio.Event()  # replaced each time the head rises
+        self._risen = asyncio.Event()  # replaced whenever the head is recorded
         self._jumped = asyncio.Event()  # replaced each time the head rises over skipped slots
-        self._planned_from = Slot(-2)
+        self._planned_from = Slot(-2)  # below any tip, so the first plan does not wait
         self._ahead: asyncio.Task[list[Slot]] | None = None
         self._not_given = Slot(-1)  # the last head whose block the node did not return
         self._settling: asyncio.Task[Settled] | None = None
@@ -170,6 +170,7 @@ class Walk:
                 break
             if attempt == 0:  # a later attempt may fail because the slot has no block
                 self._arrivals.note_early(slot, asked_at_s)
+        # Further requests would be in vain until the node reports the slot.
         while slot > self.head:
             await self._risen.wait()
         return await self._ask(slot)
@@ -219,6 +220,7 @@ class Walk:
         self.head = slot
         self._finality.note_confirmed(slot)
         CHAIN_SLOT.set(slot)
+        # Replaced before it is set: a task that waits again needs an event that is not set.
         risen = self._risen
         self._risen = asyncio.Event()
         risen.set()
@@ -231,6 +233,7 @@ class Walk:
         slot = self._window.lowest_slot
         try:
             return slot, await self._window.answer(slot)
+        # If the node fails for all slots, wait for it; if only for this one, the slot may be a gap.
         except (Unreachable, RpcRefused) as failure:
             if not await self._gives_other_than(slot):
                 raise
@@ -465,6 +468,7 @@ class Walk:
     async def _settle(self, settled: Settled) -> Sequence[Update]:
         """Return the update for a new final block; rewind to the floor if a later one has died."""
         final, dead = settled
+        # A fork may have removed the dead block during the requests.
         if dead is not None and self._lineage.holds(dead):
             log.warning("confirmed_block_died", slot=dead.slot)
             await self.reset()

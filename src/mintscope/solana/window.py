@@ -99,6 +99,7 @@ class Window:
     def retry(self, plan: deque[Slot]) -> None:
         """Put the slots of failed requests back to the start of *plan*; keep all others."""
         failed = [slot for slot, task in self._tasks.items() if _has_failed(task)]
+        # Highest first, because `appendleft` reverses the order.
         for slot in sorted(failed, reverse=True):
             del self._tasks[slot]
             plan.appendleft(slot)
@@ -106,7 +107,7 @@ class Window:
     def drop(self, slot: Slot) -> None:
         """Forget the request for *slot*, and its answer."""
         task = self._tasks.pop(slot)
-        # The recorded size of the largest block shrinks with each dropped slot.
+        # `_largest` shrinks with each dropped slot, so that one huge block is forgotten in time.
         self._largest = max(self._largest * 15 // 16, _size(task))
         task.cancel()
 

@@ -244,7 +244,9 @@ class AcceptedVersion:
             return False
         named = VERSION_NAMED.search(message)
         version = int(named[1]) if named else 0
+        # A message of another form names no version: then try one version after the other.
         newer = version if asked < version <= VERSION_MAX else asked + 1
+        # Another request may have raised the version further in the meantime.
         if newer > self.newest:
             self.newest = newer
             log.info("newer_transactions_accepted", max_transaction_version=newer)
@@ -370,7 +372,7 @@ class JsonTransactions(msgspec.Struct, frozen=True):
                 read = read_transaction(entry, index)
                 if read is not None:
                     yield read
-                del read
+                del read  # frees the memory for the next transaction
 
 
 def may_hold_swap(entry: bytes) -> bool:

@@ -179,7 +179,7 @@ log = structlog.get_logger()
 PARTIAL_SLOTS_MAX: Final = 64
 PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
 NAMED_SLOTS_MAX: Final = 1_024  # maximum number of slots with a known bank
-GIVEN_MAX: Final = 1_024
+GIVEN_MAX: Final = 1_024  # maximum number of slots whose buffered or confirmed bank is known
 
 CONFIRMING: Final = frozenset({geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED})
 # Messages with other statuses may have no bank id.
@@ -203,10 +203,10 @@ class Assembler:
         self._clock = clock
         self.is_joined = is_joined
         self._slots: dict[Slot, Banks] = {}
-        self._given: OrderedDict[Slot, int] = OrderedDict()
+        self._given: OrderedDict[Slot, int] = OrderedDict()  # the buffered or confirmed bank
         self._room = Room()
-        self._closed = Slot(-1)
-        self._begun = Slot(-1)
+        self._closed = Slot(-1)  # no new banks are accepted up to this slot
+        self._begun = Slot(-1)  # the newest slot with a transaction or a block meta
 
     def take(self, update: geyser_pb2.SubscribeUpdate) -> bool:
         """Process one message; return whether it completed a block."""
@@ -311,6 +311,7 @@ class Assembler:
     def _close(self) -> bool:
         """Buffer the complete slots below the newest begun one; return whether any was complete."""
         whole: list[Whole] = []
+        # Descending, because the parent hash of a block confirms a bank of an earlier slot.
         for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):
             banks = self._slots[slot]
             if banks.is_undecided and (named := self._buffer.named_as_parent(slot)) is not None:

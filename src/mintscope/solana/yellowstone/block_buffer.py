@@ -48,6 +48,7 @@ class BlockBuffer:
         self._drop_between(block)
         self._held[block.slot] = _Held(block, size)
         self._bytes += size
+        # `add` drops the first block if there are too many, so the order must be by slot.
         if block.slot < self.newest:
             self._held = OrderedDict(sorted(self._held.items()))
         self.newest = max(self.newest, block.slot)
@@ -85,7 +86,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the parent hash of the next stored block if its parent is at *slot*, else None."""
+        """Return the hash by which the next block above *slot* names it as parent, else None."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 

@@ -202,10 +202,13 @@ class Stream:
 
     def _request(self, since: Slot | None, *, is_joined: bool) -> geyser_pb2.SubscribeRequest:
         request = geyser_pb2.SubscribeRequest(commitment=geyser_pb2.CONFIRMED, from_slot=since)
+        # All statuses are needed, not only `confirmed`: they show final and dead slots, and banks.
         request.slots[FILTER].filter_by_commitment = False
         if is_joined:
+            # This server refused the list of programs, so all transactions are requested.
             request.transactions[FILTER].vote = False
             request.transactions[FILTER].failed = False
+            # A filter without conditions: the server sends all block metas, without a filter none.
             request.blocks_meta[FILTER].SetInParent()
         else:
             blocks = request.blocks[FILTER]
@@ -302,6 +305,7 @@ class StreamedNode:
 
     async def _news(self) -> None:
         wait_s = NEWS_S if self._stream.is_live else self._poll_s
+        # Nothing is missed: no await lies between the test of the buffer and this line.
         self._stream.news.clear()
         try:
             async with asyncio.timeout(wait_s):
@@ -439,7 +443,7 @@ class GeyserSource:
             async with aclosing(poller.updates(after)) as updates:
                 async for update in updates:
                     if running.done():
-                        running.result()
+                        running.result()  # raises the error that ended the stream
                     yield update
         finally:
             running.cancel()
