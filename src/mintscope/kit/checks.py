@@ -165,10 +165,12 @@ class Attempts:
         succeeded, failed = self._counts()
         now_s = self._clock.monotonic_s()
         has_succeeded = succeeded != self._succeeded
+        # Reset before new failures are counted, because they begin a new row.
         if has_succeeded or now_s - self._failed_at_s >= HOUR_S:
             self._in_a_row = 0
         if failed != self._failed:
             self._failed_at_s = now_s
+            # If attempts of both kinds have ended, assume that a success was the last one.
             if not has_succeeded:
                 self._in_a_row += int(failed - self._failed)
         self._succeeded = succeeded

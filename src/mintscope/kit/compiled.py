@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LOADING: Final = RLock()
+_LOADING: Final = RLock()  # reentrant: `_real` holds it while it calls `_make_all`
 _waiting: Final[list["StandIn[..., Any]"]] = []
 
 
@@ -52,6 +52,7 @@ def _make_all() -> None:
         while _waiting:
             _waiting[-1].make()  # if this fails, the next call tries again
             _waiting.pop()
+        # Copies, because another thread may import a module meanwhile.
         for path, module in [*sys.modules.items()]:
             names = vars(module) if path.partition(".")[0] == "mintscope" else {}
             for name, value in [*names.items()]:

@@ -49,6 +49,7 @@ class FairQueue:
     def _pass_on(self) -> None:
         while self._waiting:
             go_on = self._waiting.popleft()
+            # `_is_taken` stays True, so that no newcomer overtakes those that wait.
             if go_on():
                 asyncio.get_running_loop().call_soon(self._pass_on)
                 return

@@ -23,6 +23,7 @@ def access_trouble(path: Path) -> str | None:
     if os.statvfs(place).f_flag & os.ST_RDONLY:
         return f"the file system of {place} is read-only"
     needed = os.R_OK | os.W_OK | (os.X_OK if place.is_dir() else 0)
+    # By default, `access` tests the real user, but files are opened as the effective one.
     if os.access(place, needed, effective_ids=True):
         return None
     owner = _user_name(found.st_uid)

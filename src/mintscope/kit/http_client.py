@@ -53,9 +53,11 @@ async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
     body = bytearray()
     assert isinstance(response.stream, httpx.AsyncByteStream)
     async for chunk in response.stream:  # httpx itself would decompress a chunk without a limit
+        # The last argument is at least 1: zlib takes 0 as no limit.
         body += chunk if unpacking is None else _unpack(unpacking, chunk, bytes_max + 1 - len(body))
         if len(body) > bytes_max:
             raise BodyTooLong(f"expected at most {bytes_max} bytes; was more")
+    # zlib itself reports no error if the data end too soon.
     if unpacking is not None and not unpacking.eof:
         raise Undecodable(f"expected a whole {PACKED} body; it breaks off")
     return bytes(body)

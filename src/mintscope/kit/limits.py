@@ -75,6 +75,7 @@ async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):
+            # A refused request must not count against the other limits.
             for taken, its_key in windows[:number]:
                 await taken.give_back(its_key)
             return verdict

@@ -47,6 +47,7 @@ class Machine:
     def measure(self) -> None:
         """Make each export of metrics measure disk and memory."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self.folder))
+        # A machine that does not report its memory exports no such metric.
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
 
@@ -121,6 +122,7 @@ def _free_of_group() -> float | None:
         return None
     used = int((folder / "memory.current").read_text())
     lines = (folder / "memory.stat").read_text().splitlines()
+    # Pages of files that the kernel can free at any time.
     cached = next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
     return max(0.0, 1 - (used - cached) / int(limit))
 

@@ -318,6 +318,7 @@ class RequestTally(Collector):
     def by_status(self) -> dict[int, int]:
         """Return the number of responses for each status."""
         found: dict[int, int] = {}
+        # A copy, because a request may add a route while another thread reads.
         for (_, status), counts in list(self._counts.items()):
             found[status] = found.get(status, 0) + sum(counts)
         return found
@@ -328,6 +329,7 @@ class RequestTally(Collector):
             "mintscope_request_s", "Time to answer", labels=["route", "status"]
         )
         bounds = [*map(str, self.BOUNDS_S), "+Inf"]
+        # A copy, because the event loop may add a route while the thread of metrics reads.
         for (route, status), counts in list(self._counts.items()):
             buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
             seconds.add_metric([route, str(status)], buckets, self._sums_s[route, status])

@@ -6,7 +6,7 @@ from typing import Final, NewType
 
 from mintscope.kit.primitives import UnixMs
 
-TIME_MAX: Final = 1 << 33
+TIME_MAX: Final = 1 << 33  # Unix seconds, in the year 2242; a time in milliseconds is larger
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 60 * MINUTE_S

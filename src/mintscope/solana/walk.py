@@ -217,6 +217,7 @@ class Walk:
     def _note_head(self, slot: Slot) -> None:
         if slot > self.head:
             self._rose_at_s = self._clock.monotonic_s()
+        # It may fall: a head that is far too high, which a node names once, must not stay.
         self.head = slot
         self._finality.note_confirmed(slot)
         CHAIN_SLOT.set(slot)

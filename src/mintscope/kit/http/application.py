@@ -138,6 +138,7 @@ def _accepts_gzip(accepted: str) -> bool:
     for part in accepted.lower().split(","):
         name, _, parameter = part.partition(";")
         weight = parameter.strip().removeprefix("q=")
+        # A weight of 0 forbids gzip in any form: `q=0`, `q=0.0`, `q=0.000`.
         weights[name.strip()] = weight.rstrip("0").rstrip(".") not in {"0", ""} or not parameter
     return weights.get("gzip", weights.get("*", False))
 
@@ -252,6 +253,7 @@ class HttpApplication:
             except ClientDisconnected:
                 raise
             except Exception:
+                # The head has been sent, so no error response is possible: the body breaks off.
                 log.exception("request failed", request_id=request.request_id.decode())
             return
         if response.status not in WITHOUT_BODY:
@@ -296,6 +298,7 @@ async def _send_chunks(
             raise ClientDisconnected
         await sending
     finally:
+        # The tasks must have ended before `aclose`, which fails while a task runs the generator.
         sending.cancel()
         leaving.cancel()
         await asyncio.gather(sending, leaving, return_exceptions=True)
@@ -385,6 +388,7 @@ class Server(uvicorn.Server):
         turn_count = 0
         while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
             turn_count += 1
+            # uvicorn sleeps here, and so notices a stop up to 0.1 s late.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_reported.wait(), TURN_S)
 
@@ -392,6 +396,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for open responses, if there are any."""
         self.draining.at_end()
+        # uvicorn pauses for 0.1 s even if no connection is open.
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
             return

@@ -70,7 +70,9 @@ class HttpProtocol(UpgradingProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # the flow is paused at once if data stays unread
+        # By default, less than 64 KiB of unread data would not cause a call of `pause_writing`,
+        # which starts their time limit.
+        transport.set_write_buffer_limits(0)
         if self.open_connections.enter(self, self._peer):
             self._arm()
         else:
@@ -113,11 +115,13 @@ class HttpProtocol(UpgradingProtocol):
             self._refuse(head_too_large(self._bounds))
         elif not self._whole and self._later_bytes > self._bounds.request_bytes_max:
             self._refuse(body_too_large(self._bounds))
+        # Armed once for each request, so that single bytes do not extend its time.
         elif self._deadline is None and (not self._whole or self._is_idle()):
             self._arm()
 
     def on_message_begin(self) -> None:
         """Begin to receive another request."""
+        # One burst can have any number of requests: those of 32 connections took 750 MB.
         if len(self.pipeline) >= self._bounds.waiting_max:
             many = self._bounds.waiting_max
             self._stop(BadRequest(f"expected at most {many} requests that wait"))
@@ -153,6 +157,7 @@ class HttpProtocol(UpgradingProtocol):
         if fault is not None:
             self._stop(fault)
         self.headers = []  # a trailer is not a header: it must not reach the application
+        # After an open response, the client would read the line as a part of that response.
         if head.by_name.get(b"expect", b"").lower() == b"100-continue" and self._is_idle():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -183,6 +188,7 @@ class HttpProtocol(UpgradingProtocol):
         if not self._is_idle():
             self._refuse(refusal)
             return
+        # Before the connection is closed, because the caller gives its place to another one.
         self.open_connections.leave(self)
         if self._websocket is not None:
             self._websocket.close(CloseCode.TRY_AGAIN_LATER)
@@ -201,6 +207,7 @@ class HttpProtocol(UpgradingProtocol):
     @override
     def pause_writing(self) -> None:
         super().pause_writing()
+        # `close` would wait until the client reads the data.
         self._unread = self.loop.call_later(self._bounds.unread_s_max, self.transport.abort)
 
     @override

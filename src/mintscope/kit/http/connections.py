@@ -242,6 +242,7 @@ class Connections:
         self._resting[connection] = now_s + bounds.keep_alive_s_max
         for group in groups:
             group.idle[connection] = now_s + bounds.idle_s_min
+        # One timer serves all connections: one for each would be set with every response.
         if self._sweeping is None:
             self._sweep()
 

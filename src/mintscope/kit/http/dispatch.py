@@ -94,6 +94,7 @@ class PacedProtocol(asyncio.Protocol):
         del self.parser
         self.pipeline.clear()
         self._extensions.clear()
+        # Requests that are still running may ask whether their client has left.
         self._extensions[GONE] = _is_gone
         self.cycle = None
 
@@ -145,6 +146,7 @@ class PacedProtocol(asyncio.Protocol):
     def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
             return False
+        # The data arrived before the pause, and must not skip it.
         if self._is_pausing:
             self._held += data
             return False
@@ -159,6 +161,7 @@ class PacedProtocol(asyncio.Protocol):
             self._is_pausing = True
             self.flow.pause_reading()
             if self._is_idle():
+                # Others may take its place, or pausing clients could occupy all connections.
                 self.open_connections.begin_idling(self, stays_s=0)
             self.loop.call_later(self._bounds.pause_s, self._go_on_after_pause)
         else:
@@ -261,7 +264,7 @@ class DispatchingProtocol(PacedProtocol):
             and head.version == PLAIN_VERSION
             and stays
             and not body
-            and not self.flow.write_paused
+            and not self.flow.write_paused  # the fast path does not wait for the client to read
             and self._is_idle()
         ):
             cycle = FastPathCycle(self, head)
@@ -281,6 +284,7 @@ class DispatchingProtocol(PacedProtocol):
         ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.is_followed_by_end = cycle.is_followed_by_end
         ordinary.disconnected = cycle.disconnected
+        # A later request may be the newest by now, and waits in the pipeline.
         if self.cycle is cycle:
             self.cycle = ordinary
         self._fast_path_cycle = None

@@ -231,6 +231,7 @@ def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
         raise UnreadableBody(f"expected JSON at most {DEPTH_MAX} deep")
     if not isinstance(value, dict):
         raise UnreadableBody("expected a JSON object; the body is another JSON value")
+    # Parsed again, because msgspec accepts several equal names without an error.
     json.loads(body, object_pairs_hook=_expect_each_once)
     return value
 

@@ -165,6 +165,7 @@ def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | N
         return BadRequest("expected one Host header; there were several")
     if b"host" not in head.by_name and head.version != "1.0":
         return BadRequest("expected a Host header; there was none")
+    # The parser has refused a value that is no number.
     if int(head.by_name.get(b"content-length", 0)) > bounds.body_bytes_max:
         return body_too_large(bounds)
     return None

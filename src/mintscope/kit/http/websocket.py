@@ -123,6 +123,7 @@ class WebSocket:
         if waits is not None:
             members.append(b'"retryAfterS":%b' % waits)
         if body.startswith(b"{"):
+            # Without its first brace, *body* continues the object with its own members.
             members.append(body[1:])
         else:
             members[-1] += b"}"
@@ -150,6 +151,7 @@ class WebSocket:
         """Process a frame that the package websockets has already answered if necessary."""
         if self._frames.eof_sent:
             return
+        # All frames count, because the package answers each ping.
         self._frame_count += 1
         if self._frame_count > self._frames_max:
             expected = f"expected at most {self._frames_max} frames between two pings"
@@ -169,7 +171,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write pending frames, then close the connection if the last one requires it."""
+        """Write pending frames, and close the connection if the WebSocket has ended."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():

@@ -112,6 +112,7 @@ class WholeResponse:
         try:
             with suppress(ClientDisconnected):
                 await app(self.scope, self.receive, self.send)
+        # uvicorn cancels tasks that are open after GRACE_S: `_fail` then ends their responses.
         except (Exception, asyncio.CancelledError):
             log.exception("application failed")
             self._fail()
@@ -284,6 +285,7 @@ class PushedBody:
 def _lines_of(headers: Sequence[Header]) -> bytes:
     """Return *headers* as text.  Raises RuntimeError for a header with a line end."""
     lines = b"\r\n".join([b"%b: %b" % header for header in headers])
+    # There is one line end between two headers: any other is inside a header.
     if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
         raise RuntimeError("expected headers without line ends")
     return lines

@@ -174,6 +174,7 @@ class AccessInThreads(Generic[Read]):
         Raises DatabaseAway if there is no result in time.
         """
         try:
+            # At the limit, work that still waits for a thread is dropped; running work continues.
             async with asyncio.timeout(self._timeout_s):
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._threads, self._work, work)
@@ -307,6 +308,7 @@ def compare_clocks(database: Database, now_ms: Callable[[], int]) -> ClockDiffer
     before_ms = now_ms()
     server_ms = database.execute(CLOCK).get
     after_ms = now_ms()
+    # The doubt is half of the round trip, and 1 ms because all three times are rounded.
     return ClockDifference((before_ms + after_ms) // 2 - server_ms, 1 + (after_ms - before_ms) // 2)
 
 
@@ -364,6 +366,7 @@ def translate(statement: str) -> Translated:
                     "a comment in a statement must be /* FOR UPDATE [OF table] [SKIP LOCKED] */,"
                     f" not {statement[found.start() :]!r}"
                 )
+            # Unlike FOR UPDATE, it lets others insert rows that reference the locked row.
             return f"FOR NO KEY UPDATE{locked}"
         if number:
             return f"${number}"

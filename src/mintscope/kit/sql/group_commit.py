@@ -161,6 +161,7 @@ class GroupCommit(Generic[Item, Outcome]):
         self._waiting_count += 1
         if commit is _do:
             self._hand_over()  # no other item can join the batch
+        # While a batch is being written, `_deliver` plans the next one at its end.
         elif not (self._under_way or self._is_planned):
             self._is_planned = True
             asyncio.get_running_loop().call_soon(self._hand_over)

@@ -224,6 +224,7 @@ def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
 def _note_version(database: Database, kind: str, version: str) -> None:
     ran = str(database.execute(VERSION[kind]).get)
     if _order(version) > _order(ran):
+        # Only if no other process has changed the version since it was read.
         update = f"UPDATE {TABLES[kind]} SET version = ? WHERE version = ?"  # noqa: S608 - ours
         with database.transaction():
             database.execute(update, (version, ran))

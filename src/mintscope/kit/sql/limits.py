@@ -45,7 +45,7 @@ class AskedWindow(NamedTuple):
 class FoundWindow(NamedTuple):
     """The number of admissions after the return and before the new ones, and the age of the oldest.
 
-    The age is in microseconds; 0 if there is none.
+    The age is in microseconds, and 0 if the number is 0.
     """
 
     held: int
@@ -126,6 +126,7 @@ class LimitBatches:
             del self._waiting[:BATCH_MAX]
             try:
                 await self._ask_for(batch)
+            # Also after an error or a cancellation: no request may wait forever.
             finally:
                 _tell_none(batch)
         self._work = None

@@ -106,6 +106,7 @@ def _make_table(database: PostgresDatabase) -> None:
     if not is_new(database):
         return
     with database.transaction(beside=True):
+        # Two processes that create the table at once would fail, in spite of IF NOT EXISTS.
         database.execute(MAKE_ALONE, (MIGRATING,))
         database.execute(CREATE)
 
@@ -131,6 +132,7 @@ def _alone(database: PostgresDatabase) -> Iterator[None]:
 
 def _run(database: PostgresDatabase, kind: str, each: Migration) -> None:
     with database.transaction():
+        # Another process may have run it before this transaction got the write lock.
         if each not in missing(database, kind):
             return
         database.script(each.script)

@@ -157,6 +157,7 @@ def register(connection: Connection[Any]) -> None:
     connection.adapters.register_loader("numeric", _IntegerLoader)
     connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
     connection.adapters.register_dumper(str, _TextDumper)
+    # psycopg would choose the type by the size of a number, and prepare a statement for each.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.adapters.register_dumper(bool, Int8Dumper)
     for column, packing in PACKINGS:
@@ -250,6 +251,8 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
        set_config('enable_bitmapscan', 'off', false), set_config('enable_seqscan', 'off', false),
        set_config('jit', 'off', false)
 """
+# Advisory locks are those of the whole database, so the first number stands for the schema.  The
+# number of the transaction shows later whether a commit without an answer took effect.
 BEGIN: Final = """
 SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
 """
@@ -260,7 +263,7 @@ STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
 
 AWAY: Final = (
     psycopg.OperationalError,
-    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.ReadOnlySqlTransaction,  # of a standby, or of a server that may not write
     psycopg.errors.IdleInTransactionSessionTimeout,
 )
 
@@ -353,6 +356,7 @@ class PostgresDatabase:
         """Run the statements of *text*, which have no values, within a transaction."""
         with self._translated():
             if self._connection is not None:
+                # Only a statement that is not prepared may consist of several.
                 self._connection.execute(text.encode(), prepare=False)
 
     def changes(self) -> int:
@@ -417,6 +421,7 @@ class PostgresDatabase:
         try:
             self.execute(statement)
         except DatabaseAway:
+            # The connection may have been lost long before, and nothing has begun.
             self.close()
             self.execute(statement)
         self._is_begun = True
@@ -449,11 +454,12 @@ class PostgresDatabase:
                 ended = self._cursor().execute("COMMIT").statusmessage
         except DatabaseAway:
             self.close()
-            self._is_begun = False
+            self._is_begun = False  # allows a new connection, which asks for the outcome
             if not self._was_committed(xid):
                 raise
             log.warning("commit_found", xid=xid)
             return
+        # After a failed statement, the server answers COMMIT with ROLLBACK instead of an error.
         if ended != "COMMIT":
             raise DatabaseError("expected a commit; a statement had failed before")
 
@@ -478,6 +484,7 @@ class PostgresDatabase:
     def _connect(self) -> psycopg.Connection[Any]:
         connection = BoundedConnection.connect(
             self._dsn,
+            # Otherwise psycopg would begin a transaction with the first statement.
             autocommit=True,
             connect_timeout=CONNECT_S,
             prepare_threshold=PREPARED_AFTER,

@@ -12,6 +12,7 @@ from mintscope.kit.sql.limits import AskedWindow, FoundWindow, LimitStoreAway, n
 
 CONNECT_S: Final = 5
 SWEPT_AFTER: Final = 10_000  # requested keys between two deletions of old windows
+# A crash of the server may lose the newest counts, which only admits a few more requests.
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', '5000', false),
        set_config('synchronous_commit', 'off', false)
@@ -78,6 +79,7 @@ class PostgresWindows:
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
             AskedWindow._fields
         )
+        # Put back after success only: a failed or cancelled call closes the connection.
         connection = self._connection
         self._connection = None
         try:

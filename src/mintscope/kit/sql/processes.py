@@ -146,9 +146,11 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
     """Take the lock of the api processes; return the common settings that differ, as text."""
     if await _asked(connection, TRY, SessionLock.SERVING):
+        # No other api process runs, so the stored settings are of processes that have ended.
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
             await connection.cursor().executemany(KEEP, sorted(settings.items()))
+        # The shared lock first, so that no process can take the exclusive one in between.
         await _asked(connection, SHARE, SessionLock.SERVING)
         await _asked(connection, LET_GO, SessionLock.SERVING)
         return ""

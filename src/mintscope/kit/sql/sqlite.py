@@ -162,6 +162,7 @@ def _once_unlocked(work: Callable[[], T]) -> T:
 @contextmanager
 def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
     """Run the block in a transaction with the write lock; commit unless the block raises."""
+    # Takes the write lock now: a transaction that has read first could fail when it writes.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
@@ -184,16 +185,19 @@ def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # By default, SQLite reads a misspelled name in double quotes as text.
     db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA temp_store = MEMORY")
     if not read_only:
         db.execute(f"PRAGMA page_size = {sizes.page_bytes}")  # effective only for a new file
+        # Effective only before the first table is created.
         if sizes.shrinks and not db.execute("PRAGMA page_count").get:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute(f"PRAGMA cache_size = {-sizes.cache_bytes // 1024}")
         db.execute("PRAGMA journal_mode = WAL")
+        # Without it, a power failure may lose the last commits.
         db.execute("PRAGMA synchronous = FULL")
         if not sizes.waits_for_disk:
             db.execute("PRAGMA synchronous = NORMAL")

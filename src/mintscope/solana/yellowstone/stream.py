@@ -166,6 +166,7 @@ class Stream:
                 raise
             # gRPC also raises this error for an ended call; it must not end this task.
             raise StreamEnded("cancelled", "gRPC cancelled the call") from error
+        # gRPC raises these, instead of an AioRpcError, if a call that has ended is used.
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
             raise StreamEnded("closed", str(error)) from error
 
