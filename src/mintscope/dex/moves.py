@@ -324,7 +324,7 @@ def _unwrapped(
     moved: Sequence[Move],
     token_accounts: TokenAccounts,
 ) -> Iterator[Move]:
-    """Yield the moves of SOL that its owner unwrapped to an account of another party."""
+    """Yield the moves of SOL that an owner unwrapped to an account of another party."""
     # SOL that a signer unwraps for another party counts only if that party is in *moved*: otherwise
     # the SOL pays a fee, for example.
     parties = {owner for move in moved for owner in move[:PARTIES]}

@@ -220,7 +220,7 @@ class TokenAccounts:
         return self._parsed_effects
 
     def instructions(self, program_id_index: int) -> Sequence[Instruction]:
-        """Return every instruction of this program, at any depth, in order of execution."""
+        """Return every instruction of the program with this index, in order of execution."""
         return self._run({program_id_index})
 
     def system_instructions(self) -> Sequence[Instruction]:

@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Selects events of the audit log; an empty text selects all events."""
+    """Conditions that select events of the audit log; an empty text is no condition."""
 
     who: str = ""  # the actor or the subject of an event, for example `user:7`
     action: str = ""  # the text with which the action of an event begins

@@ -42,7 +42,7 @@ class StandIn(Generic[P, R]):
         return self.made
 
     def make(self) -> None:
-        """Make the function."""
+        """Create the function that takes the place of this stand-in."""
         self.made = self._make()
 
 
@@ -69,7 +69,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Do the same as `kernel`; *function* also releases the GIL while it runs."""
+    """Return a stand-in, as `kernel` does; *function* also releases the GIL while it runs."""
     return StandIn(lambda: _compiled(function, nogil=True))
 
 

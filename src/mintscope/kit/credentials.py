@@ -114,7 +114,7 @@ _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 
 
 class Root(msgspec.Struct, frozen=True, order=True):
-    """A root of derived keys."""
+    """A secret from which keys are derived, and the time from which these keys sign."""
 
     since_s: int  # the time from which the root signs, in Unix seconds
     secret: bytes  # 32 secret bytes, from which the keys are derived

@@ -169,7 +169,7 @@ class PublicAddress:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Send one request, and store the fault that it shows, or None."""
+        """Send one request, and store the fault that its response shows; None without a fault."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 self._trouble = await self._ask()

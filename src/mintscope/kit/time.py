@@ -21,7 +21,7 @@ MONTHS: Final = 12
 
 
 def month_of(at: UnixMs) -> Month:
-    """Return the month of *at*."""
+    """Return the calendar month in UTC that contains *at*."""
     moment = utc(at)
     return Month(MONTHS * moment.year + moment.month - 1)
 

@@ -76,7 +76,7 @@ class SourceError(Exception):
 
 
 class Source(Protocol):
-    """A source of blocks."""
+    """Delivers the blocks of a chain, their finality, and gaps."""
 
     async def genesis_hash(self) -> str | None:
         """Return the genesis hash of the chain; None if the source does not know it."""
@@ -92,7 +92,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The address of a node, and its limits."""
+    """The address of a node, and the limits of requests to the node."""
 
     url: str = field(repr=False)  # it may contain a key
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -75,7 +75,7 @@ class Lineage:
         self.tip = Position(block.slot, block.blockhash)
 
     def skip_to(self, slot: Slot) -> None:
-        """Skip the missing slots up to *slot*."""
+        """Move the tip to *slot*, because the blocks up to this slot are missing."""
         assert slot > self.tip.slot
         self.tip = Position(slot, None)
 
@@ -123,7 +123,7 @@ Settled: TypeAlias = tuple[Position | None, Position | None]
 
 
 class Fate(Enum):
-    """The outcome of a block."""
+    """The outcome for a block: it is final, it has died, or neither is known."""
 
     FINAL = auto()
     DEAD = auto()

@@ -275,6 +275,7 @@ async def _push(send: Send, start: Message, response: PushedResponse, *, is_head
         else:
             await send({"type": OUTLET_MESSAGE, "take": outlets.append})
     finally:
+        # Also without an outlet: *response* may have to give back a charge or its place.
         await response.push(outlets[-1])
 
 

@@ -120,7 +120,7 @@ class HttpProtocol(UpgradingProtocol):
             self._arm()
 
     def on_message_begin(self) -> None:
-        """Begin to receive another request."""
+        """Begin to receive another request; stop the parser if too many requests wait."""
         # One burst can have any number of requests: those of 32 connections took 750 MB.
         if len(self.pipeline) >= self._bounds.waiting_max:
             many = self._bounds.waiting_max
@@ -133,14 +133,14 @@ class HttpProtocol(UpgradingProtocol):
         self._pieces = 0
 
     def on_url(self, url: bytes) -> None:
-        """Add a piece of the address."""
+        """Add a piece of the address; stop the parser if the address is too long."""
         self.url += url
         most = self._bounds.url_bytes_max
         if len(self.url) > most:
             self._stop(HeadersTooLarge(f"expected an address of at most {most} bytes"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header."""
+        """Add a header to the request; stop the parser if there are too many."""
         headers = self.headers
         if len(headers) >= self._bounds.headers_max:
             self._stop(HeadersTooLarge(f"expected at most {self._bounds.headers_max} headers"))
@@ -162,7 +162,7 @@ class HttpProtocol(UpgradingProtocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """Add a piece of the body."""
+        """Add a piece of the body; stop the parser if the body is too large."""
         self._received += body
         self._pieces += 1
         if self._pieces > self._bounds.body_pieces_max:

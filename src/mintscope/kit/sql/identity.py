@@ -146,7 +146,7 @@ MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a
 
 
 class Beside(NamedTuple):
-    """Facts from outside the two stores."""
+    """The facts that `settle` needs in addition to the two stores."""
 
     where: str  # a description of the two stores for the operator
     has_pepper: bool  # whether the data folder has the pepper of an earlier installation
