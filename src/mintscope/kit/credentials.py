@@ -163,6 +163,7 @@ def derived(root: bytes, purpose: str) -> bytes:
     Source    HKDF-SHA-256 (RFC 5869), without a salt: extract (section 2.2), then expand (2.3) to
               one block
     """
+    # In place of a salt, the RFC uses zeros; 01 below is the number of the block.
     extracted = hmac.digest(bytes(ROOT_BYTES), root, "sha256")
     return hmac.digest(extracted, f"mintscope {purpose} 2".encode() + b"\x01", "sha256")
 

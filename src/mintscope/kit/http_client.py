@@ -31,6 +31,7 @@ def open_client(
     return httpx.AsyncClient(
         verify=_trusted_roots(),
         headers={"Accept-Encoding": PACKED, **(headers or {})},
+        # By default, httpx sends the cookies of earlier responses again.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         timeout=timeout_s,
         limits=httpx.Limits(

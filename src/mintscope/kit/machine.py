@@ -294,6 +294,7 @@ def freeze_startup_objects() -> None:
     """Exclude the objects that exist now from later garbage collections; call this once."""
     # These objects are never freed, and a collection that includes them blocks the event loop for
     # 75 ms.
+    # Garbage that is frozen would never be freed.
     gc.collect()
     gc.freeze()
 

@@ -204,6 +204,7 @@ class Finality:
         forgotten during the requests is not returned.
         """
         self._asked_at_s = self.clock.monotonic_s()
+        # Blocks that are delivered during the requests count for the next call.
         self._undecided = 0
         head = await self.rpc.head(Commitment.FINALIZED)
         self._note_final(head.slot)

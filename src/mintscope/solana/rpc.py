@@ -204,6 +204,7 @@ class Rpc:
         self._http = open_client(
             headers={"Content-Type": "application/json", **endpoint.headers},
             timeout_s=endpoint.timeout_s,
+            # In addition to blocks, the head and the finality may be requested at the same time.
             connections_max=endpoint.requests_in_flight + 2,
             transport=transport,
         )

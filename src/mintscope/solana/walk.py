@@ -289,6 +289,7 @@ class Walk:
         if self._ahead is not None and self._ahead.done():
             ahead = self._ahead
             self._ahead = None
+            # Some of the listed slots may have been requested already, as expected ones.
             newest = max((*self._plan, *self._window.slots, self._lineage.tip.slot))
             self._plan.extend(slot for slot in ahead.result() if slot > newest)
             if self._window:

@@ -189,6 +189,7 @@ class Connections:
             group.incomplete.pop(connection, None)
             group.idle.pop(connection, None)
             group.count -= 1
+            # Otherwise a group would remain for every address that ever connected.
             if not group.count:
                 del self._groups[group.name]
 

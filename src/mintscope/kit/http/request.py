@@ -503,6 +503,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         # A zone is the name of a network interface, and no part of the address.
         address = IPv6Address(int(address))
+    # A socket for both protocols shows IPv4 addresses in this form: both forms have one key.
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

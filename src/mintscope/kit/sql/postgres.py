@@ -69,6 +69,7 @@ class _Packing(Dumper):
 
     @override
     def dump(self, obj: Any) -> bytes:
+        # The flag is 1, because NULL may occur; indices begin at 1.
         return HEAD.pack(1, 1, self.element_oid, len(obj), 1) + self.elements(obj)
 
     def elements(self, values: Sequence[Any]) -> bytes:
@@ -77,8 +78,8 @@ class _Packing(Dumper):
 
 
 class _IntegerPacking(_Packing):
-    oid = 1016
-    element_oid = 20
+    oid = 1016  # bigint[]
+    element_oid = 20  # bigint
 
     @override
     def elements(self, values: Sequence[Any]) -> bytes:
@@ -86,8 +87,8 @@ class _IntegerPacking(_Packing):
 
 
 class _FloatPacking(_Packing):
-    oid = 1022
-    element_oid = 701
+    oid = 1022  # double precision[]
+    element_oid = 701  # double precision
 
     @override
     def elements(self, values: Sequence[Any]) -> bytes:
@@ -95,8 +96,8 @@ class _FloatPacking(_Packing):
 
 
 class _TextPacking(_Packing):
-    oid = 1009
-    element_oid = 25
+    oid = 1009  # text[]
+    element_oid = 25  # text
 
     @override
     def elements(self, values: Sequence[Any]) -> bytes:
@@ -104,8 +105,8 @@ class _TextPacking(_Packing):
 
 
 class _BlobPacking(_Packing):
-    oid = 1001
-    element_oid = 17
+    oid = 1001  # bytea[]
+    element_oid = 17  # bytea
 
     @override
     def elements(self, values: Sequence[Any]) -> bytes:

@@ -456,6 +456,7 @@ class SqliteDatabase:
                 yield
             except BaseException:
                 if self._db.in_transaction:
+                    # The first statement undoes the changes, but keeps the savepoint.
                     self._db.execute("ROLLBACK TO part")
                     self._db.execute("RELEASE part")
                 raise
