@@ -318,6 +318,7 @@ class TokenAccounts:
             data = instruction.data
             if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
                 owner = self.key(accounts[2])
+            # A cheap test: data with a key are longer, as bytes and as base58 text.
             elif len(data) > PUBKEY_BYTES and len(accounts) > 1:
                 data = base58.decode(data)
                 if data[:1] not in INITIALIZE_ACCOUNT_OF or len(data) <= PUBKEY_BYTES:

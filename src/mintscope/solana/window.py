@@ -55,6 +55,7 @@ class Window:
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
         """Request *slot* at once; if *size* are requested, move the highest slot back to *plan*."""
         if len(self._tasks) >= self.size:
+            # The highest slot is needed last.
             highest = max(self._tasks)
             self._tasks.pop(highest).cancel()
             plan.appendleft(highest)

@@ -130,6 +130,7 @@ class Group:
         """Return whether one more connection fits; close an incomplete or idle one if necessary."""
         if self.count < self.count_max:
             return True
+        # A client without a whole request loses least.
         oldest = next(iter(self.incomplete), None)
         if oldest is None:
             oldest, stays_until_s = next(iter(self.idle.items()), (None, 0.0))

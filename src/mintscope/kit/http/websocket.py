@@ -88,7 +88,7 @@ class WebSocket:
             b"sec-websocket-accept: %b\r\n%b\r\n" % (self._accepted, lines)
         )
         self.is_open = True
-        self._flush()
+        self._flush()  # frames that arrived before may have answers already
 
     def receive(self, data: bytes) -> None:
         """Read the frames in *data*, and answer pings and close frames."""
@@ -136,6 +136,7 @@ class WebSocket:
         if self.is_open and not self.has_ended:
             self._frames.send_close(code, reason)
             self._flush()
+        # The client may never answer the close frame.
         asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._transport.close)
 
     @property
@@ -230,6 +231,7 @@ class PushedMessages(PushedBody):
     def is_gone(self) -> bool:
         """Return whether the client has left or closed the WebSocket, or the body has ended."""
         cycle = self._cycle
+        # The connection may still be open: only a close frame shows that the client has left.
         if self._websocket.has_ended and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
@@ -386,6 +388,7 @@ class UpgradingProtocol(DispatchingProtocol):
 
         self._websocket = WebSocket(self.transport, head, self._bounds, complete)
         self._websocket.open(self.server_state.default_headers)
+        # Until the first message, the connection may be closed to make room for others.
         self.open_connections.begin_waiting(self)
         self._first_due = self.loop.call_later(
             self._bounds.first_message_s_max, self._first_overdue

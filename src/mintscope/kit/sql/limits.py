@@ -300,6 +300,7 @@ class SharedWindow:
         return await self._batches.ask(stored, self.limit.count, self._window_us, is_take=is_take)
 
     def _remember(self, stored: bytes, settled: Taken) -> None:
+        # A forgotten refusal costs one more request to the store.
         if len(self._refused) >= REFUSALS_MAX:
             self._refused.clear()
         until = settled.sent_us + settled.reset_us

@@ -84,6 +84,7 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 def migrate_tables(dsn: str, kind: str) -> None:
     """Run `migrate` on the database *dsn*, with longer time limits."""
+    # Processes that write the market hold another lock than all others.
     lock = WriteLock.MARKET if kind == "market" else WriteLock.MONEY
     patient = PostgresDatabase(dsn, lock, statement_ms=MIGRATION_MS, lock_ms=STATEMENT_MS)
     try:
@@ -175,6 +176,7 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
     """
     ran: list[tuple[str, str, float]] = []
     patient = PostgresDatabase(dsn, statement_ms=MIGRATION_MS, lock_ms=REHEARSAL_LOCK_MS)
+    # `suppress` is outside the transaction, so that `_Undone` rolls it back.
     with closing(patient), suppress(_Undone), patient.transaction():
         for kind in KINDS:
             if not patient.execute(HAS_SOME, (kind,)).get:

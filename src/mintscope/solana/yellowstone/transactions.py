@@ -78,6 +78,7 @@ def _read_inner(
         transaction.InnerInstructions(
             group.index,
             [
+                # In protobuf, a height that the node did not send is 0.
                 transaction.Instruction(
                     call.accounts, call.data, call.program_id_index, call.stack_height or None
                 )
