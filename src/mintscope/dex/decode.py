@@ -103,7 +103,7 @@ def calls(
     """Return the calls of DEXes and of unlisted programs, in order of execution.
 
     outer    the top-level instructions of a transaction
-    inner    the instructions below each of *outer*, by the position of the latter
+    inner    the instructions below each of *outer*, by the position of the top-level instruction
     keys     the accounts of the transaction
 
     Calls of unlisted programs are left out if a DEX or a transfer made them, if they are at the top

@@ -363,7 +363,7 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 
 
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that *unwrap* took from *account*: those that it names, or all.
+    """Return the lamports that *unwrap* took from *account*: the amount in its data, or all.
 
     Raises Unreadable if a balance or the amount that an instruction names cannot be read.
     """

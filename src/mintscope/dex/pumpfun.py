@@ -81,8 +81,8 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap in the pump.fun event of *call*; an empty list if there is no such event.
 
     The list is also empty if nothing was traded.  The instruction may be unknown.  The curve is the
-    party to the moves of the mint that is neither the trader nor a signer; unless there is exactly
-    one such party, the mint names the pool.  The quote is the mint in the transaction whose address
+    party that moved the mint, but is neither the trader nor a signer; unless there is exactly one
+    such party, the mint names the pool.  The quote is the mint in the transaction whose address
     is in the tail of the event, or else SOL.
 
     Raises Unreadable if the event or the moves cannot be read, or if they differ.

@@ -67,7 +67,7 @@ class TokenAccounts:
 
     keys          the address of each account
     signers       the addresses of the signers, the fee payer first
-    inner         the instructions below each top-level instruction, by the latter's position
+    inner         the instructions below each top-level instruction, by its position
     is_complete   whether `complete` was called
     opened        the instructions of each expanded batch
     fees          by target, the fees that were withheld from transfers: see `moves`

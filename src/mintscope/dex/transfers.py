@@ -196,7 +196,7 @@ def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each pool that exchanged, by first move; each pool owns its vaults.
 
-    Raises Unreadable if there is none.
+    Raises Unreadable if no pool exchanged.
     """
     exchanges = exchanges_of(moved)
     exchanges.pop(_initiator(exchanges, token_accounts), None)

@@ -100,7 +100,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 
 
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each swap event of *call* with a known layout; empty if there is none.
+    """Return one swap for each swap event of *call* with a known layout, in order.
 
     Raises Unreadable if the pool of an event did not exchange two mints, if events, transfers or
     balances cannot be read, or if `events.verify` finds a difference.

@@ -157,7 +157,7 @@ class Beside(NamedTuple):
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
-    """Return the name of the installation; store it where it is missing, and record this build.
+    """Return the installation's name; write it to a store that lacks it, and record this build.
 
     If *is_new* of *beside* is True, a market with another name gets this name.
 

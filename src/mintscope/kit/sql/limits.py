@@ -56,7 +56,7 @@ class WindowStore(Protocol):
     """Stores the windows of all processes, and measures time by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back, then take, as *asked*; return the state of each window in between, in order.
+        """For each of *asked*, give back, then take; return the states of the windows in between.
 
         All keys must be different.  Raises LimitStoreAway; the next call then connects again.
         """
@@ -100,7 +100,7 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
-        """Take from the window of *key*, or give back; None if the store is away or overloaded."""
+        """Take an admission from the window of *key*, or give one back; None without an answer."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
         reported: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
