@@ -79,8 +79,8 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
     """Return the lamports that the curve's program took out of *account* without a transfer.
 
-    Raises Unreadable if the program took none, if the lamports of *account* were not recorded, or if
-    another instruction may have changed them without a transfer.
+    Raises Unreadable if the program took none, if the lamports of *account* were not recorded, or
+    if another instruction may have changed them without a transfer.
     """
     others = [
         one
