@@ -165,7 +165,7 @@ def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest lo
         at = instruction.stack_height
         if at is None:
             is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
-            # Without heights, it is unknown whether the DEX before it called a DEX.
+            # Without heights, it is unknown whether the DEX was called by the one before it.
             at = CALLED if type(role) is Program and not is_event else MOVING
         while at <= height:
             frames.pop()

@@ -170,7 +170,7 @@ class Walk:
                 break
             if attempt == 0:  # a later attempt may fail because the slot has no block
                 self._arrivals.note_early(slot, asked_at_s)
-        # Further requests would be in vain until the node reports the slot.
+        # The chain may stand still, so the next request waits until the node reports the slot.
         while slot > self.head:
             await self._risen.wait()
         return await self._ask(slot)

@@ -107,7 +107,7 @@ def _make_table(database: PostgresDatabase) -> None:
     if not is_new(database):
         return
     with database.transaction(beside=True):
-        # Two processes that create the table at once would fail, in spite of IF NOT EXISTS.
+        # If two processes created the table at once, one would fail, in spite of IF NOT EXISTS.
         database.execute(MAKE_ALONE, (MIGRATING,))
         database.execute(CREATE)
 

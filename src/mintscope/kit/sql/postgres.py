@@ -158,7 +158,7 @@ def register(connection: Connection[Any]) -> None:
     connection.adapters.register_loader("numeric", _IntegerLoader)
     connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
     connection.adapters.register_dumper(str, _TextDumper)
-    # psycopg would choose the type by the size of a number, and prepare a statement for each.
+    # psycopg would choose the type by the size of a number, and prepare the statement for each.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.adapters.register_dumper(bool, Int8Dumper)
     for column, packing in PACKINGS:
