@@ -71,7 +71,7 @@ class Limiter(Protocol):
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
-    """Take from all windows or from none; return the first denial, or None if all admit."""
+    """Take one admission from each window, or none at all; return the first denial, or None."""
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):

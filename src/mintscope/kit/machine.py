@@ -70,7 +70,7 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if a write-ahead log is too long; often, a reader blocks it."""
+        """Raise ServiceUnavailable if a write-ahead log is too long, perhaps due to a long read."""
         for name, size in wal_bytes(self.folder).items():
             if size > self.wal_bytes_max:
                 raise ServiceUnavailable(
@@ -253,7 +253,7 @@ def trim() -> None:
 
 
 def let_go_of_library(name: str) -> int:
-    """Free the memory of unchanged pages of the loaded library *name*; return how much, in bytes.
+    """Free the memory of unchanged pages of the loaded library *name*; return the number of bytes.
 
     The system loads a page again when it is used.  The compiler of kernels has 70 MiB of such
     pages, which are not used after the last kernel is loaded.

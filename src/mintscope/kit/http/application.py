@@ -68,7 +68,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response*, or 304 if the client has it; compress a long body if that is accepted.
+    """Return *response*, or 304 if the client has its body; compress a long body if accepted.
 
     Streams and pushed bodies are returned unchanged.
     """

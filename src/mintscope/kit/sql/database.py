@@ -316,7 +316,7 @@ TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 
 
 class SessionLock(IntEnum):
-    """The task of the process that holds the lock; only SERVING can have several holders."""
+    """Locks of sessions, named by the task of the holder; only SERVING can have several holders."""
 
     INGESTING = 100
     SERVING = 101

@@ -43,7 +43,7 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The number of admissions after the return and before the new ones, and the age of the oldest.
+    """The admissions between giving back and taking: their number, and the age of the oldest one.
 
     The age is in microseconds, and 0 if the number is 0.
     """

@@ -86,7 +86,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the hash by which the next block above *slot* names it as parent, else None."""
+        """Return the parent hash of the next stored block, or None if *slot* is not its parent."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
