@@ -42,8 +42,8 @@ Flow: TypeAlias = tuple[int, int, str | None, int]
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each pool of *legs*; without legs, one for each pool in the transfers.
 
-    A pool of *legs* whose amounts are all 0 has no swap.  Raises Unreadable if another pool did not
-    give one mint for another, or if an event disagrees.
+    A pool of *legs* whose amounts are all 0 has no swap.  Raises Unreadable if any other pool did
+    not exchange two mints, or if an event disagrees.
     """
     # With several signers, `_trader` needs the owners of accounts that the transaction closed.
     if not legs or len(token_accounts.signers) > 1:
@@ -88,7 +88,7 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of a program that publishes no events; an empty list if there is no swap.
+    """Return the swap of *call*, of a program without events; an empty list if it has no swap.
 
     Only the first of *legs*, if any, is used.  Raises Unreadable if the moves cannot be read.
     """
