@@ -174,7 +174,8 @@ class _Debit:
 
     def _fall_back(self) -> None:
         self._is_reported = True
-        self._fast_path.limiter.give_back_now(self._root)  # the route counts the request again
+        # The route counts the request again.
+        self._fast_path.limiter.give_back_now(self._root)
         self._request.fall_back()
 
 
