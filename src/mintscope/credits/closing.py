@@ -97,6 +97,8 @@ SELECT c.account, c.received, c.spent, c.spend_count, c.first_entry, c.last_entr
   FROM closed_balance AS c WHERE c.month = :month AND c.account > :after
  ORDER BY c.account LIMIT :rows
 """
+# `kind <> 'spend'` is implied, but without it SQLite would not use the index of the entries other
+# than spends.
 CLOSED_UNPAID: Final = """
 SELECT e.id FROM closed_balance AS c
   JOIN credit_entry AS e ON e.account = c.account AND e.kind <> 'spend'
@@ -116,7 +118,7 @@ SELECT max(api_key) FROM (
 """
 
 # Selects the last entry up to which spends can be deleted; spends that are not yet added up by day
-# are not deleted.
+# are not deleted.  The newest entry is never deleted, because SQLite would reuse its number.
 FORGETTABLE: Final = """
 SELECT min(entry) FROM (
     SELECT coalesce(max(last_entry), 0) AS entry FROM closed_month
@@ -284,6 +286,7 @@ class ClosedMonths:
             return []
         now = chained(at.hash, "balance", (row[:7] for row in rows))
         self._go_on(at.stage, until, now, at.month)
+        # row[1] has the credits received in the month as stored, row[8] as the journal has them.
         wrong = [row[0] for row in rows if not adds_up(row) or row[8] != row[1]]
         return [
             *(Violation(Invariant.BALANCE_IS_SUM, f"{account}") for account in wrong),
@@ -303,6 +306,7 @@ class ClosedMonths:
             return []
         last_entry, rotated, frozen, kept, _ = self._db.execute(CLOSED_AS, (at.month,)).get
         self.begin_after(at.month, kept)
+        # `hash_of` does not read the last field, the hash itself.
         if hash_of(at.hash, Close(at.month, last_entry, rotated, frozen, b"")) == kept:
             return []
         return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]

@@ -22,11 +22,11 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import Month
 
 SETTLED_AFTER_MS: Final = 300_000  # a younger payment may still be in progress
-DOUBTED_LOOKS: Final = 3
+DOUBTED_LOOKS: Final = 3  # checks after which such a payment is a violation
 
 
 class Invariant(StrEnum):
-    """The checked invariants; each text begins with the lasting number of a guarantee."""
+    """The checked invariants; each text begins with the permanent number of a guarantee."""
 
     LANDED_IS_ISSUED = "I1: a payment landed and is not issued"
     LANDED_IS_KNOWN = "I6: a payment that we signed landed and has no row"
@@ -50,7 +50,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The violations in a part of a walk through all books; *is_finished*: no part was left."""
+    """The violations in a part of a walk through all books; *is_finished*: it was the last part."""
 
     violations: Sequence[Violation]
     is_finished: bool

@@ -14,6 +14,7 @@ from mintscope.kit.credentials import CreditToken
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.time import Month
 
+# Journal entries and sums of usage are stored with these numbers: never change or reuse one.
 NUMBERS: Final[Mapping[str, int]] = {
     "GET /v1/token/{tokenAddress}": 1,
     "POST /v1/tokens/batch": 2,
@@ -40,6 +41,8 @@ ACCOUNTS_A_PAGE: Final = 200
 FIRST: Final = CreditAccount(0)  # less than the id of every account
 
 
+# gc=False, here and below: these records are never part of a cycle, so the garbage collector need
+# not track them.
 class Spent(msgspec.Struct, frozen=True, gc=False):
     """One credit was taken durably; *balance* is the balance afterwards, >= 0."""
 
@@ -120,8 +123,8 @@ class AccountLine(msgspec.Struct, frozen=True):
     """A credit account, as operators see it.
 
     hint           the last eight characters of the credit token
-    credit_count   the sum of its entries other than spends; None while too many entries of the
-                   journal are not yet added up
+    credit_count   the sum of the account's entries other than spends; None while too many entries
+                   of the journal are not yet added up
     """
 
     account: CreditAccount
@@ -208,6 +211,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
         if count is None:
             count = taken.credit_count
         assert 1 <= count <= taken.credit_count
+        # A repeat has taken nothing, so its reversal would create credits.
         assert not self.is_repeat
         month = None if taken.key is None else self.month
         return Reversal(
@@ -232,7 +236,7 @@ DebitOutcome = Debited | TooFew | CapReached
 
 @runtime_checkable
 class DebitLedger(Protocol):
-    """The ledger for callers that take several credits at once, or pay with an API key.
+    """The methods for callers that take several credits at once, or spend with an API key.
 
     Every coroutine raises ServiceUnavailable if the store does not answer, or if too many requests
     wait.
@@ -300,7 +304,10 @@ class DebitWaiter(Protocol):
 
 @runtime_checkable
 class InstantLedger(Protocol):
-    """The methods of a ledger that are not coroutines: `recall` reads only memory."""
+    """The methods that take a credit without a coroutine, for the fast path of the API.
+
+    `recall` reads only memory.
+    """
 
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the cached results of `find` and `root` for *bearer*; None if they are not cached.

@@ -38,6 +38,7 @@ from mintscope.kit.time import DAY_MS, Month, month_of
 NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 # Like DEBIT, for minutes of streams: also stores each new minute, and deletes sent minutes.
+# `taken` is MATERIALIZED because it is read twice, and `debit_for` must take the credits once.
 PREPAY: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[])),
 sent AS (DELETE FROM stream_minute WHERE id = ANY(?10::bigint[])),
@@ -74,7 +75,7 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute
 # One statement tests and takes credits: from each account as many as were requested, or as many as
 # there are.  Rows are locked in the order of id, so that no two batches wait for each other, and in
 # a mode that lets other transactions insert rows that reference the accounts.  A trigger changes
-# the balances.
+# the balances.  A batch that took nothing is stored, too: its row shows that the statement ran.
 SPEND: Final = """
 WITH asked AS (
     SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
@@ -241,12 +242,15 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
                    LOOK_UP_S; DatabaseError
         """
         self._tend(at)
+        # After `_tend`, which records that this replica is alive: other replicas give back the
+        # minutes of a writer that is not recorded.
         batch = randbits(63)
         answered = self._answered()
         values = (accounts, at, batch, self._writer, answered, *more)
         try:
             taken: str = self._db.execute(statement, values).get
         except DatabaseAway:
+            # The answered batches stay in the list: deleting their rows again does no harm.
             taken = self._find_out(batch, at, minutes)
         else:
             self._forget(answered)
@@ -294,7 +298,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def _note_reversed(self, done: _Reversed) -> None:
         del self._owed[: done.reversal_count]
         self._forget(done.answered)
-        self._committed.appendleft(done.batch)  # its row is deleted like that of an answered batch
+        # The row of the reversals now counts as the oldest answered batch, and is deleted like one.
+        self._committed.appendleft(done.batch)
         self._gone_count -= 1
         DEBITS.labels("reversed").inc(done.credit_count)
 
@@ -312,6 +317,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def expect_writable(self) -> None:
         """Write durably; raise an error if this fails or if the server's clock differs too much."""
         with self._db.transaction():
+            # Unlike SQLite, PostgreSQL writes the row although its value stays the same.
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
         self._db.expect_clock()
 
@@ -341,14 +347,19 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         """
         while self._doubted:
             batch, minutes = self._doubted[-1]
+            # The result is not needed: from now on the batch is either stored or can never be
+            # stored.
             self.look_up(batch, at)
             self._give_batch_back(batch, at, minutes)
+            # Last, because a failed transaction is repeated; a batch has no effect the second time.
             self._doubted.pop()
         self._clear_minutes_if_due(at)
         now_s = self._now_s()
         if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
             self._seen_at_s = now_s
             here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
+            # After an outage of the database all replicas look dead, until each had time to be seen
+            # again.
             if here_ms >= DEAD_MS:
                 self._clear_up(at)
 
@@ -396,6 +407,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         """Give back the debits of *batch* and of the stored *minutes*, each at most once."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
+            # Debits that took nothing, because they were refused or repeated, have the change 0.
             reversals = [_reversal(each) for each in taken if each[1]]
             rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
             reversals += [ledger.Reversal(*row) for row in rows]

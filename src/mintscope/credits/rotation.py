@@ -106,6 +106,7 @@ def find_flaw(
     flaw = find_text_flaw(
         key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
     )
+    # RotationDenied has a member for each member of ChallengeFlaw, with the same name.
     return None if flaw is None else RotationDenied[flaw.name]
 
 

@@ -29,7 +29,7 @@ from mintscope.kit.time import iso_time
 SIGN_IN: Final = "sign-in-with-x"
 VALID_S: Final = 300
 AHEAD_S: Final = 60  # the clock of the replica that wrote a challenge may be this far ahead
-DRAWN_BYTES: Final = 8
+DRAWN_BYTES: Final = 8  # the first half of a nonce is random, the second half is a MAC
 HEADER_BYTES_MAX: Final = 4 * 1024
 STATEMENT: Final = "Spend credits of this wallet"
 VERSION: Final = "1"
@@ -171,6 +171,7 @@ def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
 
     The nonce contains a MAC of `uri`, `issuedAt` and its random bytes.
     """
+    # Neither the MAC nor the signed text has these fields, so a client could set them freely.
     added = (sign_in.expiration_time, sign_in.not_before, sign_in.request_id, sign_in.resources)
     if sign_in.statement != STATEMENT or any(each is not None for each in added):
         return False

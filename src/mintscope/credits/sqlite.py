@@ -40,18 +40,23 @@ LEFT: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND at < ? ORDER BY id
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
-EVER: Final = 2**62
+EVER: Final = 2**62  # later than every time
 # The age at which a minute counts as left even if its process may still run: more than a minute
 # plus the longest pauses of the client that reads the stream, and of the store.
 LEFT_AFTER_MS: Final = 180_000
-LOOK_EVERY_MS: Final = 10_000
+LOOK_EVERY_MS: Final = 10_000  # the least time between two searches for minutes of dead processes
 
 
 class MinutesUnderWay:
-    """Stores stream minutes in the file at *path*, in transactions of the caller."""
+    """Stores stream minutes in the store at *path*, and finds those that dead processes left.
+
+    The caller begins the transactions.
+    """
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
         self._db = db
+        # A file of its own: if a process closes any descriptor of the database file, it loses the
+        # locks of SQLite on that file.
         self._path = path.with_name(f"{path.stem}.minutes.lock")
         self._writer = randbits(62)
         self._lock: IO[str] | None = None
@@ -79,6 +84,7 @@ class MinutesUnderWay:
 
     def may_be_left(self, at: UnixMs) -> bool:
         """Return whether a search for minutes of dead processes is due and can find any."""
+        # abs: the clock may have been set back.
         if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
             return False
         self._looked_at = at
@@ -101,8 +107,8 @@ class MinutesUnderWay:
     def _hold(self) -> None:
         """Share the lock, before the first minute is stored.
 
-        No process has the exclusive lock now: it would also hold the write lock of the database,
-        which this process holds.
+        No other process has the exclusive lock now: a process takes it only while it holds the
+        write lock of the database, and this process holds the write lock.
         """
         if not self._has_begun:
             with suppress(OSError):  # without file locks, only the age of minutes counts
@@ -121,6 +127,8 @@ class MinutesUnderWay:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True
             finally:
+                # Also after a refusal: flock releases the shared lock before it tries to get the
+                # exclusive one.
                 fcntl.flock(lock, kept | fcntl.LOCK_NB)
         return False
 
@@ -132,7 +140,7 @@ class MinutesUnderWay:
 
 # One statement tests and takes, so two requests can never take the same credit.  It takes from each
 # account as many credits as were requested, or as many as there are.  A trigger changes the
-# balances.
+# balances.  CROSS JOIN makes SQLite begin with the requested accounts.
 SPEND: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked.n), ?2
@@ -144,6 +152,7 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
 # Takes each debit as a whole or not at all.  A cap limits the spending of a key together with the
 # other keys of its rotations.  Each account is in at most one debit.  All keys that spend from an
 # account belong to its user, so each cap applies to at most one debit, too.
+# `coalesce(first_key, id)` is the expression of the index api_key_chain.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
@@ -210,7 +219,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._clear_minutes_if_due(at)
         # A single statement begins, changes and commits while the interpreter's lock is free.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
-        count = self._db.changes()
+        count = self._db.changes()  # without the changes of triggers
         spent = self._spent(count)
         self._debit_count += count
         self._checkpoint(self._debits_max)
@@ -239,15 +248,18 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
             return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)
         (outcome,) = self._debit([debit], at, month)
         if not isinstance(outcome, ledger.Debited):
+            # So that a later request with this name can buy the answer.
             self._db.execute(statements.UNKEEP, (debit.once,))
         return outcome
 
     @override
     def prepay(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
+        # Not only in `rest`: a busy process never rests.
         self._give_back_left(at)
         with transaction(self._db):
             cleared_count = self._delete_sent()
             outcomes = self._minutes.begin(self._debit_each(debits, at), at)
+        # After the commit: if the commit fails, the rows must be deleted later.
         self._note_cleared(cleared_count, at)
         self._debit_count += len(debits)
         self._checkpoint(self._debits_max)
@@ -311,6 +323,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._give_back_left(at)
         if abs(at - self._forgot_at) >= ledger.KEPT_MS:
             with transaction(self._db):
+                # Otherwise the next rest deletes more.
                 if not statements.forget_kept(self._db, at):
                     self._forgot_at = at
         self._checkpoint(CHECKPOINT_DEBITS)
@@ -350,6 +363,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def _checkpoint(self, debit_count: int) -> None:
         if self._debit_count >= debit_count:
             self._debit_count = 0
+            # PASSIVE: copy what is possible without waiting for readers.
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 

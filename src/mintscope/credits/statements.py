@@ -42,7 +42,8 @@ SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPD
 """
 
 # A reversal also reduces the use of the API key in the month of the spend.  If the credit token was
-# rotated since the spend, the credits go to the token that now has its credits.
+# rotated since the spend, the credits go to the account that now has the credits of the token.
+# PostgreSQL cannot infer the types of the values that are cast.
 REVERSE: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -63,6 +64,7 @@ RETURNING id
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 # The cap minus the use of the key and of the keys of its rotations; NULL if the key has no cap.
+# `coalesce(first_key, id)` is the expression of the index api_key_chain.
 CAP_LEFT: Final = """
 SELECT k.month_credits_max - coalesce((
        SELECT CAST(sum(m.credits) AS bigint) FROM api_key AS each_
@@ -72,7 +74,8 @@ SELECT k.month_credits_max - coalesce((
 """
 # Also locks the account, so that its balance does not change before the commit.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
-# A rotated credit token has a successor, and is no longer accepted.
+# A rotated credit token has a successor, and is no longer accepted.  An account with an owner has
+# no credit token.
 FIND: Final = """
 SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND successor IS NULL
 """
@@ -240,7 +243,7 @@ SELECT a.id FROM credit_account AS a
 """  # noqa: S608 - a constant
 
 EMPTY: Final = Empty()
-CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())
+CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())  # for accounts that paid nothing
 
 
 def one_by_one(
@@ -252,6 +255,7 @@ def one_by_one(
             for each account that paid
     """
     left = {
+        # The requests of an account are served in order: the first leaves the highest balance.
         account: iter(range(balance - delta - 1, balance - 1, -1))
         for account, delta, balance in spent
     }
@@ -296,13 +300,20 @@ class Executes(Protocol):
 
 
 def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
-    """Return those of *reversals* to enter, by account; delete their minutes and names."""
+    """Return the *reversals* that must be entered, ordered by account.
+
+    Delete the rows of their minutes and names, and leave out a reversal whose row cannot be
+    deleted, for the reasons that `CreditTables._reverse` gives.
+    """
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
+    # Then no row decides, and REVERSE itself locks the accounts.
     if all(each.minute is None and each.once is None for each in left):
         return left
     found = []
     for each in left:
+        # Debits lock an account before they write minutes and names.
         db.execute(LOCKED_BALANCE, (each.account,))
+        # No row: the minute was sent or has ended, or its credits were already given back.
         if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
             continue
         if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
@@ -356,7 +367,7 @@ class CreditTables(ABC, Generic[Db]):
     transaction, snapshot   begin a transaction or a snapshot on *db*
     name                    the name of the store in error messages
     errors                  the exceptions of the engine
-    refusals                those of them that say that the values of a statement are refused
+    refusals                the *errors* by which the engine refuses the values of a statement
     Raises                  UnusableStore if the hashes were made with another *pepper*
     """
 
@@ -488,7 +499,7 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def _savepoint(self) -> AbstractContextManager[object]:
-        """Undo only the block's changes if it raises."""
+        """If the block raises, undo the changes of the block, and keep earlier ones."""
 
     def _reverse(self, reversals: Iterable[Reversal], at: UnixMs) -> int:
         """Give back the credits of *reversals* in the current transaction; return the credit count.
@@ -507,6 +518,8 @@ class CreditTables(ABC, Generic[Db]):
             with self._savepoint():
                 self._db.executemany(REVERSE, [_values(each, at) for each in left])
         except self.refusals:
+            # One of them is refused, so each is entered alone: a refused one must not hold up the
+            # others.
             return sum(each.credit_count for each in left if self._is_reversed(each, at))
         return sum(each.credit_count for each in left)
 
@@ -532,6 +545,7 @@ class CreditTables(ABC, Generic[Db]):
 
     def _clear_minutes_if_due(self, at: UnixMs) -> None:
         """Clear the sent minutes, if there are any and none was cleared for CLEAR_EVERY_MS."""
+        # abs: the clock may have been set back.
         if self._sent and abs(at - self._cleared_at) >= CLEAR_EVERY_MS:
             self._clear_minutes(at)
 
@@ -542,9 +556,11 @@ class CreditTables(ABC, Generic[Db]):
 
     def _expect_pepper(self, name: str) -> None:
         check_hash = hash_credential("mintscope", pepper=self._pepper)
+        # Read without the write lock first: only a new store has no pepper.
         kept = self._db.execute(PEPPER, ()).get
         if kept is None:
             with self._transaction():
+                # Another process may have stored its own pepper since, so the pepper is read again.
                 self._db.execute(KEEP_PEPPER, (check_hash,))
                 kept = self._db.execute(PEPPER, ()).get
         if kept != check_hash:

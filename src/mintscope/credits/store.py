@@ -21,7 +21,7 @@ from mintscope.kit.sql.database import DatabaseAccess
 from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
 from mintscope.kit.time import month_of
 
-KNOWN_MAX: Final = 100_000
+KNOWN_MAX: Final = 100_000  # the most items of each cache, which is emptied when it is full
 UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
 
 log = structlog.get_logger()
@@ -36,7 +36,8 @@ class GroupCreditLedger:
 
     writing      the tables that the commits write to
     reading      runs reads on tables of other connections
-    patience_s   waiting requests are refused if no batch ends for this time, or up to twice as long
+    patience_s   if no batch ends for this many seconds, all waiting requests are refused, at the
+                 latest after twice as many
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class GroupCreditLedger:
         # Each way to commit must be one object: debits that are submitted with the same object are
         # committed in one batch.
         self._debiting = self._commit_debits
+        # `partial` makes a separate object, so that no batch has both debits with a name and
+        # debits without: `CreditTables.debit` requires this.
         self._debiting_once = partial(self._commit_debits)
         self._prepaying = self._commit_minutes
         self._group: GroupCommit[CreditAccount, ledger.Spent | ledger.Empty] = GroupCommit(
@@ -148,6 +151,8 @@ class GroupCreditLedger:
         """
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
+        # If another process has rotated the token meanwhile, the cached account has no credits, so
+        # a spend from it takes nothing.
         return None if remembered is None or remembered.account in self._drained else remembered
 
     def spend_for(self, account: CreditAccount, waiter: ledger.DebitWaiter) -> None:
@@ -161,6 +166,7 @@ class GroupCreditLedger:
     async def expect_cap(self, key: int, credit_count: int) -> ledger.CapReached | None:
         """Return CapReached if *credit_count* more credits exceed the cap of *key*; else None."""
         month = month_of(self._clock.now())
+        # Only a forecast: other requests may spend meanwhile, so the debit checks the cap again.
         left = await self._read(lambda book: book.cap_left(key, month))
         return None if left is None or left >= credit_count else ledger.CapReached(month)
 
@@ -175,6 +181,7 @@ class GroupCreditLedger:
     async def close(self) -> None:
         """Finish the queued work, then close the connections."""
         await self._group.close()
+        # Again: the last batches count as answered only after the writer's thread has ended.
         self._rest()
         self._writing.close()
         self._reading.close()
@@ -215,6 +222,8 @@ class GroupCreditLedger:
         """Give back owed credits, then return the outcomes of *take*, which does *count* debits."""
         try:
             with self._unavailable():
+                # In this order: on PostgreSQL, *take* deletes the rows of answered batches, so the
+                # reversals of these batches must be stored before.
                 self._give_back()
                 return take()
         except ServiceUnavailable:
@@ -258,6 +267,7 @@ class GroupCreditLedger:
                 reversals.append(ledger.Reversal(account, 1))
             elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:
                 reversals.append(outcome.reversal())
+        # Also if there are no reversals: each item stands for one answered batch.
         self._answered.append(reversals)
         if reversals:
             self._group.rest_soon()
@@ -271,6 +281,7 @@ class GroupCreditLedger:
 
         Also record which minutes were sent, and which batches were answered.
         """
+        # The event loop may append to each deque meanwhile, so only its present items are taken.
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         # Read first, so that the batches of these reversals count as answered below.
@@ -287,6 +298,8 @@ class GroupCreditLedger:
     def _rest(self) -> None:
         try:
             self._give_back()
+            # Not reached if a reversal failed: on PostgreSQL, `rest` deletes the rows by which
+            # another process can give the credits back.
             self._writing.rest(self._clock.now())
         except self._errors:
             log.warning("could not tidy up the ledger", exc_info=True)
