@@ -155,6 +155,7 @@ class AddressChanges(AccountService):
             kept = rows.users.get(user_id)
             if kept is None or use_proof(rows.proofs, proof.proof_id, proof.purpose, now) is None:
                 return None
+            # Otherwise `_expect_free` would find this account itself.
             if kept.user.email != proof.email:
                 _expect_free(rows, proof.email, user_id, now)
             since = proof.made_at if proof.since is None else proof.since
@@ -242,6 +243,7 @@ class AccountDeletion:
                 before(rows)
             actor = user_actor(owner.user_id)
             application = _own_application(rows, owner)
+            # Before the address is deleted; the e-mail has its own copy of the address.
             rows.emails.tell_owner(owner, EmailKind.ACCOUNT_REMOVED, {}, now)
             for line in rows.watchlists.of_user(owner.user_id):
                 rows.watchlists.delete(line.watchlist_id)
@@ -249,6 +251,8 @@ class AccountDeletion:
                 rows.wallets.unlink(owner.user_id, linked.wallet)
             rows.key_addresses.forget(owner.user_id)
             remove(rows, owner, actor, now)
+            # After `remove`, which revokes the keys: an active key without networks would be
+            # accepted from anywhere.
             rows.api_keys.forget_networks(owner.user_id)
             if application is not None:
                 forget(rows, application, "forgotten", actor, now)

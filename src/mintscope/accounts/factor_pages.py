@@ -216,6 +216,7 @@ class SecondStepPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of these pages."""
         if self._asks_passkeys:
+            # The page of a refused answer has this address, and people may load it again.
             yield get("/prove/passkey", shows(Redirect("/prove")))
             yield post("/prove/passkey", self.prove, Access.SIGNED_IN)
         for path, handler in (("code", self.by_code), ("passkey", self.by_passkey)):

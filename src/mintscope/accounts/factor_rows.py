@@ -303,6 +303,7 @@ class WebAuthn:
             challenge=challenge,
             timeout=TIMEOUT_MS,
             allow_credentials=_described(known),
+            # A second factor needs no PIN, because the password was already checked.
             user_verification=UserVerificationRequirement.REQUIRED
             if is_alone
             else UserVerificationRequirement.DISCOURAGED,

@@ -148,6 +148,7 @@ def accept_code(
     Return -1 for a code of the app, the number of recovery codes that are left for a recovery code,
     and None if *code* is wrong.
     """
+    # Recovery codes are longer than codes of apps, so no text can be both.
     typed = plain(code)
     if len(typed) == DIGITS and typed.isascii() and typed.isdigit():
         app = rows.apps.of_user(user_id)
@@ -242,6 +243,7 @@ class Factors(AccountService):
                 raise WrongCode
             if not accept_app_code(change.rows, app, plain(code), self.secrets, change.at):
                 raise WrongCode
+            # Before the app counts as a factor.
             was_on = change.state().is_on
             change.rows.apps.update(app.app_id, confirmed_at=change.at)
             change.added(APP_ADDED)
@@ -317,6 +319,7 @@ class Factors(AccountService):
         """Return the result of *work*, run in a transaction.  Raises SessionEnded."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
+        # Drawn before the transaction, which the engine may run again.
         codes = make_codes(self.entropy)
 
         def act(rows: AccountRows) -> T:
@@ -375,6 +378,7 @@ class _Change:
 
     def removed(self, what: str) -> None:
         """Delete the recovery codes if no factor is left, and report the change *what*."""
+        # With the codes, `drop_factors` deletes an app that was never confirmed.
         if not self.state().is_on:
             drop_factors(self.rows, self.owner.user_id)
         self.tell(what)

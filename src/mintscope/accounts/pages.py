@@ -80,6 +80,7 @@ class EntryPages:
         errors: dict[str, str] = {}
         email = _email(address, errors)
         try:
+            # Checked even if the address is wrong, so that the form shows both errors at once.
             expect_password(password, email=email)
             if not errors:
                 cookie = await self._people.sign_up(email, password, request.browser)

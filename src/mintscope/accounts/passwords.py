@@ -73,6 +73,7 @@ class Argon2Hasher:
         return stored is not None
 
     async def _run(self, work: Callable[[], T]) -> T:
+        # The queue of a ThreadPoolExecutor itself has no limit.
         if not self._places.acquire(blocking=False):
             raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
         future = self._threads.submit(work)

@@ -87,6 +87,7 @@ class People(AccountService):
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
 
         def add(rows: AccountRows) -> None:
+            # Checked again: another request may have taken the address while the hash was computed.
             is_held = rows.proofs.holds(email, NO_USER, new.created_at)
             if is_held or find_person(rows.users, email) is not None:
                 raise EmailTaken
@@ -114,6 +115,7 @@ class People(AccountService):
         now = self.clock.now()
 
         def open_session(rows: AccountRows) -> bool:
+            # The password may have changed while the hash was computed.
             user = _with_password(rows, kept)
             if user is None:
                 raise WrongPassword
@@ -132,6 +134,7 @@ class People(AccountService):
 
         The time of the use is stored if `Lifetimes.is_to_be_noted` requires this.
         """
+        # No such cookie was ever handed out, so the store is not asked.
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
         digest = self.secrets.hash(cookie)
@@ -166,6 +169,7 @@ class People(AccountService):
 
         def note(rows: AccountRows) -> None:
             expect_session(rows, session)
+            # The password may have changed while the hash was computed.
             if _with_password(rows, kept) is None:
                 raise SessionEnded
             rows.sessions.update(session.session_id, proved_at=now)
@@ -393,6 +397,7 @@ class People(AccountService):
             return
         nonce = self.entropy(NONCE_BYTES)
         try:
+            # The nonce is drawn outside, because the engine may run *write* again.
             await self.store.transact(lambda rows: write(rows, nonce))
         except ServiceUnavailable:
             await self._email_limit.give_back(what, site)

@@ -107,6 +107,7 @@ class AccountService:
 
         All cases take the same time.
         """
+        # The same steps in each case: one hash, one read and one comparison.
         digest = self.secrets.hash(secret)
         kept = await self.store.read(lambda rows: rows.applications.find(email))
         is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)

@@ -70,8 +70,8 @@ class _Outcome(Enum):
     """The result of a transaction about a passkey."""
 
     DONE = auto()
-    OVER = auto()
-    COPIED = auto()
+    OVER = auto()  # the sign-in has ended, or the challenge or the passkey is no longer valid
+    COPIED = auto()  # the passkey may be a copy, and was refused
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -254,6 +254,7 @@ class SecondStep(AccountService):
             half = rows.sign_ins.find(digest)
             if kept is None or half is None:
                 return _Outcome.OVER
+            # Before the ticket is used up: the person can then sign in another way.
             if proof.is_of_copy(kept):
                 return _refuse_copy(rows, kept, now)
             if not _use(rows, half):
@@ -269,6 +270,8 @@ class SecondStep(AccountService):
 
         Raises PasskeyRefused if the outcome is COPIED.
         """
+        # The error is raised only after the commit: in the transaction it would undo the log entry
+        # and the e-mail about the copy.
         outcome = await self.store.transact(work)
         if outcome is _Outcome.COPIED:
             raise factor_rows.PasskeyRefused(COPIED)
@@ -306,6 +309,7 @@ class SecondStep(AccountService):
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
+        # A later time needs no check: only the server can make its challenge.
         return begun_at if self.clock.now() - begun_at < factor_rows.WAIT_MS else None
 
     def _challenge(self, ticket: str) -> bytes:

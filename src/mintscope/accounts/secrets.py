@@ -64,6 +64,8 @@ class AccountSecrets:
     def derive(cls, root: bytes) -> "AccountSecrets":
         """Return the keys, derived from *root*, which is the pepper."""
 
+        # These labels, and those in the methods below, must never change: stored hashes, and the
+        # secrets that are derived again later, would no longer match.
         def key(use: str) -> bytes:
             return hmac.digest(root, f"mintscope {use} 1".encode(), "sha256")
 
@@ -108,6 +110,7 @@ class AccountSecrets:
 
     def key_of(self, signup_id: SignupId, nonce: bytes, secret: str) -> ApiKey:
         """Return the API key for which *secret* is exchanged; each exchange has its own *nonce*."""
+        # SHA-512, because an API key has more random bytes than a SHA-256 digest.
         drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
@@ -124,6 +127,7 @@ class AccountSecrets:
     def code_of(self, nonce: bytes) -> str:
         """Return an e-mailed code: eight digits."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
+        # 128 bits, so that the remainder prefers no code noticeably.
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
 
     def webhook_secret(self, nonce: bytes) -> bytes:
@@ -136,11 +140,14 @@ class AccountSecrets:
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_pause_proof(self, signal_id: int, text: str) -> bool:
-        """Return, in constant time, whether *text* is the proof for an alert."""
+        """Return, in constant time, whether *text* is the pause proof of an alert."""
         return _are_same(self.pause_proof(signal_id), text)
 
     def telegram_proof(self, bound: Sequence[int]) -> str:
-        """Return the proof in a code that links a Telegram chat: a MAC of the numbers *bound*."""
+        """Return the proof in a code that links a Telegram chat; it is valid only for *bound*.
+
+        bound    the numbers to which the code is bound, such as the user and the session
+        """
         text = f"telegram {' '.join(map(str, bound))}"
         drawn = hmac.digest(self.mail, text.encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
@@ -150,7 +157,7 @@ class AccountSecrets:
         return _are_same(self.telegram_proof(bound), text)
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:
-        """Return the local part of the Message-ID; it is the same at every attempt."""
+        """Return the local part of an e-mail's Message-ID, which is the same at every attempt."""
         drawn = hmac.digest(self.mail, f"letter {email_id} {written_at}".encode(), "sha256")
         return drawn[:16].hex()
 
@@ -195,7 +202,7 @@ def _are_same(ours: str, theirs: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """The digest of a request with an Idempotency-Key, and the id of the record it created."""
+    """A request with an Idempotency-Key: its digest, and the id of the record that it created."""
 
     asked: bytes
     thing_id: int

@@ -19,11 +19,11 @@ SessionId = NewType("SessionId", int)
 IDLE_MS: Final = 30 * MINUTE_MS
 ABSOLUTE_MS: Final = 12 * HOUR_MS
 FRESH_MS: Final = 10 * MINUTE_MS  # how long a proof by password or passkey is valid
-NOTE_MS: Final = MINUTE_MS
+NOTE_MS: Final = MINUTE_MS  # a use is stored if the last stored use is older than this
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100
 COOKIE_BYTES: Final = 32
-COOKIE_LENGTH: Final = 43
+COOKIE_LENGTH: Final = 43  # of the base64url of COOKIE_BYTES, without padding
 
 
 class SessionEnded(Exception):
@@ -131,7 +131,7 @@ class SessionChanges(TypedDict, total=False):
 
 ProofId = NewType("ProofId", int)
 
-GUESSES_MAX: Final = 5
+GUESSES_MAX: Final = 5  # of the code in an e-mail; then only the link is accepted
 EVER: Final = UnixMs(0)
 
 
@@ -214,6 +214,7 @@ def link_text(proof_id: ProofId, link: str) -> str:
 def parse_link(text: str) -> tuple[ProofId, str] | None:
     """Return number and text of a proof from *text*, a link's last segment; None if malformed."""
     number, dot, link = text.partition(".")
+    # 18 digits fit the 64 bits of an id.  isdigit alone would also accept digits of other scripts.
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
         return None
     return ProofId(int(number)), link

@@ -75,6 +75,7 @@ def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = No
     ended = {session.session_id for session in rows.sessions.of_user(user_id)} - {kept}
     for session_id in ended:
         rows.sessions.delete(session_id)
+    # Otherwise a sign-in that waits for its second factor could still open a session.
     rows.sign_ins.end(user_id)
     return len(ended)
 
@@ -111,6 +112,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     revoked = end_access(rows, user.user_id, at)
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
+        # The evaluator then reads the alerts again.
         rows.lease.touch()
     unlink_telegram(rows, user.user_id, actor, at)
     rows.credits.set_spend_level(user.user_id, None, 0)
@@ -124,6 +126,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
 def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
     """Return the keys issued for an application, and the keys that replaced them by rotation."""
     lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
+    # The loop also visits the keys that it appends.
     for line in lines:
         if line.replaced_by is not None:
             successor = rows.api_keys.get(line.replaced_by)
@@ -226,6 +229,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     """
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
+    # Counted before they are removed.
     factors = int(app is not None and app.made_at >= since)
     factors += sum(each.made_at >= since for each in rows.passkeys.of_user(user_id))
     drop_factors(rows, user_id, since=since)
@@ -240,6 +244,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         unlink_telegram(rows, user_id, user_actor(user_id), at)
     is_changed, level = _credits_before(rows, f"user:{user_id}", SPEND_ALERT_SET, since)
     if is_changed:
+        # If the spend alert was removed, today's spending counts as not reported yet.
         rows.credits.set_spend_level(user_id, level, at // DAY_MS - 1)
     return Ended(
         sessions=sessions,
@@ -277,6 +282,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     """Return whether the owner, not a key, changed the networks of *key* at *since* or later."""
+    # A key can only narrow networks, which gives no access, so its changes need no undo.
     owner = user_actor(key.user_id)
     changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
@@ -306,6 +312,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
     while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
         before = page[-1][0]
         for _, event in page:
+            # The filter also finds events that the subject, such as a key, has caused.
             if event.subject == subject:
                 yield event
 

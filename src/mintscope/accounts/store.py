@@ -49,8 +49,9 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 class Columns(Generic[RowT]):
     """The columns of *table* for records of *kind*; columns and fields have the same names.
 
-    expressions   by name of a field: its SQL, if it has no column of this name; its Columns, if its
-                  value is a record, or None if the first column of the record is NULL
+    expressions   by field: the SQL of a field that has no column of the same name, or the Columns
+                  of a field that contains a record (its value is None if the record's first column
+                  is NULL)
     """
 
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
@@ -100,6 +101,7 @@ class Table(Generic[IdT, RowT]):
         return self._db.changes() == 1
 
     def _update(self, row_id: IdT, changes: Mapping[str, object]) -> None:
+        # Names are quoted, because without quotes `user` is a function of PostgreSQL.
         settings = ", ".join(f'"{name}" = ?' for name in changes)
         values = [_stored(value) for value in changes.values()]
         statement = f'UPDATE "{self.NAME}" SET {settings} WHERE id = ?'  # noqa: S608
@@ -298,6 +300,7 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
 
     def forget_name(self, user_id: UserId) -> None:
         """Delete the e-mail address of a removed user, and replace the user name."""
+        # `expect_username` refuses such a name, so it cannot be taken.
         self.update(user_id, email=EmailAddress(""), username=f"removed-{user_id}")
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
@@ -363,6 +366,7 @@ class AccountConnections:
     ) -> None:
         self._writing = writing
         self._reading = reading
+        # No items are queued, only calls of `run`: each write is a transaction of its own.
         self._group: GroupCommit[NoReturn, None] = GroupCommit(
             lambda _: (), rest=lambda: None, patience_s=patience_s
         )
@@ -405,6 +409,7 @@ class AccountConnections:
         """Run *work*; roll it back if its caller was refused meanwhile."""
         with self._writing.transaction(beside=beside):
             answer = work(self._writing)
+            # Checked before the commit, because a refused caller expects no change.
             if refused.is_set():
                 raise ServiceUnavailable(UNAVAILABLE)
             return answer

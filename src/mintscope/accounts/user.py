@@ -92,6 +92,7 @@ def _is_common(text: str) -> bool:
     """
     common = commonest_passwords()
     plain = text.lower()
+    # Stripped before disguises are undone: a 0 or $ at an end is an addition, not a letter.
     core = plain.strip(NO_LETTERS).translate(DISGUISES)
     stem = plain.translate(WITHOUT)
     return any(
@@ -182,4 +183,4 @@ class LoginLimit:
 
 
 class EmailTaken(Exception):
-    """A person's account has this address, or an account can still restore it by an undo link."""
+    """A person has the address, or an undo link can still give the address back to a person."""
