@@ -85,6 +85,7 @@ def is_within(client: str, networks: str) -> bool:
 
 
 def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -> bool:
+    # `subnet_of` raises TypeError for networks of different versions.
     if isinstance(outer, IPv4Network):
         return isinstance(inner, IPv4Network) and inner.subnet_of(outer)
     return isinstance(inner, IPv6Network) and inner.subnet_of(outer)
@@ -99,6 +100,7 @@ def are_within(inner: str, outer: str) -> bool:
         return True
     around = [ip_network(each) for each in outer.split()]
     inside = [ip_network(each) for each in inner.split()]
+    # Without `bool`, ANYWHERE, which has no networks, would be within any networks.
     return bool(inside) and all(any(_holds(each, one) for each in around) for one in inside)
 
 

@@ -56,6 +56,7 @@ class KeyGate:
         bearer = request.bearer()
         client = self._addresses.key(request.scope)
         holder = await self._keys.find(bearer, client) if bearer else None
+        # The limits come first, so that requests that are then refused count, too.
         if holder is None:
             await self._address_limit.pass_through(request)
         else:

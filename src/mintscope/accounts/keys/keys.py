@@ -91,6 +91,7 @@ class ApiKeys(AccountService):
 
         If the database fails, raise ServiceUnavailable; the next call then stores them.
         """
+        # Replaced before the wait, so that uses during it are stored by the next call.
         used_at = self._used_at
         self._used_at = {}
         used_from = self._used_from
@@ -106,6 +107,7 @@ class ApiKeys(AccountService):
         try:
             await self.store.transact(note)
         except ServiceUnavailable:
+            # Uses since then are newer, so they take precedence.
             self._used_at = used_at | self._used_at
             for key_id, newer in self._used_from.items():
                 before = used_from.setdefault(key_id, {})
@@ -300,6 +302,7 @@ def _replace(
 
     *old* then expires at *ends_at* at the latest.  Raises TooManyKeys.
     """
+    # Before the keys are counted: without an overlap, the old key makes room for the new one.
     rows.api_keys.update(old.key_id, expires_at=min(old.expires_at or ends_at, ends_at))
     _expect_room(rows, old.user_id, at)
     line = rows.api_keys.insert(old.user_id, new, at, signup_id=None)
@@ -395,6 +398,8 @@ class OwnKeys:
             if current is None or current.status(now) is not KeyStatus.ACTIVE:
                 return KeyDenied.ENDED
             if current.replaced_by is not None:
+                # A repetition with the same Idempotency-Key derives the same key; a random key is
+                # never found.
                 made = rows.api_keys.find(keys.secrets.hash(drawn))
                 is_again = made is not None and made.key.key_id == current.replaced_by
                 if made is None or not is_again or made.key.status(now) is not KeyStatus.ACTIVE:
@@ -403,6 +408,8 @@ class OwnKeys:
             owner = rows.users.get(current.user_id)
             if owner is None:
                 return KeyDenied.ENDED
+            # Read in this transaction: the owner may have changed the key since the request was
+            # admitted.
             new = _successor(drawn, keys.secrets, current, current.expires_at)
             line = _replace(rows, current, new, ends_at=ends_at, at=now)
             by = key_actor(old.key_id)

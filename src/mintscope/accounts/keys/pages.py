@@ -84,6 +84,7 @@ def blank(preset: str = "") -> dict[str, str]:
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
     """Return the access that *scopes* give to each area: none, read or write."""
     return {
+        # With `with_reads`, the number of scopes of an area is the index of the access in ACCESS.
         area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
         for area in AREAS
     }

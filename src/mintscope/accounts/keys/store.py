@@ -24,6 +24,7 @@ from mintscope.kit.sql.database import Database
 
 LINE: Final = Columns(KeyLine, "api_key", key_id="api_key.id", user_id='api_key."user"')
 HOLDER: Final = Columns(Holder, "user", key=LINE)
+# ?2 is the time at which the key must be active.
 IS_ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)"
 FIND: Final = f"""
 SELECT {HOLDER.text} FROM api_key JOIN "user" ON "user".id = api_key."user"
@@ -46,6 +47,7 @@ UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
 """  # noqa: S608  a constant
 
 # A key that rotates itself keeps its end, so the lifetime began with an earlier key of its chain.
+# `coalesce(first_key, id)` is the expression of the index api_key_chain.
 BEGUN_AT: Final = """
 SELECT created_at FROM api_key AS k
  WHERE coalesce(first_key, id) = (SELECT coalesce(first_key, id) FROM api_key WHERE id = ?1)
