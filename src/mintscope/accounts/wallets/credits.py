@@ -262,9 +262,11 @@ class AccountCredits(AccountService):
         key_hash = self.secrets.request_hash(key, user_id)
         assert key_hash is not None, "there is a key"
         account = rows.credits.open(user_id, now)
+        # Before the balance is read: a repetition must succeed although the credits have left.
         move = rows.moves.find(key_hash)
         if move is None:
             held = rows.moves.hold(account, account)
+            # Only for a new move: a repetition gets its token, even if the key was capped since.
             if is_capped:
                 return MoveDenied.CAPPED
             wanted = held if credit_count is None else credit_count
@@ -399,6 +401,7 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
     balance = rows.moves.hold(off, onto)
     if balance:
         rows.moves.move(CreditMove(taker, MoveKind.CLAIM, off, onto, balance, at, None))
+    # Also without credits: purchases and reversals of the agent may still come.
     rows.moves.succeed(off, onto)
 
 

@@ -122,7 +122,10 @@ class SqlCreditRows:
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Create the account of a credit token; its root is that of *root*, or *root* itself."""
+        """Create the account of a credit token whose credits come from the account *root*.
+
+        The root of the new account is the root of *root*, or *root* itself if that has none.
+        """
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
     def balance(self, account: CreditAccount) -> int:
@@ -261,6 +264,7 @@ class SqlMoveRows:
 
 def no_hash(user_id: UserId) -> CredentialHash:
     """Return the hash for the row of a user's account; no credential has this hash."""
+    # 32 bytes, as the table requires of a hash.
     return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
 
 
@@ -273,6 +277,7 @@ SELECT CAST(?2 AS bigint), wallet, linked_at FROM linked_wallet WHERE "user" = ?
     ON CONFLICT DO NOTHING
 """
 FORGET: Final = 'DELETE FROM linked_wallet WHERE "user" = ?'
+# ?2 and ?3 are NULL for the first page, or the place of the last payment of the page before.
 PAYMENTS: Final = f"""
 SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_at, resolved_at,
        asset
