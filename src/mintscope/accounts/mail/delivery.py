@@ -38,8 +38,9 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_S, utc
 
 REASON_LENGTH_MAX: Final = 200
-FAREWELL_S: Final = 1.0
-PERMANENT: Final = 500
+FAREWELL_S: Final = 1.0  # the most seconds to wait for the answer to QUIT
+PERMANENT: Final = 500  # replies from this code on are permanent (RFC 5321, 4.2.1)
+# An ASCII address without quotes, which needs no conversion.
 PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
 POLICY: Final = "5.7."  # RFC 3463: a policy refuses the sender, perhaps only for a time
 
@@ -190,7 +191,7 @@ def _shown(cause: Exception) -> str:
 
 POLL_S: Final = 0.5
 COUNT_S: Final = 60.0  # seconds between two counts of waiting e-mails while none is sent
-TROUBLE_S: Final = 5.0
+TROUBLE_S: Final = 5.0  # the pause after an error
 NO_DELIVERY: Final = "mail.delivery is none"
 PER_HOUR_MAX: Final = 3_000
 AT_ONCE: Final = 4  # the most e-mails leased and sent at once, so that all end within the lease
@@ -249,6 +250,7 @@ class Delivery:
         room = 0 if self.transport is None else self._room(now_s)
         taken = await self.outbox.lease(now, limit=room) if room else []
         self._tried_at_s += [now_s] * len(taken)
+        # return_exceptions, so that all deliveries end before an error is raised.
         outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
         if taken or self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             await self._count()

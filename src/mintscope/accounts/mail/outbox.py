@@ -45,6 +45,8 @@ class Outbox:
                     break
                 for draft in due:
                     if draft.proof is None or draft.proof.is_good(draft.proof.purpose, now):
+                        # The lease is the next due time: if this process dies, the e-mail is sent
+                        # after it.
                         rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
                         leased.append(draft)
                     else:
@@ -59,6 +61,7 @@ class Outbox:
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
+            # The row may be gone, or another process may have sent the e-mail after the lease.
             if draft is not None and draft.sent_at is None:
                 attempts = draft.attempts + 1
                 rows.emails.update(email_id, sent_at=now, attempts=attempts, reason=None)
@@ -119,5 +122,6 @@ def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
     end = draft.written_at + GIVE_UP_MS
     if now >= end:
         return None
+    # 16 doublings are far beyond RETRY_MS_MAX, and the number stays small.
     pause_ms = min(RETRY_MS_MIN << min(draft.attempts, 16), RETRY_MS_MAX)
     return UnixMs(min(now + pause_ms, end))

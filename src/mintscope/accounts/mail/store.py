@@ -29,6 +29,7 @@ USE_UP: Final = """
 UPDATE proof SET used_at = ?3
  WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL AND made_at >= ?4
 """
+# The purpose is a literal, so that the index of undo links is used.
 HOLDS: Final = """
 SELECT count(*) FROM proof
  WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
@@ -47,6 +48,7 @@ SELECT id FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expire
  ORDER BY id LIMIT ?
 """
 PURGE_PROOF: Final = "DELETE FROM proof WHERE id = ?"
+# The condition of the index letter_due, word for word.
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 DUE: Final = f"due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
@@ -64,7 +66,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof for *purpose* about *subject*, valid or not; None without one."""
+        """Return the newest proof, valid or not, for *purpose* about *subject*, or None."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 
@@ -106,6 +108,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
 
     def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
         """Change columns of an e-mail."""
+        # All processes compare due times, so they are times of the shared clock.
         if "due_at" in changes:
             changes["due_at"] = self._shared(changes["due_at"])
         self._update(email_id, changes)
@@ -160,6 +163,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         """
         return any(
             [
+                # In a list, so that all three run: a generator would stop at the first True.
                 delete_part(self._db, OLD, PURGE, before, limit),
                 delete_part(self._db, OLD_PROOFS, PURGE_PROOF, before, limit),
                 delete_part(self._db, OF_STRANGERS, PURGE_PROOF, now, limit),
@@ -181,6 +185,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
 
     def newest(self, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails, sent or not, newest first."""
+        # SOURCE ends with WHERE, so a condition must follow.
         return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
 
     def count_waiting(self) -> int:
