@@ -338,8 +338,10 @@ class AccountRoutes:
         await self.signups.pass_through(request)
         try:
             made = await self.signup.apply(form, redelivery_key=key)
+        # This answer shows that the address has an application, so it counts against the limit.
         except errors.DuplicateApplication:
             raise
+        # Including a cancellation, if the client leaves.
         except BaseException:
             await self.signups.give_back(request)
             raise

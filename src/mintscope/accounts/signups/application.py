@@ -104,6 +104,7 @@ class Application:
     def is_of_scopes(self) -> bool:
         """Whether the newest decision was about scopes that the issued key had requested."""
         is_issued = self.state is ApplicationState.KEY_ISSUED and self.issued_at is not None
+        # The approval came before the key, decisions on scopes come after it.
         return is_issued and (self.decided_at or 0) > (self.issued_at or 0)
 
     def can_be_undone(self, now: UnixMs) -> bool:
@@ -283,6 +284,7 @@ class FieldReader:
             self._refuse(name, f"expected a list of scopes among {', '.join(Scope)}")
             return frozenset()
         try:
+            # Cut, because the error quotes the text; the names of all scopes are shorter.
             return parse_scopes(each[:SHOWN_MAX] for each in value)
         except UnknownScope as flaw:
             self._refuse(name, str(flaw))

@@ -69,7 +69,8 @@ STANDINGS: Final = {
 class Decision:
     """A decision on an application, or on the scopes that its key requested.
 
-    expected   the possible states of the application; ignored if its key requested scopes
+    expected   the states in which the application can be decided; ignored if its key requested
+               scopes
     """
 
     signup_id: SignupId

@@ -108,6 +108,7 @@ class Signups(AccountService):
             if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
                 return False
             rows.proofs.update(proof.proof_id, guesses=proof.guesses + 1)
+            # Returned, not raised: an error would undo the counted guess.
             if not self.secrets.is_code_of(proof.nonce, code):
                 return False
             _confirm(rows, signup_id, APPLICANT, now)
@@ -164,6 +165,7 @@ class Signups(AccountService):
             return len(lapsed)
 
         count = 0
+        # Each transaction deletes a part, because debits wait for it.
         while found := await self.store.transact(forget_some):
             count += found
         return count
@@ -297,15 +299,17 @@ def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
 
 
 def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
-    """Issue the application's key, or find the issued key; return it, its user name and nonce."""
+    """Issue the application's key, or find the issued one; return key, user name and key nonce."""
     kept = rows.applications.get(offer.signup_id)
     if kept is None:
         raise errors.InvalidCredentials
+    # Checked again, because the application may have changed since the first check.
     _expect_offerable(kept.application, is_repeated=True)
     if kept.application.state is ApplicationState.APPROVED:
         return _hand_out(rows, kept, offer)
     assert kept.owner is not None, "expected the user of an application in state key_issued"
     assert kept.key_nonce is not None, "expected the nonce of an application in state key_issued"
+    # The newest key: those before it were revoked by resets.
     line = rows.api_keys.of_application(offer.signup_id)[0]
     owner = rows.users.get(kept.owner)
     if owner is None or not _is_answer_to_exchange(kept, line, offer):
