@@ -175,14 +175,17 @@ class AddressChanges(AccountService):
 
 
 def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
-    """Raise EmailTaken if a person has *email*, or an undo link can restore it to another user."""
+    """Raise EmailTaken if a person has *email*, or if an undo link can give it to another user."""
     if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountContents:
-    """The contents of an account; *has_application*: whether it has an application for a key."""
+    """The numbers of items in an account, shown to the user before the account is deleted.
+
+    has_application   whether the deletion also deletes an application for an API key
+    """
 
     credits: int
     keys: int

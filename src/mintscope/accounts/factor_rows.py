@@ -220,7 +220,7 @@ class PasskeyProof:
 
 
 ANSWER_LENGTH_MAX: Final = 20_000
-TIMEOUT_MS: Final = 120_000
+TIMEOUT_MS: Final = 120_000  # the time that the browser gives the person and the device
 NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 
 
@@ -275,6 +275,7 @@ class WebAuthn:
 
         credential = _expect_short(answer)
         with _proving():
+            # A device that cannot verify its user is accepted: its passkey is only a second factor.
             verified = verify_registration_response(
                 credential=credential,
                 expected_challenge=challenge,

@@ -74,6 +74,7 @@ class People(AccountService):
         Raises EmailTaken, WeakPassword, TooManyAttempts.
         """
         expect_password(password, email=email)
+        # Counted before the look-up, because the response shows whether the address has an account.
         await self._login_limit.sign_up(browser.address)
         if await self._find(email) is not None:
             raise EmailTaken

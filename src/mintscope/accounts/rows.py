@@ -128,7 +128,7 @@ class AccountService:
         return proof if self.secrets.is_link_of(proof.nonce, link) else None
 
     async def find_address(self, text: str, purpose: Purpose) -> EmailAddress | None:
-        """Return the address in the proof that `find_proof` returns; None if there is none."""
+        """Return the address of the proof that `find_proof` returns; None if it finds none."""
         proof = await self.find_proof(text, purpose)
         return None if proof is None else proof.email
 

@@ -127,6 +127,7 @@ class SecondStep(AccountService):
         async with self._login_limit.passkey(browser.address):
             passkey = await self._find_passkey(answer)
             proof = verifier.authenticated(answer, self._asked(visit, begun_at), passkey)
+            # WebAuthn (7.2) requires this if the user was not identified before.
             if proof.handle != self.secrets.passkey_handle(passkey.user_id):
                 raise factor_rows.PasskeyRefused(NOT_KNOWN)
             if not proof.is_verified:
@@ -373,7 +374,7 @@ def _refuse_copy(rows: AccountRows, passkey: factor_rows.Passkey, at: UnixMs) ->
 
 
 def _use(rows: AccountRows, half: factor_rows.HalfSignIn) -> bool:
-    """Use up the ticket; return False if it was used or ended, or if the user was removed."""
+    """Use up the ticket of *half*; return False if *half* has ended or the user was removed."""
     return rows.users.get(half.user_id) is not None and rows.sign_ins.delete(half.sign_in_id)
 
 

@@ -120,12 +120,12 @@ class AccountSecrets:
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def link_of(self, nonce: bytes) -> str:
-        """Return the text of an e-mailed link: 43 characters that are safe in a path."""
+        """Return the text in the link of the proof with *nonce*: 43 characters, safe in a path."""
         drawn = hmac.digest(self.mail, b"link" + nonce, "sha256")
         return urlsafe_b64encode(drawn).rstrip(b"=").decode()
 
     def code_of(self, nonce: bytes) -> str:
-        """Return an e-mailed code: eight digits."""
+        """Return the code in the e-mail whose proof has *nonce*: eight digits."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         # 128 bits, so that the remainder prefers no code noticeably.
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"

@@ -318,7 +318,10 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alerts created, and stop webhooks changed, from *since* on; return both numbers."""
+    """Delete the user's alerts that were created at *since* or later; return their number.
+
+    Also stop the webhooks that were changed at *since* or later; return their number second.
+    """
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:

@@ -225,6 +225,7 @@ class ClosedMonths:
         last     the newest closed month
         """
         with self._db.transaction(beside=True):
+            # Without the write lock: HELD locks the row of the walk.
             held = self._db.execute(HELD, at[:3]).fetchone()
             if held is None:
                 return [], True  # another process has stored these accounts

@@ -371,6 +371,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             credit_count = self._reverse(left, at)
         statements.tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
+        # After the reversals above: a reversal has no effect once the name of its answer is
+        # deleted.
         for _ in range(FORGETS_MAX):
             if not statements.forget_kept(self._db, at):
                 break

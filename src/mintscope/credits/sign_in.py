@@ -57,7 +57,7 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def name(self) -> str:
-        """The name of the answer that is bought with the nonce, which can buy no other answer."""
+        """The name of the answer that the nonce buys; a nonce buys only one answer."""
         return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
 
 

@@ -254,7 +254,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
 
     @override
     def prepay(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
-        # Not only in `rest`: a busy process never rests.
+        # Not only in `rest`: a busy process may never rest.
         self._give_back_left(at)
         with transaction(self._db):
             cleared_count = self._delete_sent()
@@ -323,7 +323,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._give_back_left(at)
         if abs(at - self._forgot_at) >= ledger.KEPT_MS:
             with transaction(self._db):
-                # Otherwise the next rest deletes more.
+                # While expired names remain, each rest deletes some.
                 if not statements.forget_kept(self._db, at):
                     self._forgot_at = at
         self._checkpoint(CHECKPOINT_DEBITS)

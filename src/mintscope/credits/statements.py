@@ -306,7 +306,7 @@ def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
     deleted, for the reasons that `CreditTables._reverse` gives.
     """
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
-    # Then no row decides, and REVERSE itself locks the accounts.
+    # No row must be deleted first, and REVERSE itself locks the accounts.
     if all(each.minute is None and each.once is None for each in left):
         return left
     found = []
@@ -524,7 +524,7 @@ class CreditTables(ABC, Generic[Db]):
         return sum(each.credit_count for each in left)
 
     def _is_reversed(self, reversal: Reversal, at: UnixMs) -> bool:
-        """Give back the credits of *reversal*; if the engine refuses it, log it, return False."""
+        """Give back the credits of *reversal*; if the engine refuses, log this and return False."""
         try:
             with self._savepoint():
                 self._db.execute(REVERSE, _values(reversal, at))

@@ -228,7 +228,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """The pages of a person's keys; for keys of other accounts they respond with 404."""
+    """The pages of a person's keys; the response for a key of another account is 404."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -444,7 +444,7 @@ def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
 
 
 def _newest(keys: Sequence[KeyLine]) -> int:
-    """Return the newest key's id, or 0; a form that is sent a second time has an older id."""
+    """Return the id of the newest key, or 0; a form that is sent twice then has an older id."""
     return max((key.key_id for key in keys), default=0)
 
 
@@ -453,7 +453,7 @@ def _may_rotate(key: KeyLine, now: UnixMs) -> bool:
 
 
 def _ended_at(key: KeyLine) -> UnixMs | None:
-    """Return the time at which the key ended, or will end; None if it has no end."""
+    """Return the time at which the key ended, or will end; None if the key has no end."""
     ends = [at for at in (key.revoked_at, key.expires_at) if at is not None]
     return min(ends, default=None)
 

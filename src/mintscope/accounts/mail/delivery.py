@@ -189,7 +189,7 @@ def _shown(cause: Exception) -> str:
     return line.encode(errors="replace").decode()  # surrogates stand for invalid UTF-8 bytes
 
 
-POLL_S: Final = 0.5
+POLL_S: Final = 0.5  # the pause between two searches for due e-mails while none is due
 COUNT_S: Final = 60.0  # seconds between two counts of waiting e-mails while none is sent
 TROUBLE_S: Final = 5.0  # the pause after an error
 NO_DELIVERY: Final = "mail.delivery is none"

@@ -88,5 +88,6 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
 
 def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
     host = urlsplit(origin).hostname or ""
+    # An IPv6 address is not valid as the domain of a Message-ID.
     domain = host if host and HOST_SIGNS.issuperset(host) else "localhost"
     return f"<{secrets.email_name(draft.email_id, draft.written_at)}@{domain}>"

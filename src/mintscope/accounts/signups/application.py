@@ -28,8 +28,8 @@ SignupId = NewType("SignupId", int)
 MOTIVATION_LENGTH_MAX: Final = 4_000
 HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
-REDELIVERY_MS: Final = 10 * MINUTE_MS
-LAPSE_MS: Final = 3 * DAY_MS
+REDELIVERY_MS: Final = 10 * MINUTE_MS  # how long a repeated request gets the lost answer
+LAPSE_MS: Final = 3 * DAY_MS  # how long an application waits for its confirmation
 UNDO_MS: Final = MINUTE_MS  # how long a decision can be undone
 
 

@@ -121,7 +121,10 @@ class AccountCredits(AccountService):
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
 
     async def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the credit account of a user, cached because it never changes; None if none."""
+        """Return the credit account of a user; None if the user has none.
+
+        The account is cached, because it never changes.
+        """
         found = self._known.get(user_id)
         if found is None:
             found = await self.store.read(lambda rows: rows.credits.find(user_id))

@@ -184,11 +184,11 @@ class SqlCreditRows:
         ]
 
     def forget_usage(self, before: int, limit: int) -> bool:
-        """Delete up to *limit* lines of days before *before*; return whether more may be left."""
+        """Delete up to *limit* lines of use before the day *before*; return whether more remain."""
         return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
-        """Return the spent credits of a day that cause an e-mail; None: no e-mail."""
+        """Return the number of credits spent in a day that causes an e-mail; None: no e-mail."""
         row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
         return None if row is None else int(row[0])
 
