@@ -261,6 +261,7 @@ class ExchangeLimit:
             else:
                 await self._other.pass_through(request, f"{email} {address}")
         except errors.RateLimited as early:
+            # The specification has a fixed `retryAfter`, not the time that is left.
             raise errors.RateLimited(self._limit.window_s) from early
 
 

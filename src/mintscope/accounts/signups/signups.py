@@ -165,7 +165,7 @@ class Signups(AccountService):
             return len(lapsed)
 
         count = 0
-        # Each transaction deletes a part, because debits wait for it.
+        # Each transaction deletes a part, because other writers wait for it.
         while found := await self.store.transact(forget_some):
             count += found
         return count

@@ -184,7 +184,10 @@ class SqlCreditRows:
         ]
 
     def forget_usage(self, before: int, limit: int) -> bool:
-        """Delete up to *limit* lines of use before the day *before*; return whether more remain."""
+        """Delete up to *limit* lines of use of old days; return whether more may be left.
+
+        before   only lines of earlier days, in UTC days since 1970-01-01
+        """
         return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
