@@ -45,8 +45,8 @@ class Outbox:
                     break
                 for draft in due:
                     if draft.proof is None or draft.proof.is_good(draft.proof.purpose, now):
-                        # The lease is the next due time: if this process dies, the e-mail is sent
-                        # after it.
+                        # The lease is the next due time: if this process dies, the e-mail is due
+                        # again when the lease ends.
                         rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
                         leased.append(draft)
                     else:
