@@ -419,6 +419,39 @@ async def test_another_address_or_a_test_ends_the_rest_of_a_rule_that_failed(
     assert [await refused(), await refused()] == [[two, two], []]
 
 
+@pytest.mark.parametrize(
+    ("is_gone", "later_ms"),
+    [
+        pytest.param(True, 0, id="gone"),
+        pytest.param(False, DAY_MS, id="the last attempt"),
+        pytest.param(False, 0, id="an attempt"),
+    ],
+)
+async def test_a_failure_of_the_old_address_is_none_of_the_new_one(
+    service: Service, key: str, *, is_gone: bool, later_ms: int
+) -> None:
+    one, two = "https://example.org/one", "https://example.org/two"
+    made, deliveries = await make(service, key, webhookUrl=one), deliveries_of(service, 9)
+    path = f"{SIGNALS}/{made['signalId']}"
+    assert (await call(service, key, "POST", f"{path}/test")).status_code == 201
+    await deliveries.take_in()
+    (turn,) = await deliveries.lease([])
+    assert [each.url for each in turn.webhooks] == [one]
+    service.clock.advance(later_ms)
+    changed = (await call(service, key, "PATCH", path, {"webhookUrl": two})).json()["data"]
+
+    attempts = [Attempt(each.firing, "no", is_gone=is_gone) for each in turn.webhooks]
+    assert await deliveries.note([Ended(turn, attempts)]) == []
+    assert (await call(service, key, "GET", path)).json()["data"] == changed
+    (again,) = await deliveries.lease([])
+    assert [each.url for each in again.webhooks] == [two]
+    await deliveries.note([Ended(again, [Attempt(each.firing) for each in again.webhooks])])
+    (event,) = (await call(service, key, "GET", f"{path}/events")).json()["data"]["events"]
+    assert event["webhook"]["state"] == "delivered"
+    emails = await service.accounts.store.read(lambda rows: rows.emails.newest(9))
+    assert EmailKind.WEBHOOK_DISABLED not in {each.kind for each in emails}
+
+
 def deliveries_of(service: Service, waiting_max: int) -> Deliveries:
     signals = service.accounts.built.signals
     assert signals.queue is not None

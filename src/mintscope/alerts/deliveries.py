@@ -9,6 +9,7 @@ import hmac
 from base64 import b64encode
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -297,13 +298,28 @@ class Deliveries:
         return [batch for batch in batches if batch is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Store the outcomes of batches; return the batches after which webhooks are disabled."""
+        """Store the outcomes of batches; return the batches after which webhooks are disabled.
+
+        If the URL of an alert was changed after its batch was leased, failures are not stored,
+        because they say nothing about the new URL: its first attempt is due at the time that
+        `Alerts.change` has set, at the latest when the lease ends.
+        """
         now = self.clock.now()
-        last = [each for each in ended if self._is_over(each, now)]
+        last: Sequence[Ended] = [each for each in ended if self._is_over(each, now)]
         if last:  # this comes first: it can be repeated if storing the rest fails
-            await self.store.transact(lambda rows: _disable(rows, last, now))
+            last = await self.store.transact(partial(_disable, last=last, now=now))
+        old = await self.store.read(lambda rows: [_has_old_url(rows, each.batch) for each in ended])
         over = {each.batch.signal_id for each in last}
-        await self.queue.transact(lambda rows: self._note(rows, ended, over, now))
+
+        def note(rows: SqlQueueRows) -> None:
+            for each, is_old in zip(ended, old, strict=True):
+                if is_old:
+                    accepted = [attempt for attempt in each.attempts if not attempt.has_failed]
+                    rows.note(_outcomes(accepted, now, is_over=False))
+                else:
+                    self._note(rows, each, now, is_over=each.batch.signal_id in over)
+
+        await self.queue.transact(note)
         return last
 
     async def length(self) -> QueueLength:
@@ -395,28 +411,13 @@ class Deliveries:
             for each in ended.attempts
         )
 
-    def _note(
-        self, rows: SqlQueueRows, ended: Sequence[Ended], over: Collection[SignalId], now: UnixMs
-    ) -> None:
-        for batch, attempts in ended:
-            is_over = batch.signal_id in over
-            rows.note(
-                {
-                    each.firing.firing_id: WebhookOutcome(
-                        due_at=None,
-                        attempts=each.firing.attempts + 1,
-                        delivered_at=None if each.has_failed else now,
-                        given_up_at=now if each.has_failed and is_over else None,
-                        reason=each.reason,
-                    )
-                    for each in attempts
-                    if each.retry_after_s is None
-                }
-            )
-            if is_over:
-                rows.give_up(batch.signal_id, now, DISABLED)
-            else:
-                rows.schedule(batch.signal_id, *self._next(batch, attempts, now))
+    def _note(self, rows: SqlQueueRows, ended: Ended, now: UnixMs, *, is_over: bool) -> None:
+        batch, attempts = ended
+        rows.note(_outcomes(attempts, now, is_over=is_over))
+        if is_over:
+            rows.give_up(batch.signal_id, now, DISABLED)
+        else:
+            rows.schedule(batch.signal_id, *self._next(batch, attempts, now))
 
     def _next(
         self, batch: DeliveryBatch, attempts: Sequence[Attempt], now: UnixMs
@@ -449,9 +450,38 @@ def _count(batches: Collection[DeliveryBatch]) -> int:
     return sum(len(batch.webhooks) for batch in batches)
 
 
-def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
-    """Disable the webhooks of the alerts of these batches, and notify their owners."""
-    for each in last:
+def _outcomes(
+    attempts: Sequence[Attempt], now: UnixMs, *, is_over: bool
+) -> dict[FiringId, WebhookOutcome]:
+    """Return the outcomes of those *attempts* that were made; *is_over*: no others follow."""
+    return {
+        each.firing.firing_id: WebhookOutcome(
+            due_at=None,
+            attempts=each.firing.attempts + 1,
+            delivered_at=None if each.has_failed else now,
+            given_up_at=now if each.has_failed and is_over else None,
+            reason=each.reason,
+        )
+        for each in attempts
+        if each.retry_after_s is None
+    }
+
+
+def _has_old_url(rows: AccountRows, batch: DeliveryBatch) -> bool:
+    """Return whether the alert of *batch* still exists, but with another URL or none."""
+    signal = rows.signals.get(batch.signal_id)
+    return signal is not None and any(
+        webhook.url != signal.rule.webhook_url for webhook in batch.webhooks
+    )
+
+
+def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> Sequence[Ended]:
+    """Disable the webhooks of the alerts of these batches, and notify their owners.
+
+    Return the batches, except those of alerts with another URL, whose webhooks stay enabled.
+    """
+    current = [each for each in last if not _has_old_url(rows, each.batch)]
+    for each in current:
         signal = rows.signals.get(each.batch.signal_id)
         if signal is None or signal.webhook_failed_at is not None:
             continue  # the alert was deleted, or its webhook is already disabled
@@ -460,3 +490,4 @@ def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
         if kept is not None:
             facts = {"signal": str(signal.signal_id)}
             rows.emails.tell_owner(kept.user, EmailKind.WEBHOOK_DISABLED, facts, now)
+    return current
