@@ -1,6 +1,7 @@
 """Alerts as pages: what is made on them programs see, and no other person."""
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -11,17 +12,30 @@ import pytest
 from markupsafe import escape
 from pydantic import SecretStr
 
-from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.alerts.alert import Alert, FiredHour, Fires, SignalId
 from mintscope.alerts.alerts import TESTS
 from mintscope.alerts.conditions import FIELDS, SignalKind
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
 from mintscope.alerts.messages import FIELD_WORDS
 from mintscope.app.config.groups import SignalsConfig
+from mintscope.app.web_api import OTHER
+from mintscope.app.web_site import create_web
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.solana.blocks import WSOL
-from support.scenes.people.web_person import MALLORY, ORIGIN, Person, fields_of, where, words
+from support.scenes.people.web_person import (
+    COOKIE,
+    MALLORY,
+    ORIGIN,
+    Person,
+    fields_of,
+    where,
+    words,
+)
 from support.scenes.website import NOW, Website, website
 
 ALERT = {
@@ -163,6 +177,113 @@ async def test_a_form_changes_only_what_was_typed(
 
     assert sent.status_code == 303, words(sent)
     assert after == replace(before, rule=replace(before.rule, name="Cold"))
+
+
+class Interrupted:
+    """Stands where the store of alerts stands; *meanwhile* runs before the next change."""
+
+    def __init__(self, store: AccountStore, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self._store = store
+        self._meanwhile = [meanwhile]
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._store, verb)
+
+    async def transact(self, work: Callable[[AccountRows], Any]) -> Any:
+        while self._meanwhile:
+            await self._meanwhile.pop()()
+        return await self._store.transact(work)
+
+
+def interrupted(alice: Person, meanwhile: Callable[[], Awaitable[object]]) -> Person:
+    """Return the person of *alice* at pages whose next change comes after *meanwhile*."""
+    accounts, clock = alice.site.accounts, alice.site.clock
+    store: Any = Interrupted(accounts.signals.store, meanwhile)
+    app = create_web(
+        parts=replace(accounts, signals=replace(accounts.signals, store=store)),
+        origins=[ORIGIN],
+        clock=clock,
+        limits=AddressLimits(MemoryLimits(clock), ClientAddresses()),
+        limit=OTHER,
+    )
+    person = Person(replace(alice.site, app=app))
+    person.client.cookies.set(COOKIE, alice.cookie or "", domain="shop.example")
+    return person
+
+
+@pytest.mark.parametrize("what", ["fires and ends", "is paused", "is changed"])
+async def test_a_form_undoes_nothing_that_happens_while_it_is_saved(
+    site: Website, alice: Person, what: str
+) -> None:
+    path = await make(alice)
+    number = SignalId(int(path.rpartition("/")[2]))
+    alerts = site.accounts.signals
+    before = await alerts.store.read(lambda rows: rows.signals.get(number))
+    assert before is not None
+
+    async def meanwhile() -> None:
+        if what == "fires and ends":
+            await alerts.store.transact(
+                lambda rows: rows.signals.update(number, is_active=False, ended_at=NOW)
+            )
+        elif what == "is paused":
+            assert await alerts.pause(f"{number}.{alerts.secrets.pause_proof(number)}")
+        else:
+            await alerts.change(before.user_id, number, lambda rule: replace(rule, level=75.0))
+
+    changes = {"name": "Cold", "read": "silent"}
+    typed = fields_of(await alice.open(f"{path}/edit"), f"{path}/edit") | changes
+    async with interrupted(alice, meanwhile) as person:
+        sent = await person.send(f"{path}/edit", typed)
+    after = await alerts.find(before.user_id, number)
+
+    assert sent.status_code == 303, words(sent)
+    assert after is not None
+    assert after.rule.name == "Cold"
+    assert after.rule.is_active is (what == "is changed")
+    assert after.ended_at == (NOW if what == "fires and ends" else None)
+    assert after.rule.level == (75.0 if what == "is changed" else 70.0)
+
+
+async def test_what_does_not_fit_a_change_of_the_same_moment_is_asked_for_again(
+    site: Website, alice: Person
+) -> None:
+    path = await make(alice)
+    number = SignalId(int(path.rpartition("/")[2]))
+    alerts = site.accounts.signals
+    before = await alerts.store.read(lambda rows: rows.signals.get(number))
+    assert before is not None
+
+    async def lower() -> None:
+        await alerts.change(before.user_id, number, lambda rule: replace(rule, level=20.0))
+
+    changes = {"margin": "30", "read": "silent"}
+    typed = fields_of(await alice.open(f"{path}/edit"), f"{path}/edit") | changes
+    async with interrupted(alice, lower) as person:
+        sent = await person.send(f"{path}/edit", typed)
+    after = await alerts.find(before.user_id, number)
+
+    assert sent.status_code == 422
+    assert "RSI, 1 hour cannot move that far back from 20.0." in words(sent)
+    assert after is not None
+    assert (after.rule.level, after.rule.margin) == (20.0, 2.0)
+
+
+async def test_a_pause_changes_nothing_else(site: Website, alice: Person) -> None:
+    path = await make(alice)
+    number = SignalId(int(path.rpartition("/")[2]))
+    alerts = site.accounts.signals
+    before = await alerts.store.read(lambda rows: rows.signals.get(number))
+    assert before is not None
+
+    async def rename() -> None:
+        await alerts.change(before.user_id, number, lambda rule: replace(rule, name="Cold"))
+
+    async with interrupted(alice, rename) as person:
+        await person.send(f"{path}/active", {"active": "no"})
+    after = await alerts.find(before.user_id, number)
+
+    assert after == replace(before, rule=replace(before.rule, name="Cold", is_active=False))
 
 
 async def test_two_numbers_are_compared_until_a_moment(alice: Person) -> None:

@@ -1,7 +1,7 @@
 """The pages of alerts, and their form."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, Final
@@ -366,11 +366,13 @@ class AlertPages:
 
     async def set_active(self, request: PageRequest) -> PageResponse:
         """Pause or resume the alert; resuming enables a disabled webhook.  Raises NotFound."""
-        alert, is_active = await self._own(request), request.form.text("active") == "yes"
-        # `Alerts.change` enables a disabled webhook only if the alert was paused before.
+        alert = await self._own(request)
+        is_active = request.form.text("active") == "yes"
+        numbers = alert.user_id, alert.signal_id
         if is_active and alert.webhook_failed_at is not None:
-            await self._change(alert, replace(alert.rule, is_active=False))
-        return await self._change(alert, replace(alert.rule, is_active=is_active))
+            await self.signals.change(*numbers, lambda now: replace(now, is_active=False))
+        changed = await self.signals.change(*numbers, lambda now: replace(now, is_active=is_active))
+        return await self._changed(alert, changed, values_of(alert.rule))
 
     async def renew_secret(self, request: PageRequest) -> PageResponse:
         """Renew the alert's webhook secret, and show it once.  Raises NotFound."""
@@ -390,18 +392,24 @@ class AlertPages:
         return _back(page) if len(given) > 1 else page
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change an alert's settings, except those in STAYS.  Raises NotFound."""
+        """Change an alert's settings, except those in STAYS.  Raises NotFound.
+
+        If other settings of the alert change at the same time, both changes are stored: an alert
+        that has just fired once stays ended.
+        """
         alert = await self._own(request)
         kept = values_of(alert.rule)
         values = filled(request.form) | {name: kept[name] for name in STAYS}
         values["fires"] = values["fires"] or kept["fires"]
         try:
             asked = replace(self._sound(values), is_active=alert.rule.is_active)
+            if remarks := await self._unread(request, asked):
+                return await self._ask(values, alert=alert, remarks=remarks)
+            edit = self._edit(alert.rule, asked)
+            changed = await self.signals.change(alert.user_id, alert.signal_id, edit)
         except InvalidForm as invalid:
             return await self._ask(values, invalid.errors, alert=alert)
-        if remarks := await self._unread(request, asked):
-            return await self._ask(values, alert=alert, remarks=remarks)
-        return await self._change(alert, asked, values)
+        return await self._changed(alert, changed, values)
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
         """Ask for confirmation before the alert is deleted.  Raises NotFound."""
@@ -420,15 +428,14 @@ class AlertPages:
             raise NotFound
         return found
 
-    async def _change(
-        self, alert: Alert, asked: AlertRule, values: Mapping[str, str] | None = None
+    async def _changed(
+        self, alert: Alert, changed: Alert | AlertDenied, values: Mapping[str, str]
     ) -> PageResponse:
-        changed = await self.signals.change(alert.user_id, alert.signal_id, lambda _: asked)
+        """Return the answer to a change of *alert*; the form shows *values* if it was refused."""
         if changed is AlertDenied.NOT_FOUND:
             raise NotFound
         if isinstance(changed, AlertDenied):
-            errors = {"": REFUSALS[changed]}
-            return await self._ask(values or values_of(asked), errors, alert=alert)
+            return await self._ask(values, {"": REFUSALS[changed]}, alert=alert)
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-changed")
 
     async def _ask(
@@ -507,6 +514,21 @@ class AlertPages:
         if errors:
             raise InvalidForm(errors)
         return asked
+
+    def _edit(self, before: AlertRule, asked: AlertRule) -> Callable[[AlertRule], AlertRule]:
+        """Return a function that changes the settings in which *asked* differs from *before*.
+
+        The function raises InvalidForm if its result is not valid.
+        """
+        changes = {k: v for k, v in asdict(asked).items() if v != getattr(before, k)}
+
+        def edit(current: AlertRule) -> AlertRule:
+            edited = replace(current, **changes)
+            if flaw := self.signals.flaw(edited) or impossible(edited):
+                raise InvalidForm({"": sentence(flaw)})
+            return edited
+
+        return edit
 
     def _text_flaws(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the error messages of the text fields, by field; each is checked separately."""
