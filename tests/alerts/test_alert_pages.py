@@ -286,6 +286,32 @@ async def test_a_pause_changes_nothing_else(site: Website, alice: Person) -> Non
     assert after == replace(before, rule=replace(before.rule, name="Cold", is_active=False))
 
 
+async def test_a_disabled_webhook_is_enabled_though_no_other_alert_may_become_active(
+    tmp_path: Path,
+) -> None:
+    one = SignalsConfig(of_all_max=1)
+    async with website(tmp_path, origin=ORIGIN, signals=one) as site, Person(site) as alice:
+        await alice.sign_up()
+        made = await alice.send("/alerts/new", ALERT | HOOK)
+        (path,) = set(re.findall(r'"(/alerts/\d+)"', made.text))
+        number = SignalId(int(path.rpartition("/")[2]))
+        alerts = site.accounts.signals
+
+        def disable(rows: AccountRows) -> Alert:
+            kept = rows.signals.get(number)
+            assert kept is not None
+            rows.signals.insert(kept.user_id, kept.rule, b"nonce", NOW)  # of an earlier limit
+            rows.signals.update(number, state="{}", webhook_failed_at=NOW)
+            return kept
+
+        before = await alerts.store.transact(disable)
+        sent = await alice.send(f"{path}/active", {"active": "yes"})
+        after = await alerts.find(before.user_id, number)
+
+    assert sent.status_code == 303, words(sent)
+    assert after == replace(before, state="{}"), "its evaluation goes on"
+
+
 async def test_two_numbers_are_compared_until_a_moment(alice: Person) -> None:
     crossing = {
         "kind": "crosses_field",

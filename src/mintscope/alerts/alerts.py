@@ -151,14 +151,19 @@ class Alerts:
         return await self.store.transact(make)
 
     async def change(
-        self, user_id: UserId, signal_id: SignalId, edit: Callable[[AlertRule], AlertRule]
+        self,
+        user_id: UserId,
+        signal_id: SignalId,
+        edit: Callable[[AlertRule], AlertRule],
+        *,
+        enables_webhook: bool = False,
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, which must return valid settings.
 
         If *edit* activates the alert or changes a setting that `_evaluated` returns, the evaluation
         starts over: the first evaluation cannot fire.  If *edit* activates the alert or changes the
-        URL, a disabled webhook is enabled again.  If the URL changes, waiting webhooks are sent at
-        once.  Return the alert, or the reason why it was not changed.
+        URL, or if *enables_webhook*, a disabled webhook is enabled again.  If the URL changes,
+        waiting webhooks are sent at once.  Return the alert, or the reason why it was not changed.
         """
         now = self.clock.now()
 
@@ -182,7 +187,7 @@ class Alerts:
                 rows.signals.update(signal_id, ended_at=None)
             if has_other_url:
                 rows.signals.update(signal_id, webhook_at=now)
-            if is_resumed or has_other_url:
+            if is_resumed or has_other_url or enables_webhook:
                 rows.signals.update(signal_id, webhook_failed_at=None)
             rows.lease.touch()
             return _kept(rows, signal_id)

@@ -368,10 +368,12 @@ class AlertPages:
         """Pause or resume the alert; resuming enables a disabled webhook.  Raises NotFound."""
         alert = await self._own(request)
         is_active = request.form.text("active") == "yes"
-        numbers = alert.user_id, alert.signal_id
-        if is_active and alert.webhook_failed_at is not None:
-            await self.signals.change(*numbers, lambda now: replace(now, is_active=False))
-        changed = await self.signals.change(*numbers, lambda now: replace(now, is_active=is_active))
+        changed = await self.signals.change(
+            alert.user_id,
+            alert.signal_id,
+            lambda now: replace(now, is_active=is_active),
+            enables_webhook=is_active,
+        )
         return await self._changed(alert, changed, values_of(alert.rule))
 
     async def renew_secret(self, request: PageRequest) -> PageResponse:
