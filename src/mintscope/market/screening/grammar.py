@@ -381,8 +381,7 @@ class _Reader:
             return _word(token, self._known)
         if token.text == "-":
             with self._deeper(token.at):
-                # The values have no negation: -x is 0 - x.
-                negative = Arithmetic("-", NumberOf(0.0), _number(self._factor()))
+                negative = _negative(_number(self._factor()))
             return _Part(negative, Kind.NUMBER, token.at)
         if token.text != "(":
             raise _unexpected(token, "a field, a number or `(`")
@@ -553,6 +552,12 @@ def _number(part: _Part) -> Value:
     if part.kind is not Kind.NUMBER:
         raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
     return part.read  # type: ignore[return-value]  # the kind says so
+
+
+def _negative(value: Value) -> Value:
+    if isinstance(value, NumberOf):
+        return NumberOf(0.0 - value.value)
+    return Arithmetic("-", NumberOf(0.0), value)
 
 
 def _value(part: _Part) -> Value:
