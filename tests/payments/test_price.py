@@ -234,6 +234,40 @@ async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
     stuck.cancel()
 
 
+class SlowSource:
+    """Each reader gets its answer when the test gives it."""
+
+    def __init__(self) -> None:
+        self.answers: list[asyncio.Future[Quote | Doubt]] = []
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        del now
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+
+@pytest.mark.parametrize("late", [Doubt.NO_ANSWER, quote("0.9", NOW)])
+async def test_a_late_answer_does_not_replace_a_newer_one(late: Quote | Doubt) -> None:
+    clock, source = ManualClock(NOW), SlowSource()
+    price_cache = PriceCache(source, decimals=6, clock=clock)
+    first = asyncio.create_task(price_cache.price_list())
+    await asyncio.sleep(0)
+    clock.advance(5_000)
+    second = asyncio.create_task(price_cache.price_list())
+    await asyncio.sleep(0)
+    source.answers[1].set_result(quote("1", clock.now()))
+    newer = await second
+    clock.advance(5_000)
+    source.answers[0].set_result(late)
+
+    assert await first == newer
+    assert await price_cache.price_list() == newer
+    assert price_cache.doubt is None
+    clock.advance(55_000)  # the newer price is a minute old
+    asyncio.get_running_loop().call_soon(lambda: source.answers[2].set_result(quote("1.1")))
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
+
+
 class BrokenSource:
     """Answers once, and then raises an unexpected error."""
 

@@ -79,7 +79,8 @@ class PriceCache:
     """Caches the price for a minute, so that the price list and all demands agree.
 
     While the source is being read, other requests use the last price, unless it is too old.  If the
-    reading takes longer than RETRY_S, the next request reads the source, too.
+    reading takes longer than RETRY_S, the next request reads the source, too.  If a reading ends
+    after a reading that began later, its result is ignored.
     """
 
     source: PriceSource
@@ -96,6 +97,8 @@ class PriceCache:
         self._read_at_s = 0.0
         self._read_again_s = 0.0
         self._ahead_s = self._wall_ahead_s()
+        self._begun = 0  # the number of readings that have begun
+        self._newest = 0  # the number of the newest reading that has ended
 
     async def price_list(self) -> PriceList:
         """Return the prices of this minute.  Raises PriceUnavailable if there are none."""
@@ -121,12 +124,17 @@ class PriceCache:
 
     async def _read(self) -> None:
         now = self.clock.now()
+        self._begun += 1
+        number = self._begun
         try:
             found = await self.source.read(now)
             sol_usd = await self.sol.read(now) if self.sol is not None else None
         except Exception:  # noqa: BLE001  whatever breaks a source, it is no reason to sell
             found = Doubt.BROKEN
             sol_usd = None
+        if number < self._newest:
+            return
+        self._newest = number
         if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):
             found = Doubt.JUMP
         if isinstance(found, Doubt):
