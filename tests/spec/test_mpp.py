@@ -121,7 +121,9 @@ async def test_it_buys_a_report_and_a_bundle(shop: SellingApi, world: World) -> 
 
 async def test_a_challenge_is_for_those_who_take_it(shop: SellingApi) -> None:
     takes = ["solana/charge", "solana/*", "*/charge", "*/*", "tempo/charge,solana/charge;q=0.1"]
+    takes += ["*/*;q=0, solana/charge", "solana/*;q=0, solana/charge", "*/*;q=0, solana/*"]
     does_not = ["", "tempo/charge", "solana/session", "solana/charge;q=0", "*/*;q=0.0"]
+    does_not += ["*/*, solana/charge;q=0", "*/charge, solana/*;q=0"]
     for value in takes + does_not:
         answer = await shop.client.get(REPORT, headers={"Accept-Payment": value})
         assert bool(challenges(answer)) == (value in takes), value

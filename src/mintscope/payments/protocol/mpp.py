@@ -31,7 +31,7 @@ CREDENTIAL: Final = "Authorization: Payment"
 METHOD: Final = "solana"
 INTENT: Final = "charge"
 NETWORK: Final = "mainnet-beta"  # the only network accepted, and the default if none is named
-_TAKEN: Final = frozenset({f"{METHOD}/{INTENT}", f"{METHOD}/*", f"*/{INTENT}", "*/*"})
+_TAKEN: Final = (f"{METHOD}/{INTENT}", f"{METHOD}/*", f"*/{INTENT}", "*/*")  # most specific first
 _NOT_WANTED: Final = re.compile(r"q=0(\.0{1,3})?")
 
 
@@ -68,12 +68,15 @@ _Form = TypeVar("_Form", _Credential, _Request)
 
 
 def accepts_charge(accept_payment: str) -> bool:
-    """Return whether *accept_payment*, the value of `Accept-Payment`, includes `solana/charge`."""
+    """Return whether *accept_payment*, the value of `Accept-Payment`, accepts `solana/charge`.
+
+    If several entries include `solana/charge`, the most specific one decides.
+    """
+    wanted: dict[str, bool] = {}
     for entry in accept_payment.split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
-        if name in _TAKEN:
-            return not any(_NOT_WANTED.fullmatch(each) for each in parameters)
-    return False
+        wanted.setdefault(name, not any(_NOT_WANTED.fullmatch(each) for each in parameters))
+    return next((wanted[name] for name in _TAKEN if name in wanted), False)
 
 
 def encode_challenge(requirement: Requirement, *, realm: str) -> str:
