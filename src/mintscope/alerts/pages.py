@@ -396,8 +396,7 @@ class AlertPages:
     async def change(self, request: PageRequest) -> PageResponse:
         """Change an alert's settings, except those in STAYS.  Raises NotFound.
 
-        If other settings of the alert change at the same time, both changes are stored: an alert
-        that has just fired once stays ended.
+        Settings that change elsewhere meanwhile keep that change: an ended alert stays ended.
         """
         alert = await self._own(request)
         kept = values_of(alert.rule)
@@ -407,8 +406,8 @@ class AlertPages:
             asked = replace(self._sound(values), is_active=alert.rule.is_active)
             if remarks := await self._unread(request, asked):
                 return await self._ask(values, alert=alert, remarks=remarks)
-            edit = self._edit(alert.rule, asked)
-            changed = await self.signals.change(alert.user_id, alert.signal_id, edit)
+            numbers = alert.user_id, alert.signal_id
+            changed = await self.signals.change(*numbers, self._edit(alert.rule, asked))
         except InvalidForm as invalid:
             return await self._ask(values, invalid.errors, alert=alert)
         return await self._changed(alert, changed, values)
@@ -518,10 +517,7 @@ class AlertPages:
         return asked
 
     def _edit(self, before: AlertRule, asked: AlertRule) -> Callable[[AlertRule], AlertRule]:
-        """Return a function that changes the settings in which *asked* differs from *before*.
-
-        The function raises InvalidForm if its result is not valid.
-        """
+        """Return the change from *before* to *asked*; it raises InvalidForm if it is invalid."""
         changes = {k: v for k, v in asdict(asked).items() if v != getattr(before, k)}
 
         def edit(current: AlertRule) -> AlertRule:

@@ -556,7 +556,8 @@ def _number(part: _Part) -> Value:
 
 def _negative(value: Value) -> Value:
     if isinstance(value, NumberOf):
-        return NumberOf(0.0 - value.value)
+        return NumberOf(0.0 - value.value)  # the same as the value of the expression below
+    # The values have no negation: -x is 0 - x.
     return Arithmetic("-", NumberOf(0.0), value)
 
 
