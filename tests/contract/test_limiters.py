@@ -3,6 +3,7 @@
 Add an engine to `ENGINES` of `support.scenes.limits`.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from math import ceil
@@ -134,6 +135,48 @@ async def test_nothing_is_given_back_twice_or_to_an_unknown_key(engine: str) -> 
         await window.take("one")
 
         assert isinstance(await window.take("one"), Denied)
+
+
+@engines
+async def test_the_room_of_a_key_is_read_without_counting(engine: str) -> None:
+    clock = ManualClock(START)
+    async with limiter(engine, clock, count=2) as window:
+        assert [await window.room("one") for _ in range(3)] == [2, 2, 2]
+        await window.take("one")
+        clock.advance(10_000)
+        await window.take("one")
+        assert await window.room("one") == 0
+        assert await window.room("other") == 2
+        await window.give_back("one")
+        assert await window.room("one") == 1
+        clock.advance(49_999)
+        assert await window.room("one") == 1
+        clock.advance(1)
+
+        assert await window.room("one") == 2
+        assert await window.take("one") == Admitted(1, 60)
+
+
+@engines
+async def test_a_key_that_had_no_room_has_it_when_its_window_ends(engine: str) -> None:
+    clock = ManualClock(START)
+    async with limiter(engine, clock, count=1) as window:
+        await window.take("one")
+        clock.advance(59_999)
+        assert await window.room("one") == 0
+        clock.advance(1)
+
+        assert await window.room("one") == 1
+
+
+@engines
+async def test_those_that_read_the_room_at_once_change_nothing(engine: str) -> None:
+    async with limiter(engine, ManualClock(START), count=1) as window:
+        read = await asyncio.gather(*(window.room("one") for _ in range(3)))
+        taken, after = await asyncio.gather(window.take("one"), window.room("one"))
+
+    assert read == [1, 1, 1]
+    assert (taken, after) == (Admitted(0, 60), 0)
 
 
 @engines

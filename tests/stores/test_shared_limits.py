@@ -192,6 +192,20 @@ async def test_a_refused_key_is_not_asked_for_until_a_second_is_over() -> None:
     assert len(store.calls) == 2
 
 
+async def test_a_key_without_room_is_not_read_again_until_a_second_is_over() -> None:
+    clock, store = ManualClock(START), FullStore()
+    async with limits_of(store, clock=clock) as limits:
+        window = limits.limiter(Limit(name="test", count=1, window_s=60))
+        found = [await window.room("one"), await window.room("one"), await window.take("one")]
+        assert len(store.calls) == 1
+        clock.advance(1_000)
+        await window.room("one")
+
+    assert found == [0, 0, Denied(50)]
+    assert len(store.calls) == 2
+    assert {(each.returned, each.taken) for call in store.calls for each in call} == {(0, 0)}
+
+
 async def test_a_refusal_ends_before_a_second_if_its_window_does() -> None:
     clock, store = ManualClock(START), FullStore(age_us=59_900_000)
     async with limits_of(store, clock=clock) as limits:
@@ -244,6 +258,17 @@ async def test_a_process_alone_admits_its_share_and_at_least_one(replicas: int, 
     assert verdicts == [Admitted(left, 60) for left in reversed(range(share))] + [Denied(60)] * (
         31 - share
     )
+
+
+async def test_a_process_alone_has_the_room_of_its_share() -> None:
+    store = PlainStore(failures=1_000_000)
+    async with limits_of(store, replicas=3) as limits:
+        window = limits.limiter(THIRTY)
+        found = [await window.room("one")]
+        await window.take("one")
+        found.append(await window.room("one"))
+
+    assert found == [10, 9]
 
 
 async def test_a_store_that_stands_still_holds_up_nothing_but_its_patience() -> None:

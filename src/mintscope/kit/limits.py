@@ -69,6 +69,9 @@ class Limiter(Protocol):
     async def give_back(self, key: LimitKey) -> None:
         """Reduce the count of *key* by one admitted request, if one is still counted."""
 
+    async def room(self, key: LimitKey) -> int:
+        """Return the number of requests of *key* that would be admitted now; count none."""
+
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
     """Take one admission from each window, or none at all; return the first denial, or None."""
@@ -143,6 +146,13 @@ class MovingWindow:
     async def give_back(self, key: LimitKey) -> None:
         """Remove the newest admitted request of *key* from the count, if one is still counted."""
         self.give_back_now(key)
+
+    async def room(self, key: LimitKey) -> int:
+        """Return the number of requests of *key* that would be admitted now; count none."""
+        read_at = self._clock.monotonic_s()
+        admitted = self._young.get(key) or self._old.get(key) or ()
+        counted = sum([read_at - at < self.limit.window_s for at in admitted])
+        return max(0, self.limit.count - counted)
 
     def take_now(self, key: LimitKey) -> Admitted | Denied:
         """Do the same as `take`, without a coroutine."""

@@ -1,5 +1,7 @@
 """Readers of a token: everyone, those with a free view left, or payers of a credit."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -7,14 +9,17 @@ import pytest
 from mintscope.app.config.config import WebConfig
 from mintscope.credits.ledger import Empty, Spent
 from mintscope.kit.audit import UserId
+from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount
+from support.scenes.limits import empty_postgres, shared
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.service import credit_token
 from support.scenes.token_market import BONE, RISKY, SILENT, SOL
-from support.scenes.website import MINUTE_MS, Website, website
+from support.scenes.website import MINUTE_MS, NOW, Website, website
 
 USED_UP = "The rest of the page is free for everyone."
+AT_ONCE = 3  # fewer than the views of a site in a day
 
 
 async def account_of(site: Website, email: str) -> UserId:
@@ -169,3 +174,47 @@ async def test_a_ledger_that_does_not_answer_leaves_no_view(
     await stranger.send(f"/token/{RISKY}/view")
     assert await sees(stranger, RISKY)
     assert await balance(shown_site, ALICE) == 0
+
+
+@pytest.fixture
+async def counted_site(tmp_path: Path) -> AsyncIterator[Website]:
+    """A service whose limits are in PostgreSQL, as processes share them."""
+    empty_postgres()
+    clock = ManualClock(NOW)
+    async with (
+        shared(clock, store_clock=clock) as limits,
+        website(
+            tmp_path,
+            origin=ORIGIN,
+            clock=clock,
+            limits=limits,
+            web=WebConfig(free_views_per_day=1),
+            has_token_market=True,
+        ) as site,
+    ):
+        yield site
+
+
+async def test_pages_that_are_opened_at_once_show_no_more_than_one_after_another(
+    counted_site: Website,
+) -> None:
+    async with Person(counted_site) as person:
+        first = await asyncio.gather(*(sees(person, BONE) for _ in range(AT_ONCE)))
+        second = await asyncio.gather(*(sees(person, RISKY) for _ in range(AT_ONCE)))
+
+    assert first == [True] * AT_ONCE
+    assert second == [False] * AT_ONCE
+
+
+async def test_a_view_that_is_bought_while_its_page_is_opened_is_paid(
+    counted_site: Website,
+) -> None:
+    async with Person(counted_site) as person:
+        await person.sign_up()
+        await give_credits(counted_site, ALICE, 3)
+        await sees(person, BONE)
+        opened = [person.open(f"/token/{RISKY}") for _ in range(AT_ONCE)]
+        sent, *_ = await asyncio.gather(person.send(f"/token/{RISKY}/view"), *opened)
+
+    assert where(sent).endswith("notice=view-bought")
+    assert await balance(counted_site, ALICE) == 2

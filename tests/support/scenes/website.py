@@ -32,7 +32,7 @@ from mintscope.kit.http.application import HttpApplication
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
-from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.limits import Limits, MemoryLimits
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import look_again_soon
@@ -153,6 +153,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     origin: str = "http://shop.example",
     has_payments: bool = False,
     clock: ManualClock | None = None,
+    limits: Limits | None = None,
     merchant_of: Callable[[Money], Merchant] | None = None,
     expect_open: Callable[[], Awaitable[None]] | None = None,
     has_market: bool = False,
@@ -164,6 +165,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 ) -> AsyncIterator[Website]:
     """Build the service at *origin*; *parts* are sections of its configuration.
 
+    limits        the counters of requests; None: they are in memory
     merchant_of   a function that creates the seller over the money of this service; None: the
                   service sells nothing
     expect_open   a function that raises if sales are closed; None: they are always open
@@ -176,7 +178,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     # Passkeys need a host name, so the service also accepts the origin with the name "localhost".
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
     clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
-    limits = MemoryLimits(clock)
+    limits = limits or MemoryLimits(clock)
     config = config_in(folder, mail=MailConfig(delivery="page"), **parts)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
@@ -65,10 +65,14 @@ class WindowStore(Protocol):
         """Close the connection."""
 
 
-class Taken(NamedTuple):
+# The change of a count: 1 takes, -1 gives back, 0 only reads.
+Change: TypeAlias = Literal[-1, 0, 1]
+
+
+class Settled(NamedTuple):
     """The answer of the store to one request."""
 
-    room_left: int  # further requests that the limit allows; below 0 if this one is refused
+    room_left: int  # further requests that the limit allows; below 0 if one was refused
     reset_us: int  # microseconds until the oldest admission no longer counts
     sent_us: int  # time at which the request was sent, by the monotonic clock of this process
 
@@ -78,8 +82,8 @@ class _Question:
     key: bytes
     count: int
     window_us: int
-    is_take: bool
-    reported: asyncio.Future[Taken | None]
+    change: Change
+    reported: asyncio.Future[Settled | None]
 
 
 @dataclass(eq=False, repr=False)
@@ -99,12 +103,12 @@ class LimitBatches:
         self._work: asyncio.Task[None] | None = None
         LIMITS_SHARED.set(1)
 
-    async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
-        """Take an admission from the window of *key*, or give one back; None without an answer."""
+    async def ask(self, key: bytes, count: int, window_us: int, change: Change) -> Settled | None:
+        """Make *change* in the window of *key*; return None if the store is away or overloaded."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
-        reported: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Question(key, count, window_us, is_take, reported))
+        reported: asyncio.Future[Settled | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Question(key, count, window_us, change, reported))
         if self._work is None:
             self._work = asyncio.create_task(self._run(), name="limits")
         return await reported
@@ -195,17 +199,18 @@ def _by_key(batch: Sequence[_Question]) -> dict[bytes, list[_Question]]:
 
 def _asked(questions: Sequence[_Question]) -> AskedWindow:
     first = questions[0]
-    taken = sum([each.is_take for each in questions])
-    return AskedWindow(first.key, first.count, first.window_us, len(questions) - taken, taken)
+    returned = sum([each.change < 0 for each in questions])
+    taken = sum([each.change > 0 for each in questions])
+    return AskedWindow(first.key, first.count, first.window_us, returned, taken)
 
 
 def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
     room_left = questions[0].count - found.held
     reset_us = questions[0].window_us - found.age_us
     for each in questions:
-        room_left -= each.is_take
+        room_left -= each.change > 0
         if not each.reported.done():
-            each.reported.set_result(Taken(room_left, reset_us, sent_us))
+            each.reported.set_result(Settled(room_left, reset_us, sent_us))
 
 
 def _tell_none(questions: list[_Question]) -> None:
@@ -250,7 +255,7 @@ class SharedLimits:
 class SharedWindow:
     """A Limiter whose admissions are in a store that processes share.
 
-    After a refusal, a key is refused for up to a second without a request to the store.
+    A key without room is refused for up to a second without another request to the store.
 
     alone   the window in memory that decides while the store is unreachable
     """
@@ -275,7 +280,7 @@ class SharedWindow:
         until, ask_again = self._refused.get(stored, (0, 0))
         if now < ask_again:
             return Denied(_ceil_s(until - now))
-        settled = await self._ask(stored, is_take=True)
+        settled = await self._ask(stored, 1)
         if settled is None:
             LIMITS_DECIDED_ALONE.inc()
             return await self._alone.take(key)
@@ -293,13 +298,28 @@ class SharedWindow:
             await self._alone.give_back(key)
             return
         stored = self._stored_key(key)
-        await self._ask(stored, is_take=False)
+        await self._ask(stored, -1)
         self._refused.pop(stored, None)
 
-    async def _ask(self, stored: bytes, *, is_take: bool) -> Taken | None:
-        return await self._batches.ask(stored, self.limit.count, self._window_us, is_take=is_take)
+    async def room(self, key: LimitKey) -> int:
+        """Return the number of requests of *key* that would be admitted now; count none."""
+        stored = self._stored_key(key)
+        _, ask_again = self._refused.get(stored, (0, 0))
+        if now_us(self._clock) < ask_again:
+            return 0
+        settled = await self._ask(stored, 0)
+        if settled is None:
+            LIMITS_DECIDED_ALONE.inc()
+            return await self._alone.room(key)
+        if settled.room_left <= 0:
+            self._remember(stored, settled)
+            return 0
+        return settled.room_left
 
-    def _remember(self, stored: bytes, settled: Taken) -> None:
+    async def _ask(self, stored: bytes, change: Change) -> Settled | None:
+        return await self._batches.ask(stored, self.limit.count, self._window_us, change)
+
+    def _remember(self, stored: bytes, settled: Settled) -> None:
         # A forgotten refusal costs one more request to the store.
         if len(self._refused) >= REFUSALS_MAX:
             self._refused.clear()

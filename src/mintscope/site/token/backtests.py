@@ -32,7 +32,7 @@ from mintscope.kit.errors import (
     ServiceError,
     TokenNotFound,
 )
-from mintscope.kit.limits import Denied, Limit, Limiter, LimitKey
+from mintscope.kit.limits import Denied, Limit, Limiter
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.screening.grammar import TEXT_MAX, Condition
@@ -68,7 +68,7 @@ class Purchases:
 
     async def has(self, key: str) -> bool:
         """Return whether *key* is bought; do not buy it."""
-        return not await room(self._bought, key)
+        return not await self._bought.room(key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
         """Spend a user's credit on *key* unless it is bought; return False if no credit is left.
@@ -93,18 +93,6 @@ class Purchases:
         """Return the credit balance of a user."""
         account = await self._accounts.find(user_id)
         return 0 if account is None else await self._market.ledger.balance(account)
-
-
-async def room(window: Limiter, key: LimitKey) -> int:
-    """Return the number of requests of *key* that *window* still admits.
-
-    A limiter has no method for this, so one request is taken and given back.
-    """
-    verdict = await window.take(key)
-    if isinstance(verdict, Denied):
-        return 0
-    await window.give_back(key)
-    return verdict.remaining + 1
 
 
 PATH: Final = "/token/{mint}/backtest"

@@ -33,7 +33,7 @@ from mintscope.site.programs import examples_of
 from mintscope.site.render import static_files
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
 from mintscope.site.sol import MarketParts
-from mintscope.site.token.backtests import Purchases, room
+from mintscope.site.token.backtests import Purchases
 from mintscope.site.token.facts import (
     MintFact,
     facts_in_words,
@@ -81,13 +81,15 @@ class Views:
             return admission
         address = request.browser.address
         lasting = (self._taken, f"{address} {mint}")
-        denied = await take_all([*self._free.windows(address), lasting])
-        return Admission.NONE if denied else Admission.ALLOWED
+        if await take_all([*self._free.windows(address), lasting]) is None:
+            return Admission.ALLOWED
+        # A request that arrived together with this one may have used up a free view of this token.
+        return await self._free_view(request, mint)
 
     async def free_left(self, request: PageRequest) -> int:
         """Return the number of free views left today for the address of *request*."""
         windows = self._free.windows(request.browser.address)
-        return min([await room(window, key) for window, key in windows])
+        return min([await window.room(key) for window, key in windows])
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
         """Return the current admission of *request* to the page of *mint*; use up no free view."""
@@ -96,7 +98,11 @@ class Views:
         session = request.session
         if session is not None and await self.purchases.has(f"{session.user.user_id} {mint}"):
             return Admission.BOUGHT
-        left = await room(self._taken, f"{request.browser.address} {mint}")
+        return await self._free_view(request, mint)
+
+    async def _free_view(self, request: PageRequest, mint: Mint) -> Admission:
+        """Return ALLOWED if the address of *request* has a free view of *mint*, else NONE."""
+        left = await self._taken.room(f"{request.browser.address} {mint}")
         return Admission.NONE if left else Admission.ALLOWED
 
     async def buy(self, user_id: UserId, mint: Mint) -> bool:
