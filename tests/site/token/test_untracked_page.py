@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from mintscope.accounts.signups.reviews import DECLINED, MINT, REQUESTS_READ_MAX
 from mintscope.app.config.config import WebConfig
+from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint
@@ -149,6 +151,22 @@ async def test_one_is_tracked_at_once_and_the_next_is_a_request(
     assert await site.accounts.operations.tracking.one(OTHER) is None
     assert "This token is tracked now" in words(await alice.open(f"/token/{UNTRACKED}"))
     assert set(await site.accounts.review.asked_tokens()) == {OTHER}
+
+
+async def test_a_token_that_the_store_did_not_track_leaves_the_allowance_of_the_day(
+    site: Website, alice: Person
+) -> None:
+    await verify(site, alice)
+    market = apsw.Connection(str(site.folder / MARKET_FILE))
+    full = "BEFORE UPDATE ON mint BEGIN SELECT raise(FAIL, 'full'); END"
+    market.execute(f"CREATE TRIGGER full {full}")
+    failed = await alice.send(f"/token/{UNTRACKED}/track")
+    market.execute("DROP TRIGGER full")
+    market.close()
+    again = where(await alice.send(f"/token/{UNTRACKED}/track"))
+
+    assert failed.status_code == 503
+    assert again.endswith("notice=token-added")
 
 
 async def test_a_declined_request_stays_declined_after_many_other_decisions(

@@ -182,8 +182,7 @@ class UntrackedTokens:
         state, _ = await self._look_up(request, mint)
         if state == "no-mint":
             return Redirect(path)
-        if state == "found" and await self._has_track(user.user_id):
-            await operations.tracking.add(mint)
+        if state == "found" and await self._track(operations, mint, user.user_id):
             await self._review.ask_for_token(mint, user.user_id, is_tracked=True)
             return Redirect(path, notice="token-added")
         if isinstance(await self._requests.take(user.user_id), Denied):
@@ -191,8 +190,20 @@ class UntrackedTokens:
         await self._review.ask_for_token(mint, user.user_id, is_tracked=False)
         return Redirect(path, notice="track-requested")
 
-    async def _has_track(self, user: LimitKey) -> bool:
-        return self._tracks is not None and not isinstance(await self._tracks.take(user), Denied)
+    async def _track(self, operations: OperationParts, mint: Mint, user: LimitKey) -> bool:
+        """Track *mint* if the user may track another mint today, else return False.
+
+        If the mint was tracked already or the store fails, the user may still track another mint.
+        """
+        if self._tracks is None or isinstance(await self._tracks.take(user), Denied):
+            return False
+        is_new = False
+        try:
+            is_new = await operations.tracking.add(mint)
+        finally:
+            if not is_new:
+                await self._tracks.give_back(user)
+        return True
 
     async def _is_tracked(self, mint: Mint) -> bool:
         if self._operations is None:
