@@ -14,7 +14,7 @@ from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 from support.scenes.people.web_person import Person, words
 from support.scenes.service import bearer, credit_token
-from support.scenes.website import NOW, website
+from support.scenes.website import MINUTE_MS, NOW, website
 
 WELL = {"store": "ok", "data": "ok", "gaps": "ok", "chain": "ok", "sales": "ok"}
 MARKET = MarketStatus(
@@ -194,3 +194,22 @@ async def test_a_block_of_which_nothing_is_known_is_not_fresh(tmp_path: Path) ->
 async def test_reports_pause_while_credits_are_sold(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=MARKET._replace(age_ms=301_000), is_selling=True)
     assert "Sales Credits only Reports are sold again once the data is up to date." in page
+
+
+async def test_it_is_read_again_after_the_clock_is_set_back(tmp_path: Path) -> None:
+    slots = [350_000_001, 350_000_002, 350_000_003]
+
+    async def read() -> ServiceStatus:
+        market = MARKET._replace(slot=Slot(slots.pop(0)))
+        return ServiceStatus(WELL, market, None, UnixMs(NOW), is_selling=False)
+
+    async with website(tmp_path, status=read) as site, Person(site) as person:
+        pages = [words(await person.open("/status"))]
+        site.clock.step(-10 * MINUTE_MS)
+        pages.append(words(await person.open("/status")))
+        site.clock.advance(1_999)
+        pages.append(words(await person.open("/status")))
+
+    assert "Slot 350,000,001" in pages[0]
+    assert "Slot 350,000,002" in pages[1]
+    assert "Slot 350,000,002" in pages[2]

@@ -153,7 +153,7 @@ class StatusPages:
         # Under a lock, so that simultaneous requests share one read.
         async with self._reading:
             kept = self._newest
-            if kept is None or request.now - kept[0] >= REMEMBERED_MS:
+            if kept is None or abs(request.now - kept[0]) >= REMEMBERED_MS:
                 kept = self._newest = request.now, await self._read()
         read_at, status = kept
         lateness = status.rules.of(None if status.market is None else status.market.age_ms)
