@@ -1,6 +1,7 @@
 """Open pages get changes: all of them within a second, and no more than they may see."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,11 +10,14 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 
 from mintscope.app.config.config import WebConfig
+from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.site.figures import dollars, percent
+from mintscope.site.live import Channel
 from mintscope.site.token.reading import CHARTED
 from support.scenes.people.web_person import Person
 from support.scenes.streaming import Event, Reader
@@ -165,6 +169,26 @@ async def test_a_page_that_was_away_gets_all_candles_again(tmp_path: Path) -> No
             assert (await reader.next()).name == "series"
         async with page_at(site, SOL, f"tf=m5&since={shown[-1][0]}") as reader:
             assert (await reader.next()).name == "snapshot"
+
+
+async def test_a_page_whose_missed_candles_cannot_be_read_leaves_no_channel(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as (site, _):
+        await _page(site, SOL)
+        before = channel_count()
+        market = apsw.Connection(str(site.folder / MARKET_FILE))
+        market.execute("ALTER TABLE candle RENAME TO other")
+        async with page_at(site, SOL, "tf=m5&since=1") as reader:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await reader.next()
+        market.close()
+
+        assert channel_count() == before
+
+
+def channel_count() -> int:
+    """Return the number of channels that are in use."""
+    gc.collect()
+    return sum(isinstance(each, Channel) for each in gc.get_objects())
 
 
 async def test_a_caller_who_may_not_see_a_token_gets_no_data_of_it(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class LivePages:
     ) -> None:
         """Send changes until the page is closed."""
         streams = self._market.streams
+        missed = await self._missed(mint, width, since)
         channel = self._channel(mint)
         stream = PageStream(
             outlet,
@@ -87,7 +88,7 @@ class LivePages:
             on_behind=streams.note_behind,
             on_report=channel.note,
         )
-        if missed := await self._missed(mint, width, since):
+        if missed:
             stream.say(encode_event(b"series", msgspec.json.encode(missed)))
         renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
         try:
