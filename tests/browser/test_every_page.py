@@ -19,7 +19,7 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.http.routes import Route, Router
 from mintscope.site.routes import SEGMENT, PageRoute
-from mintscope.solana.blocks import WSOL
+from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.page_scene import NEWCOMER, PERSON, PROTECTED, scene_at
 from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
@@ -132,7 +132,7 @@ ADDRESSES: Final = {
         "overview": "/admin/overview",
         "tokens-followed": "/admin/tokens",
         "backfills": "/admin/tokens/history?mint=So11111111111111111111111111111111111111112",
-        "token-drop": "/admin/tokens/So11111111111111111111111111111111111111112/remove",
+        "token-drop": f"/admin/tokens/{USDC}/remove",
         "sales": "/admin/sales",
         "queue-found": "/admin?state=all&text=trade",
         "audit-filtered": "/admin/audit?who=no-one@every.example",

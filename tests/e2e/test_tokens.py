@@ -197,6 +197,34 @@ def test_mints_come_and_go(config: Path) -> None:
     assert "is not tracked" in gone.stderr
 
 
+def test_sol_is_not_removed(config: Path) -> None:
+    tokens(config, "add", MINT, WSOL)
+    refused = tokens(config, "remove", MINT, WSOL)
+    listed = json.loads(tokens(config, "list", "--json").stdout)
+
+    assert refused.exit_code == 2
+    assert (
+        refused.stderr == f"expected a token other than SOL, which is always tracked; was {WSOL}\n"
+    )
+    assert [each["mint"] for each in listed] == [MINT, WSOL]
+
+
+def test_sol_that_an_earlier_version_removed_can_be_added_again(
+    config: Path, tmp_path: Path
+) -> None:
+    async def remove() -> None:
+        async with market_in(tmp_path) as market:
+            await market.tracking.add(WSOL)
+            await market.tracking.remove(WSOL)
+
+    asyncio.run(remove())
+    added = tokens(config, "add", WSOL)
+
+    assert added.stdout == f"{WSOL}  tracked from now on\n"
+    (listed,) = json.loads(tokens(config, "list", "--json").stdout)
+    assert (listed["mint"], listed["by"]) == (WSOL, "operator")
+
+
 def test_an_address_that_is_no_mint_is_refused_in_one_sentence(
     config: Path, node: dict[str, Any], tmp_path: Path
 ) -> None:

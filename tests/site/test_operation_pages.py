@@ -15,6 +15,7 @@ from mintscope.kit.time import HOUR_MS
 from mintscope.market.coverage import SlotCoverage, Tally
 from mintscope.payments.audit import violation_of
 from mintscope.site.token import listing
+from mintscope.solana.blocks import WSOL
 from support.scenes.engine import rows_of
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.stores import market_in
@@ -43,6 +44,22 @@ async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
     log = words(await administrator.open(AUDIT))
     assert log.count("followed token") == log.count("dropped token") == 1
     assert f"{ADMINISTRATOR} user:1" in log
+
+
+async def test_sol_cannot_be_dropped(administrator: Person) -> None:
+    removal = f"{TOKENS}/{WSOL}/remove"
+    await administrator.send(TOKENS, {"mint": BONK})
+    await administrator.send(TOKENS, {"mint": WSOL})
+    refused = [await administrator.open(removal), await administrator.send(removal)]
+    tokens = await administrator.open(TOKENS)
+
+    for page in refused:
+        assert page.status_code == 422
+        assert "SOL is always tracked: every price depends on it." in words(page)
+    assert f"{WSOL} Operator" in words(tokens)
+    assert f"{TOKENS}/{BONK}/remove" in tokens.text
+    assert removal not in tokens.text
+    assert "dropped token" not in words(await administrator.open(AUDIT))
 
 
 async def test_tokens_are_called_by_their_names(

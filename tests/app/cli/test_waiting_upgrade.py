@@ -25,7 +25,7 @@ from mintscope.kit.sql.database import SessionLock
 from mintscope.kit.sql.migrating import Migration
 from mintscope.kit.sql.processes import SHARE, session
 from mintscope.market.follow.list_cache import NotStored
-from mintscope.solana.blocks import WSOL
+from mintscope.solana.blocks import USDC, WSOL
 from mintscope_devchain.svm.genesis import Genesis
 from support.scenes.market_engines import market_of
 from support.scenes.postgres import url_in
@@ -152,7 +152,7 @@ def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "command",
-    [*READING, ("tokens", "remove", WSOL), ("sales", "resume"), ("doctor",), ("backup", "{}/b")],
+    [*READING, ("tokens", "remove", USDC), ("sales", "resume"), ("doctor",), ("backup", "{}/b")],
     ids=" ".join,
 )
 def test_a_command_makes_nothing_in_a_folder_without_data(

@@ -28,7 +28,7 @@ from mintscope.market.series import tables
 from mintscope.market.series.series import WIDTHS, Range, page_of, series_of, widened
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import Timeframe
-from mintscope.solana.blocks import SourceError
+from mintscope.solana.blocks import WSOL, SourceError
 
 PART: Final = 1_000
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
@@ -78,9 +78,12 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
     """Stop tracking MINT..., and delete its candles.
 
     With market.track = "all" the floor does not choose MINT again, however much it trades,
-    until `tokens add` names it. Works while the service runs.
+    until `tokens add` names it. SOL is refused, because every price depends on it. Works while the
+    service runs.
     """
     parsed = [output.read_mint(mint) for mint in mints]
+    if WSOL in parsed:
+        output.stop(f"expected a token other than SOL, which is always tracked; was {WSOL}")
 
     async def work(market: Market) -> list[tuple[Mint, bool]]:
         return [(mint, await market.tracking.remove(mint)) for mint in parsed]

@@ -34,6 +34,7 @@ TOKENS: Final = "/admin/tokens"
 SALES: Final = "/admin/sales"
 SHOWN_MAX: Final = 200
 REASON_LENGTH_MAX: Final = 200
+SOL_STAYS: Final = "SOL is always tracked: every price depends on it. It cannot be dropped."
 NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other administrators."
 
 
@@ -99,11 +100,16 @@ class OperationPages:
 
     async def ask_remove(self, request: PageRequest) -> PageResponse:
         """Ask for confirmation before a token and its stored data are removed."""
-        return Page("admin/drop_token.html", {"mint": await self._tracked(request)})
+        mint = await self._tracked(request)
+        if mint == WSOL:
+            return await self.show_tokens(request, {"": SOL_STAYS})
+        return Page("admin/drop_token.html", {"mint": mint})
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Stop tracking a token, and delete its stored data."""
+        """Stop tracking a token, and delete its stored data; SOL stays."""
         mint = await self._tracked(request)
+        if mint == WSOL:
+            return await self.show_tokens(request, {"": SOL_STAYS})
         await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
         await self._tracking.remove(mint)
         return Redirect(TOKENS, notice="token-removed")
@@ -196,6 +202,7 @@ def _line(one: TrackedMint, called: ListedMint | None) -> dict[str, object]:
         "symbol": called and called.symbol,
         "name": called and called.name,
         "is_listed": one.is_listed,
+        "stays": one.mint == WSOL,
         "since": moment(one.since_time),
         "last_swap": moment(one.last_swap),
     }
