@@ -9,6 +9,9 @@ behind the one with the height.
 import json
 from base64 import b64decode
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
 from typing import Any, Final
 
 import httpx
@@ -23,6 +26,7 @@ from mintscope.payments.protocol.envelope import RecentBlockhash, Requirement, R
 from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE, encode_required
 from mintscope_client.auth import PaymentAuth
 from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope_client.journal import Journal
 from mintscope_client.node import NODES_APART_BLOCKS
 from mintscope_client.wallet import WillNotPay
 from support.scenes.payments.payment_build import TERMS, payer_wallet
@@ -33,6 +37,8 @@ LIMIT: Final = 10
 STATUSES: Final = [200, 201, 302, 400, 402, 404, 408, 409, 429, 500, 503]
 KEYS: Final = [f"the-secret-of-purchase-{number}" for number in range(2)]
 AGES: Final = [None, None, 0, 40, 149, 300]
+THREADS: Final = 4
+ROUNDS: Final = 20
 MEMOS: Final = ["a" * 32, "b" * 32, "ab", ""]
 
 
@@ -197,3 +203,29 @@ def test_doubt_ends_182_blocks_after_the_node_was_first_asked(age: int | None) -
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
 
     assert len(buying.sent) == 2  # the first one counts as spent no longer
+
+
+def test_threads_that_send_the_same_key_at_once_send_one_payment(tmp_path: Path) -> None:
+    wallet = payer_wallet(TERMS, atoms_per_payment=LIMIT, atoms_in_all=ROUNDS)
+    offered = RecentBlockhash(blockhash=_blockhash(1), slot=1, last_valid_height=1)
+    demand = httpx.Response(402, headers={PAYMENT_REQUIRED: _demand(1, "a" * 32, offered)})
+    demanded = Barrier(THREADS)
+
+    with Journal(tmp_path) as journal, ThreadPoolExecutor(THREADS) as threads:
+        auth = PaymentAuth(wallet, journal=journal)
+
+        def pay(key: str) -> str:
+            """Return the payment with which a request answers the 402, which all get together."""
+            flow = auth.auth_flow(
+                httpx.Request("GET", "http://shop/", headers={IDEMPOTENCY_KEY: key})
+            )
+            next(flow)
+            demanded.wait()
+            return str(flow.send(demand).headers[PAYMENT_SIGNATURE])
+
+        for number in range(ROUNDS):
+            payments = set(threads.map(pay, [f"a-secret-key-of-purchase-{number}"] * THREADS))
+            assert len(payments) == 1
+        assert wallet.limit.spent == journal.atoms == ROUNDS
+
+    assert len(list(tmp_path.iterdir())) == ROUNDS

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Generator, Sequence
+from threading import Lock
 from typing import Final
 
 import httpx
@@ -91,6 +92,7 @@ class PaymentAuth(PayingAuth):
         # Keys whose look-up is not answered.  httpx raises the error of a node that is away without
         # returning to the flow, so the next request skips the look-up: the seller may deliver.
         self._unanswered: set[str] = set()
+        self._recording = Lock()  # threads may send requests with the same key at once
         # Payments of earlier processes may still land, so the limit counts them.
         wallet.limit.count(self._journal.atoms)
 
@@ -142,30 +144,31 @@ class PaymentAuth(PayingAuth):
             yield from self._bury(list(self._journal))
             required, offer = self._wallet.choose(demand)
         recent = yield from self._recent(offer)
-        sent = self._journal.find(key)  # another request with this key, sent at the same time
-        if sent is not None:
+        with self._recording:
+            sent = self._journal.find(key)  # another request with this key, sent at the same time
+            if sent is not None:
+                return sent
+            if self._journal.is_full:
+                raise WillNotPay(f"expected fewer than {SENT_MAX} payments on their way")
+            # Once, because it may be random, and the journal needs the memo of the transaction.
+            memo = memo_of(offer)
+            header = self._wallet.pay(required, offer, recent.blockhash, memo=memo)
+            sent = Sent(
+                key=key,
+                request=f"{request.method} {request.url}",
+                header=header,
+                amount=amount_of(offer),
+                memo=memo,
+                source=self._wallet.account,
+                slot=recent.slot,
+                last_valid_height=recent.last_valid_height,
+            )
+            try:
+                self._journal.add(sent)
+            except JournalUnusable:
+                self._wallet.limit.give_back(sent.amount)  # the payment was not sent
+                raise
             return sent
-        if self._journal.is_full:
-            raise WillNotPay(f"expected fewer than {SENT_MAX} payments on their way")
-        # Once, because it may be random, and the journal needs the memo of the transaction.
-        memo = memo_of(offer)
-        header = self._wallet.pay(required, offer, recent.blockhash, memo=memo)
-        sent = Sent(
-            key=key,
-            request=f"{request.method} {request.url}",
-            header=header,
-            amount=amount_of(offer),
-            memo=memo,
-            source=self._wallet.account,
-            slot=recent.slot,
-            last_valid_height=recent.last_valid_height,
-        )
-        try:
-            self._journal.add(sent)
-        except JournalUnusable:
-            self._wallet.limit.give_back(sent.amount)  # the payment was not sent
-            raise
-        return sent
 
     def _recent(self, offer: PaymentRequirements) -> Dialogue[Recent]:
         """Return the blockhash to sign with: from the 402, or from the node if the 402 has none."""
