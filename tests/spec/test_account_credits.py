@@ -82,7 +82,7 @@ async def test_a_credit_token_is_moved_into_the_account_in_part_or_whole(
     ]
 
 
-async def test_what_is_drawn_is_on_a_new_credit_token(service: Service, key: str) -> None:
+async def test_a_withdrawal_issues_a_new_credit_token(service: Service, key: str) -> None:
     await post(service, key, DEPOSIT, {"creditToken": await service.issue(10)})
     drawn = await post(service, key, WITHDRAW, {"credits": 4})
 
@@ -99,7 +99,7 @@ async def test_what_is_drawn_is_on_a_new_credit_token(service: Service, key: str
     assert (await account(service, key))["balance"] == 0
 
 
-async def test_so_many_deposits_an_hour(service: Service, key: str) -> None:
+async def test_deposits_are_limited_to_60_an_hour(service: Service, key: str) -> None:
     """Each deposit of a single credit leaves three rows, and a withdrawal returns all credits."""
     token = await service.issue(100)
     statuses = []
@@ -116,7 +116,7 @@ async def test_so_many_deposits_an_hour(service: Service, key: str) -> None:
     assert (await account(service, key))["balance"] == 100
 
 
-async def test_the_same_request_with_the_same_key_moves_once(service: Service, key: str) -> None:
+async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(service: Service, key: str) -> None:
     token = await service.issue(10)
     body = {"creditToken": token, "credits": 4}
     deposits = await asyncio.gather(
@@ -155,14 +155,14 @@ async def test_the_same_request_with_the_same_key_moves_once(service: Service, k
         (WITHDRAW, {}, (402, "INSUFFICIENT_CREDITS")),
     ],
 )
-async def test_what_cannot_be_moved_is_refused(
+async def test_an_invalid_deposit_or_withdrawal_is_refused(
     service: Service, key: str, path: str, body: Any, expected: tuple[int, str]
 ) -> None:
     assert refusal(await post(service, key, path, body)) == expected
     assert service.accounts.rows("SELECT id FROM credit_move") == []
 
 
-async def test_a_body_of_another_shape_is_refused_in_plain_words(
+async def test_the_error_of_an_invalid_body_names_the_field(
     service: Service, key: str
 ) -> None:
     token = await service.issue(2)
@@ -180,14 +180,14 @@ async def test_a_body_of_another_shape_is_refused_in_plain_words(
         assert response.json()["error"]["message"] == message
 
 
-async def test_no_more_is_moved_than_is_there(service: Service, key: str) -> None:
+async def test_a_deposit_of_more_credits_than_the_credit_token_has_is_refused(service: Service, key: str) -> None:
     token = await service.issue(2)
     asked = {"creditToken": token, "credits": 3}
     assert refusal(await post(service, key, DEPOSIT, asked)) == (402, "INSUFFICIENT_CREDITS")
     assert await service.left(token) == 2
 
 
-async def test_moves_and_caps_need_the_scope(service: Service) -> None:
+async def test_moves_and_caps_need_the_scope_trade_write(service: Service) -> None:
     key = await Agent(service).key()
     for method, path in (
         ("POST", DEPOSIT),
@@ -225,7 +225,7 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
 async def test_the_networks_of_a_key_can_be_narrowed_by_a_key_and_not_widened(
     service: Service, key: str
 ) -> None:
-    """From the next request on it is refused elsewhere, as from here at last."""
+    """New networks apply from the next request on: the last request is refused here."""
     key_id = (await account(service, key))["keys"][0]["keyId"]
     path = f"/v1/account/keys/{key_id}"
 
@@ -266,7 +266,7 @@ async def test_a_key_cannot_get_around_its_cap_by_a_credit_token(
     assert again.json()["data"]["token"] == drawn.json()["data"]["token"]
 
 
-async def test_a_key_of_another_user_is_not_there(service: Service, key: str) -> None:
+async def test_the_cap_of_another_users_key_is_404(service: Service, key: str) -> None:
     service.clock.advance(HOUR_MS)
     other = await Agent(service, "other@example.org").key(Scope.TRADE_WRITE)
     key_id = (await account(service, other))["keys"][0]["keyId"]
@@ -276,7 +276,7 @@ async def test_a_key_of_another_user_is_not_there(service: Service, key: str) ->
     assert refusal(response) == (404, "NOT_FOUND")
 
 
-async def test_draws_are_limited_by_the_hour(service: Service, key: str) -> None:
+async def test_the_eleventh_withdrawal_in_an_hour_is_429(service: Service, key: str) -> None:
     await post(service, key, DEPOSIT, {"creditToken": await service.issue(50)})
     drawn = [await post(service, key, WITHDRAW, {"credits": 1}) for _ in range(11)]
     assert [each.status_code for each in drawn] == [201] * 10 + [429]

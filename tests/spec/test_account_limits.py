@@ -31,7 +31,7 @@ async def sign_up(service: Service, number: int, **headers: str) -> httpx.Respon
     return await service.client.post(SIGNUP_PATH, json=body, headers=named)
 
 
-async def test_5_signups_an_hour_and_an_address(service: Service) -> None:
+async def test_signups_are_limited_to_5_an_hour_from_one_address(service: Service) -> None:
     answers = []
     for number in range(6):
         answers.append(await sign_up(service, number))
@@ -48,7 +48,7 @@ async def test_5_signups_an_hour_and_an_address(service: Service) -> None:
     assert denied.headers.get_list("x-ratelimit-remaining") == ["0"]
 
 
-async def test_20_signups_an_hour_and_an_ipv6_site(proxied: Service) -> None:
+async def test_signups_are_limited_to_20_an_hour_from_one_ipv6_site(proxied: Service) -> None:
     """A /48 holds 65,536 networks, and each application sends an e-mail."""
     networks = [f"2001:db8:1:{number:x}::1" for number in range(21)]
     answers = [
@@ -68,7 +68,7 @@ async def test_20_signups_an_hour_and_an_ipv6_site(proxied: Service) -> None:
     assert [answer.status_code for answer in elsewhere] == [201] * 20
 
 
-async def test_a_network_that_asks_too_often_uses_up_nothing_of_its_site(proxied: Service) -> None:
+async def test_refused_signups_of_a_network_do_not_count_against_its_ipv6_site(proxied: Service) -> None:
     first = [
         (await sign_up(proxied, number, x_forwarded_for="2001:db8:1::1")).status_code
         for number in range(30)
@@ -84,13 +84,13 @@ async def test_a_network_that_asks_too_often_uses_up_nothing_of_its_site(proxied
     assert others == [201] * 15 + [429]
 
 
-async def test_a_duplicate_counts_like_a_signup(service: Service) -> None:
+async def test_a_duplicate_signup_counts_against_the_limit(service: Service) -> None:
     answers = [await sign_up(service, 0) for _ in range(6)]
 
     assert [answer.status_code for answer in answers] == [201] + [409] * 4 + [429]
 
 
-async def test_a_mistake_does_not_count_like_a_signup(service: Service) -> None:
+async def test_an_invalid_signup_does_not_count_against_the_limit(service: Service) -> None:
     for _ in range(10):
         refused = await service.client.post(SIGNUP_PATH, json={"email": "x"})
         assert refused.status_code == 400
@@ -101,7 +101,7 @@ async def test_a_mistake_does_not_count_like_a_signup(service: Service) -> None:
     assert refused.status_code == 400
 
 
-async def test_a_signup_that_could_not_be_kept_does_not_count(
+async def test_a_signup_that_fails_with_503_does_not_count_against_the_limit(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> None:
@@ -118,7 +118,7 @@ async def test_a_signup_that_could_not_be_kept_does_not_count(
     assert [answer.status_code for answer in answers] == [201] * 5
 
 
-async def test_signups_of_others_count_against_them_whatever_they_claim(
+async def test_a_forged_x_forwarded_for_does_not_use_up_the_limit_of_a_victim(
     service: Service, proxied: Service
 ) -> None:
     """A victim's address in X-Forwarded-For does not spend the victim's limit."""
@@ -131,7 +131,7 @@ async def test_signups_of_others_count_against_them_whatever_they_claim(
     assert victim.status_code == 201
 
 
-async def test_60_requests_a_minute_under_api_whatever_they_ask(service: Service) -> None:
+async def test_all_requests_under_api_share_a_limit_of_60_a_minute(service: Service) -> None:
     answers = [await service.client.post(STATUS_PATH, json={}) for _ in range(61)]
 
     assert [answer.status_code for answer in answers] == [400] * 60 + [429]
@@ -146,7 +146,7 @@ async def test_60_requests_a_minute_under_api_whatever_they_ask(service: Service
     assert (await sign_up(service, 1)).status_code == 201
 
 
-async def test_60_requests_a_minute_and_a_key(service: Service) -> None:
+async def test_each_key_is_limited_to_60_requests_a_minute(service: Service) -> None:
     keys = [await Agent(service, email=f"{name}@example.org").key() for name in "ab"]
     answers = [await service.client.get("/v1/me", headers=bearer(keys[0])) for _ in range(61)]
     other = await service.client.get("/v1/me", headers=bearer(keys[1]))
@@ -156,7 +156,7 @@ async def test_60_requests_a_minute_and_a_key(service: Service) -> None:
     assert other.status_code == 200
 
 
-async def test_a_header_that_is_no_key_counts_against_the_address_alone(service: Service) -> None:
+async def test_unknown_keys_count_against_the_address_but_not_against_a_known_key(service: Service) -> None:
     key = await Agent(service).key()
     answers = [
         await service.client.get("/v1/me", headers=bearer(f"svc_live_{number:080x}"))
@@ -169,8 +169,8 @@ async def test_a_header_that_is_no_key_counts_against_the_address_alone(service:
 
 
 async def test_an_attacker_cannot_lock_an_agent_out(proxied: Service) -> None:
-    """Polls every 4 s for 60 s, from the victim's own address and others: the victim's first
-    right exchange is answered 200.
+    """The attacker polls every 4 s for 60 s, from the victim's own address and others; the first
+    right exchange of the victim is answered 200.
     """
     victim = Agent(proxied)
     await victim.sign_up()
@@ -192,7 +192,7 @@ async def test_an_attacker_cannot_lock_an_agent_out(proxied: Service) -> None:
     assert rescued.status_code == 200, rescued.text
 
 
-async def test_the_owner_has_one_try_from_any_network(proxied: Service) -> None:
+async def test_the_owner_has_one_attempt_in_5_s_over_all_networks(proxied: Service) -> None:
     agent = Agent(proxied)
     await agent.sign_up()
     first = await agent.exchange(x_forwarded_for="203.0.113.7")
@@ -203,7 +203,7 @@ async def test_the_owner_has_one_try_from_any_network(proxied: Service) -> None:
     assert second.json()["retryAfter"] == 5
 
 
-async def test_a_stranger_has_one_try_for_each_email_address(proxied: Service) -> None:
+async def test_a_wrong_secret_is_limited_by_network_and_email_address(proxied: Service) -> None:
     agent = Agent(proxied)
     await agent.sign_up()
 
@@ -218,8 +218,8 @@ async def test_a_stranger_has_one_try_for_each_email_address(proxied: Service) -
     assert await guess("203.0.113.7", "other@example.org") == 401
 
 
-async def test_a_limit_costs_no_attempt(proxied: Service) -> None:
-    """A client that must wait does not wait longer for having asked."""
+async def test_a_refused_attempt_does_not_extend_the_wait(proxied: Service) -> None:
+    """Attempts during the wait are refused, and the wait still ends after 5 s."""
     agent = Agent(proxied)
     await agent.sign_up()
     await agent.exchange()

@@ -1,4 +1,4 @@
-"""/v1/account/wallets and /v1/account/payments: wallets linked by a signature, what they paid."""
+"""/v1/account/wallets and /v1/account/payments: wallets linked by a signature, their payments."""
 
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ async def test_a_wallet_is_linked_by_its_signature_and_unlinked(service: Service
     assert refusal(again) == (404, "NOT_FOUND")
 
 
-async def test_what_proves_nothing_links_nothing(service: Service, key: str) -> None:
+async def test_an_invalid_proof_links_no_wallet(service: Service, key: str) -> None:
     assert refusal(await link(service, key, signer=OTHER)) == (401, "INVALID_PROOF")
     text, ours = await challenge(service, key), str(WALLET.pubkey())
     signed = str(WALLET.sign_message(text.encode()))
@@ -79,7 +79,7 @@ async def test_what_proves_nothing_links_nothing(service: Service, key: str) -> 
     assert await listed(service, key) == []
 
 
-async def test_a_text_for_one_account_links_no_other(service: Service, key: str) -> None:
+async def test_a_challenge_of_one_account_links_no_wallet_to_another(service: Service, key: str) -> None:
     other = await Agent(service, "other@example.org").key(Scope.WALLETS_WRITE)
     text = await challenge(service, key)
     signed, ours = str(WALLET.sign_message(text.encode())), str(WALLET.pubkey())
@@ -98,7 +98,7 @@ async def test_a_text_for_one_account_links_no_other(service: Service, key: str)
         ("GET", f"{PAYMENTS}?cursor=x", None, (400, "BAD_REQUEST")),
     ],
 )
-async def test_what_cannot_be_read_is_refused(  # noqa: PLR0913, PLR0917 - fixtures and cases
+async def test_an_invalid_request_is_400(  # noqa: PLR0913, PLR0917 - fixtures and cases
     service: Service, key: str, method: str, path: str, body: Any, expected: tuple[int, str]
 ) -> None:
     sent = {} if body is None else {"json": body}
@@ -123,7 +123,7 @@ async def test_each_route_needs_its_scope(service: Service) -> None:
 
 
 def paid(service: Service, number: int, payer: Keypair, begun_at: int) -> None:
-    """Let a payment be pending."""
+    """Insert a pending payment."""
     service.accounts.change(
         "INSERT INTO payment (message_hash, signature, payer, address, resource, amount, credits,"
         " key_hash, fee_lamports, last_valid_height, begun_at, lease_until, state, paid, final)"
@@ -137,7 +137,7 @@ def paid(service: Service, number: int, payer: Keypair, begun_at: int) -> None:
 
 
 async def test_payments_of_linked_wallets_come_in_pages(service: Service, key: str) -> None:
-    begun = [int(NOW) + (number // 2) * 1_000 for number in range(5)]  # two at once
+    begun = [int(NOW) + (number // 2) * 1_000 for number in range(5)]  # pairs with one time
     for number, at in enumerate(begun):
         paid(service, number, WALLET, at)
     paid(service, 9, OTHER, int(NOW))
@@ -167,5 +167,5 @@ async def test_payments_of_linked_wallets_come_in_pages(service: Service, key: s
         "reason": None,
         "begunAt": begun[4] // 1000,
         "settledAt": None,
-        "asset": None,  # begun before it was kept
+        "asset": None,  # the row is from before assets were stored
     }

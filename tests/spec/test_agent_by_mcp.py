@@ -1,4 +1,4 @@
-"""An agent with MCP alone and five credits: it finds tokens, tries the rule, and is warned."""
+"""An agent with only MCP and five credits finds a token, backtests a rule and makes an alert."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ CREDITS: Final = 5
 
 
 def closes(mint: Mint) -> list[float]:
-    """Return hourly prices: of all but one, RSI falls below 30 twice, last two candles ago."""
+    """Return hourly prices: except for USDT, the RSI falls below 30 twice, lastly at the end."""
     found = [100.0]
     for hour in range(1, 60):
         is_falling = mint != USDT and (17 <= hour <= 23 or 57 <= hour <= 58)
@@ -42,7 +42,7 @@ def closes(mint: Mint) -> list[float]:
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """Serve three tokens; RSI of two fell, and of these one is liquid."""
+    """Serve three tokens: the RSI of two fell below 30, and one of these two is liquid."""
     log = FakeLog()
     clock = ManualClock(UnixMs(1000 * (BEGIN_S + 59 * HOUR_S + 60)))
     async with running_service(tmp_path, clock=clock, series=FakeSeries(log)) as service:
@@ -68,7 +68,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 async def tell(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Call *tool*; return what its text says, as a client reads it that knows text alone."""
+    """Call *tool*; return the JSON in the text of its result, which every client can read."""
     result = await client.call_tool(tool, arguments)
     text = result.content[0].text  # type: ignore[union-attr]
     assert not result.is_error, text

@@ -1,8 +1,8 @@
-"""An agent that knows a base address and how to read: each step is in a text of the service.
+"""An agent that knows only a base address: the texts of the service describe each step.
 
-It reads /llms.txt, follows the link to the guide, and finds each call by what the guide says that
-it does: its path, its scope, and its body.  Only the mailbox, the administrator and the wallet are
-outside.
+It reads /llms.txt, follows the link to the guide, and finds each call by its description in the
+guide, which has its path, its scope and its body.  Only the mailbox, the administrator and the
+wallet are outside.
 """
 
 import json
@@ -28,7 +28,7 @@ BODY: Final = re.compile(r"Body: `(\{.*\})`")
 
 @dataclass(frozen=True)
 class Written:
-    """A call as the guide has it."""
+    """A call as the guide describes it."""
 
     method: str
     path: str
@@ -74,7 +74,7 @@ class Reader:
         return answer
 
 
-async def test_it_goes_the_whole_way_by_what_the_texts_say(shop: SellingApi, world: World) -> None:
+async def test_an_agent_gets_a_key_buys_and_rotates_by_the_texts_of_the_service(shop: SellingApi, world: World) -> None:
     agent = Reader(shop, "reader@example.org")
     await agent.read()
     read = agent.find("Returns the price of a Solana token in USD and SOL, and EMA")
@@ -112,7 +112,7 @@ async def test_it_goes_the_whole_way_by_what_the_texts_say(shop: SellingApi, wor
     assert world.received() == 25_000
 
 
-# They need what an example cannot be: a signature of a wallet, a credit token of one's own, a code.
+# Most need a value that no example can be: a wallet's signature, one's own credit token, a code.
 OF_ITS_OWN: Final = {
     "POST /v1/credits/rotate", "POST /v1/credits/rotate/challenge", "POST /v1/credits/purchase",
     "POST /v1/account/credits/deposit", "POST /v1/account/wallets", "GET /v1/demo/402",
@@ -122,10 +122,10 @@ REACHED: Final = {200, 201, 404, 503}
 NAMED: Final = re.compile(r"`(\w+) (/v1/[^`?]*)\??[^`]*` \(([^)]*)\): (.*)")
 
 
-async def test_each_call_is_answered_to_who_has_the_scopes_that_the_guide_names(
+async def test_the_scopes_in_the_guide_suffice_for_each_call(
     shop: SellingApi,
 ) -> None:
-    """By its line in the guide, and the examples of what must be in its query."""
+    """Each call is made by its line in the guide and the examples of its required query fields."""
     agent = Reader(shop, "reader@example.org")
     await agent.read()
     document = (await shop.client.get("/openapi.json")).json()
@@ -159,22 +159,22 @@ async def test_each_call_is_answered_to_who_has_the_scopes_that_the_guide_names(
         statuses[f"{method} {path}"] = answer.status_code
         if answer.is_success and cost == "free":
             assert "x-credits-charged" not in answer.headers
-    # A token without data here is not found, or not ready: that refuses nothing.
+    # The token has no data here: 404 and 503 mean that the request was not refused.
     assert {each: status for each, status in statuses.items() if status not in REACHED} == {
-        "POST /v1/account/credits/withdraw": 403,  # a key that has a cap cannot, as its line says
+        "POST /v1/account/credits/withdraw": 403,  # a key with a cap cannot withdraw, as its line says
     }
     assert {"GET /v1/screen", "GET /v1/trial/{tokenAddress}", "POST /v1/prices"} <= statuses.keys()
     assert len(statuses) > 40
 
 
 def deletes_last(line: tuple[str, ...]) -> tuple[bool, int]:
-    """Order lines: what deletes a thing after what reads it, what it is in after it."""
+    """Order lines: deletions come last, and a nested thing is deleted before its parent."""
     method, path, *_ = line
     return method == "DELETE", -path.count("/") if method == "DELETE" else 0
 
 
 async def approve_as_asked(shop: SellingApi, signup_id: int) -> None:
-    """Approve as an administrator who grants what is asked for, and reads no more than that."""
+    """Approve as an administrator who grants exactly the requested scopes."""
     review = shop.service.accounts.review
     application = await review.application(SignupId(signup_id))
     assert application is not None

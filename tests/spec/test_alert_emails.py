@@ -1,4 +1,4 @@
-"""E-mails of an alert: once, their text, and how they are stopped."""
+"""E-mails about firings: when they are sent, their text, and how to stop them."""
 
 from dataclasses import replace
 from email.message import EmailMessage
@@ -94,7 +94,7 @@ async def email_of(service: Service) -> EmailMessage:
     return message_of(written, sender="alerts@mintscope.example", name="mintscope", at=NOW)
 
 
-async def test_an_email_says_what_happened_and_how_to_stop_it(service: Service, key: str) -> None:
+async def test_an_email_describes_the_firing_and_links_to_pause_the_alert(service: Service, key: str) -> None:
     watcher = watcher_of(service)
     path = await make(service, key, kind="below", fires="once", message="Sell half.")
     await watcher.round()
@@ -113,7 +113,7 @@ async def test_an_email_says_what_happened_and_how_to_stop_it(service: Service, 
     assert event["email"] == {"state": "waiting", "sentAt": None, "reason": None}
 
 
-async def test_a_test_names_the_symbol(service: Service, key: str) -> None:
+async def test_a_test_alert_contains_the_symbol(service: Service, key: str) -> None:
     async def symbols(mints: Any) -> dict[Mint, str]:
         return dict.fromkeys(mints, "SOL")
 
@@ -127,7 +127,7 @@ async def test_a_test_names_the_symbol(service: Service, key: str) -> None:
     assert await alerts.test(owner.user_id, SignalId(9)) is None
 
 
-async def test_once_ends_and_begins_again_when_it_is_resumed(service: Service, key: str) -> None:
+async def test_an_alert_that_fires_once_fires_again_after_it_is_resumed(service: Service, key: str) -> None:
     watcher = watcher_of(service)
     path = await make(service, key, fires="once")
     await watcher.round()
@@ -142,7 +142,7 @@ async def test_once_ends_and_begins_again_when_it_is_resumed(service: Service, k
     assert len((await get(service, key, f"{path}/events"))["events"]) == 2
 
 
-async def test_hourly_fires_at_the_first_crossing_of_an_hour(service: Service, key: str) -> None:
+async def test_an_hourly_alert_fires_at_most_once_an_hour(service: Service, key: str) -> None:
     watcher = watcher_of(service)
     path = await make(service, key, fires="hourly", email=False)
     await watcher.round()
@@ -169,8 +169,8 @@ async def test_an_alert_ends_when_it_expires(service: Service, key: str) -> None
     assert (await get(service, key, f"{path}/events"))["events"] == []
 
 
-async def test_two_numbers_of_a_report_are_compared(service: Service, key: str) -> None:
-    """The price is above its EMA 9 of a minute whenever it has risen, and below when it fell."""
+async def test_an_alert_fires_if_the_price_crosses_above_its_average(service: Service, key: str) -> None:
+    """The price is above its one-minute EMA 9 after each rise, and below it after each fall."""
     watcher = watcher_of(service)
     crossing = ASKED | {
         "kind": "crosses_field",
@@ -194,7 +194,7 @@ async def test_two_numbers_of_a_report_are_compared(service: Service, key: str) 
     assert all(each["value"] > each["reference"] > 1.0 for each in events)
 
 
-async def test_what_fires_in_the_pause_is_in_the_next_email(service: Service, key: str) -> None:
+async def test_firings_during_the_pause_are_in_the_next_email(service: Service, key: str) -> None:
     watcher = watcher_of(service, pause_ms=60_000)
     path = await make(service, key, fires="each")
     await watcher.round()

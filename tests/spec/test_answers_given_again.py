@@ -1,4 +1,4 @@
-"""With its Idempotency-Key a paid answer is given again for ten minutes, for no second credit."""
+"""A request with the same Idempotency-Key gets its paid answer again for ten minutes, for free."""
 
 import asyncio
 import os
@@ -33,13 +33,13 @@ from support.scenes.conversations import (
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, running_service
 
-FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only the length of the test
 CONVERSATIONS = 10_000 if FULL else 120
 KEY, OTHER_KEY = "k" * 24, "o" * 24
 MINUTE_MS = 60_000
 AT_ONCE = 8
 CHANGED = b'{"token":"changed"}'
-ABREAST = 6  # of up to four requests: the limit admits 30 in a minute
+ABREAST = 6  # conversations of up to four requests: the limit admits 30 a minute
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def server(shop: Service) -> AsyncIterator[Served]:
 async def answered(
     server: Served, route: str, token: str, key: str | None = KEY, mints: Sequence[str] = MINTS[:1]
 ) -> tuple[dict[str, str], bytes]:
-    """Return headers and body of an answer; the body without what names the answer itself."""
+    """Return headers and body of an answer; the body ends before `meta`, which always differs."""
     async with server.connection() as client:
         await client.send(written(route, token, key=key, mints=mints))
         status, headers, body = await client.answer()
@@ -68,7 +68,7 @@ async def answered(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_the_same_key_takes_one_credit_and_another_key_another(
+async def test_requests_with_the_same_idempotency_key_take_one_credit(
     shop: Service, server: Served, route: str
 ) -> None:
     token = await shop.issue(10)
@@ -86,7 +86,7 @@ async def test_the_same_key_takes_one_credit_and_another_key_another(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_it_is_given_again_though_the_data_have_changed(
+async def test_the_same_answer_is_sent_again_if_the_data_have_changed(
     shop: Service, server: Served, route: str
 ) -> None:
     token = await shop.issue(10)
@@ -100,7 +100,7 @@ async def test_it_is_given_again_though_the_data_have_changed(
     assert await shop.left(token) == 9
 
 
-async def test_after_ten_minutes_it_costs_a_credit_again(shop: Service, server: Served) -> None:
+async def test_a_repeated_request_costs_a_credit_after_ten_minutes(shop: Service, server: Served) -> None:
     token = await shop.issue(10)
     first = await answered(server, "report", token)
     shop.reports.body = CHANGED
@@ -112,8 +112,8 @@ async def test_after_ten_minutes_it_costs_a_credit_again(shop: Service, server: 
     assert await shop.left(token) == 8
 
 
-async def test_one_that_costs_a_credit_again_is_made_again(shop: Service, server: Served) -> None:
-    """It is kept from before its debit: a slow store does not forget its name any earlier."""
+async def test_a_second_credit_buys_a_new_answer_after_a_slow_debit(shop: Service, server: Served) -> None:
+    """The ten minutes of the answer and of its key begin before the debit, however slow it is."""
     token = await shop.issue(10)
     async with server.connection() as client:
         async with standing_still(shop) as store:
@@ -130,7 +130,7 @@ async def test_one_that_costs_a_credit_again_is_made_again(shop: Service, server
     assert await shop.left(token) == 8
 
 
-async def test_it_is_given_again_though_it_could_not_be_made_now(
+async def test_the_same_answer_is_sent_again_if_reports_are_unavailable(
     shop: Service, server: Served
 ) -> None:
     token = await shop.issue(10)
@@ -140,7 +140,7 @@ async def test_it_is_given_again_though_it_could_not_be_made_now(
     assert (await answered(server, "report", token))[1] == first[1]
 
 
-async def test_who_leaves_before_it_is_given_again_gets_nothing_back(
+async def test_a_client_that_leaves_before_its_repeated_answer_gets_no_refund(
     shop: Service, server: Served
 ) -> None:
     token = await shop.issue(10)
@@ -158,7 +158,7 @@ async def test_who_leaves_before_it_is_given_again_gets_nothing_back(
     assert await shop.left(token) == 9
 
 
-async def test_the_last_credit_buys_an_answer_that_is_given_again(
+async def test_an_answer_paid_with_the_last_credit_is_sent_again(
     shop: Service, server: Served
 ) -> None:
     token = await shop.issue(1)
@@ -167,7 +167,7 @@ async def test_the_last_credit_buys_an_answer_that_is_given_again(
     assert (await answered(server, "report at once", token))[1] == first[1]
 
 
-async def test_a_key_is_of_one_request_and_of_one_account(shop: Service, server: Served) -> None:
+async def test_an_idempotency_key_applies_to_one_request_of_one_account(shop: Service, server: Served) -> None:
     token, other = await shop.issue(10), await shop.issue(10)
     for route in ("report at once", "report", "candles", "indicators", "batch"):
         await answered(server, route, token)
@@ -179,7 +179,7 @@ async def test_a_key_is_of_one_request_and_of_one_account(shop: Service, server:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_many_at_once_take_one_credit(shop: Service, server: Served, route: str) -> None:
+async def test_concurrent_requests_with_one_idempotency_key_take_one_credit(shop: Service, server: Served, route: str) -> None:
     token = await shop.issue(10)
     found = await asyncio.gather(*(answered(server, route, token) for _ in range(AT_ONCE)))
 
@@ -187,7 +187,7 @@ async def test_many_at_once_take_one_credit(shop: Service, server: Served, route
     assert await shop.left(token) == 9
 
 
-async def test_one_made_meanwhile_gives_way_to_the_one_that_was_paid_for(
+async def test_a_concurrent_repeat_gets_the_answer_that_was_paid_for(
     shop: Service, server: Served
 ) -> None:
     token = await shop.issue(10)
@@ -211,10 +211,10 @@ async def test_one_made_meanwhile_gives_way_to_the_one_that_was_paid_for(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_another_replica_takes_no_second_credit(
+async def test_another_replica_takes_no_second_credit_for_the_same_key(
     tmp_path: Path, shop: Service, server: Served, route: str
 ) -> None:
-    """The replica is gone that gave the answer; its store is not."""
+    """The other replica shares the store, but has no copy of the answer."""
     token = await shop.issue(10)
     await answered(server, route, token)
     async with (
@@ -229,10 +229,10 @@ async def test_another_replica_takes_no_second_credit(
     assert headers["idempotent-replayed"] == "true"
 
 
-async def test_what_a_replica_read_again_is_given_for_no_other_credit(
+async def test_an_answer_made_again_by_another_replica_expires_with_its_debit(
     tmp_path: Path, shop: Service, server: Served
 ) -> None:
-    """It is read once for free, and not sold later: it was read nine minutes after a credit."""
+    """It is made nine minutes after the debit, and sent again for the one minute that is left."""
     token = await shop.issue(10)
     await answered(server, "report", token)
     shop.clock.advance(9 * MINUTE_MS)
@@ -251,7 +251,7 @@ async def test_what_a_replica_read_again_is_given_for_no_other_credit(
     assert CHANGED in body
 
 
-async def test_what_was_given_back_is_taken_again(shop: Service, server: Served) -> None:
+async def test_a_repeated_request_costs_a_credit_if_the_first_was_refunded(shop: Service, server: Served) -> None:
     token, since = await shop.issue(10), left_count()
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", token, key=KEY))
@@ -270,7 +270,7 @@ async def test_what_was_given_back_is_taken_again(shop: Service, server: Served)
     assert await shop.left(token) == 9
 
 
-async def test_an_api_key_spends_once_too(shop: Service, server: Served) -> None:
+async def test_an_api_key_spends_one_credit_for_one_idempotency_key(shop: Service, server: Served) -> None:
     key = await Agent(shop).key()
     ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
     bought = await shop.ledger.find(await shop.issue(10))
@@ -285,8 +285,8 @@ async def test_an_api_key_spends_once_too(shop: Service, server: Served) -> None
 
 @pytest.mark.timeout(1_800)
 @pytest.mark.storm
-async def test_of_broken_conversations_each_answer_is_paid_for_once(tmp_path: Path) -> None:
-    """Each is broken up to three times, at either of two replicas, and answered in the end."""
+async def test_each_answer_is_paid_for_once_though_connections_break(tmp_path: Path) -> None:
+    """Each request is broken off up to three times, at either of two replicas, then answered."""
     random, limit_clock = Random(7), ManualClock(NOW)
     async with AsyncExitStack() as stack:
         replicas = []

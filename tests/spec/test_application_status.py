@@ -1,4 +1,4 @@
-"""POST /api/auth/application-status: how far it is, without spending an exchange."""
+"""POST /api/auth/application-status: the state of an application, without an exchange."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def ask(service: Service, secret: Any, email: Any = EMAIL) -> httpx.Respon
     )
 
 
-async def test_the_state_is_shown_in_words_too(service: Service, secret: str) -> None:
+async def test_the_answer_has_the_state_and_a_message(service: Service, secret: str) -> None:
     response = await ask(service, secret)
 
     assert response.status_code == 200
@@ -33,7 +33,7 @@ async def test_the_state_is_shown_in_words_too(service: Service, secret: str) ->
     }
 
 
-async def test_the_state_needs_the_secret(service: Service, secret: str) -> None:
+async def test_wrong_credentials_are_401_with_the_same_body(service: Service, secret: str) -> None:
     answers = [
         await ask(service, "svc_app_" + "0" * 64),
         await ask(service, "svc_app_" + "0" * 64, "stranger@example.org"),

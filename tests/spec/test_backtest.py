@@ -17,11 +17,11 @@ from support.scenes.service import credit_token
 RISING = "price > 1.5"
 
 
-async def test_a_firing_with_every_field(market: SeriesService) -> None:
+async def test_a_backtest_has_every_field_of_its_firings_and_horizons(market: SeriesService) -> None:
     token = await market.service.issue(2)
     for minute, price in enumerate((1.0, 2.0, 2.2, 1.8, 2.0, 1.0, 3.0)):
         await market.trade(60 * minute, price)
-    await market.trade(60 * 7 + 30, 3.0)  # its minute is open, and not looked at
+    await market.trade(60 * 7 + 30, 3.0)  # its minute is open, and not evaluated
 
     response = await market.ask(
         "backtest", credit_token=token, where=RISING, tf="m1", feeBps=100, from_=BEGIN_S + 120
@@ -63,7 +63,7 @@ async def test_a_firing_with_every_field(market: SeriesService) -> None:
     }
 
 
-async def test_what_a_trade_moves_the_price_by_is_taken_off(market: SeriesService) -> None:
+async def test_the_price_impact_of_a_trade_is_taken_off_the_returns(market: SeriesService) -> None:
     """A pool of 1,000 dollars on each side: a trade of 10 costs 1 % each way."""
     price = 1.0
     for minute in range(80):
@@ -86,8 +86,8 @@ async def test_what_a_trade_moves_the_price_by_is_taken_off(market: SeriesServic
     assert moved["allMeanReturn"] == pytest.approx((free["allMeanReturn"] + 1) / factor - 1)
 
 
-async def test_a_late_look_has_the_firings_of_a_whole_one(market: SeriesService) -> None:
-    """Averages go on from a waypoint: nothing of the days before is read."""
+async def test_a_backtest_from_a_later_start_has_the_same_firings(market: SeriesService) -> None:
+    """Averages continue from a waypoint, without the candles before it."""
     random, price = Random(1), 10.0
     for minute in range(400):
         price *= random.uniform(0.98, 1.0205)
@@ -103,7 +103,7 @@ async def test_a_late_look_has_the_firings_of_a_whole_one(market: SeriesService)
     whole = await firings()
     assert len(whole) > 2
     assert await firings(from_=since) == whole
-    where = "rsi_m5 > 55 and ema9_m5 > ema21_m5"  # of wider candles
+    where = "rsi_m5 > 55 and ema9_m5 > ema21_m5"  # fields of wider candles
     closed, opened = [await firings(candles=each) for each in ("closed", "all")]
     assert len(opened) > 2
     assert opened != closed
@@ -112,7 +112,7 @@ async def test_a_late_look_has_the_firings_of_a_whole_one(market: SeriesService)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_REQUEST")
 
 
-async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:
+async def test_a_backtest_without_a_closed_candle_is_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 1.0)
 
@@ -139,7 +139,7 @@ async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:
         ({"where": RISING, "from_": 2, "to": 1}, "from: expected at most 1, which is `to`"),
     ],
 )
-async def test_an_invalid_condition_is_refused_with_its_place_and_costs_nothing(
+async def test_an_invalid_query_is_refused_with_a_message_and_costs_nothing(
     market: SeriesService, asked: dict[str, Any], problem: str
 ) -> None:
     token = await market.service.issue(1)
@@ -152,7 +152,7 @@ async def test_an_invalid_condition_is_refused_with_its_place_and_costs_nothing(
     assert await market.service.left(token) == 1
 
 
-async def test_tokens_without_a_past(market: SeriesService) -> None:
+async def test_a_token_without_candles_is_404_and_costs_nothing(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 1.0)
     statuses = {UNTRACKED: (404, "TOKEN_NOT_FOUND"), QUIET: (404, "INSUFFICIENT_DATA")}
@@ -162,7 +162,7 @@ async def test_tokens_without_a_past(market: SeriesService) -> None:
     assert await market.service.left(token) == 1
 
 
-async def test_a_long_condition_is_quoted_under_a_short_name(market: SeriesService) -> None:
+async def test_a_long_condition_is_402_unpaid_and_401_with_an_unknown_token(market: SeriesService) -> None:
     where = " and ".join(["price > 1.5"] * 18)
     response = await market.ask("backtest", where=where)
     unpaid = await market.ask("backtest", credit_token=credit_token(9), where=where)

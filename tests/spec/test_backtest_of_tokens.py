@@ -48,7 +48,7 @@ async def trade_both(market: SeriesService, minutes: int) -> None:
         market.service.clock.step(at * 1000 - market.service.clock.now())
 
 
-async def test_it_is_the_backtests_of_each_token_together(market: SeriesService) -> None:
+async def test_the_backtest_of_two_tokens_combines_the_backtests_of_each(market: SeriesService) -> None:
     await trade_both(market, 500)
     token = await market.service.issue(20)
     asked = {"where": RISING, "tf": "m1", "feeBps": 50, "from": BEGIN_S + 6_000}
@@ -91,7 +91,7 @@ async def test_it_is_the_backtests_of_each_token_together(market: SeriesService)
                 assert horizon[name] == pytest.approx(total / known, rel=1e-12)
 
 
-async def test_a_token_without_data_has_an_error_and_all_of_none_are_free(
+async def test_tokens_without_data_have_errors_and_alone_are_free(
     market: SeriesService,
 ) -> None:
     for minute in range(5):
@@ -112,8 +112,8 @@ async def test_a_token_without_data_has_an_error_and_all_of_none_are_free(
     assert await market.service.left(token) == 0
 
 
-async def test_a_credit_for_each_10_000_candles(market: SeriesService) -> None:
-    """Two tokens with candles of two timeframes: fewer than 10,000 rows are one credit."""
+async def test_a_backtest_of_fewer_than_10_000_candles_costs_one_credit(market: SeriesService) -> None:
+    """Two tokens, each with candles of two timeframes."""
     await trade_both(market, 300)
     token = await market.service.issue(2)
     where = "price > ema9_m5 and price > 1"
@@ -136,7 +136,7 @@ async def test_a_credit_for_each_10_000_candles(market: SeriesService) -> None:
         ({"watch": 1}, "BAD_REQUEST", "watch"),
     ],
 )
-async def test_what_cannot_be_tried_is_refused_and_free(
+async def test_an_invalid_body_is_400_and_free(
     market: SeriesService, body: dict[str, Any], code: str, said: str
 ) -> None:
     await market.trade(0, 2.0)
@@ -147,15 +147,15 @@ async def test_what_cannot_be_tried_is_refused_and_free(
     assert await market.service.left(token) == 1
 
 
-async def test_without_a_credential_it_says_what_is_taken(market: SeriesService) -> None:
+async def test_a_request_without_a_credential_is_402(market: SeriesService) -> None:
     answer = await ask(market, None, mints=[TOKEN], where=RISING)
     assert answer.status_code == 402
 
 
-async def test_a_client_that_cannot_pay_for_one_token_costs_no_second(
+async def test_no_second_token_is_read_if_the_client_cannot_pay_for_the_first(
     market: SeriesService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backtest, "CANDLES_READ_MAX", 100)  # a credit
+    monkeypatch.setattr(backtest, "CANDLES_READ_MAX", 100)  # candles for one credit
     await trade_both(market, 500)
     asked = {"where": "price > ema9_m5", "tf": "m1", "from": BEGIN_S + 6_000}
     needed = []

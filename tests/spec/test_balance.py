@@ -9,7 +9,7 @@ BALANCE = "/v1/credits/balance"
 UNKNOWN = credit_token(999)
 
 
-async def test_200_is_the_balance_without_a_request_id_in_the_body(service: Service) -> None:
+async def test_the_balance_has_no_request_id_in_its_body(service: Service) -> None:
     token = await service.issue(7)
 
     response = await service.client.get(BALANCE, headers=bearer(token))
@@ -24,7 +24,7 @@ async def test_200_is_the_balance_without_a_request_id_in_the_body(service: Serv
     assert response.headers["cache-control"] == "no-store"
 
 
-async def test_asking_costs_nothing(service: Service) -> None:
+async def test_a_balance_request_costs_no_credit(service: Service) -> None:
     token = await service.issue(1)
 
     answers = [
@@ -34,7 +34,7 @@ async def test_asking_costs_nothing(service: Service) -> None:
     assert answers == [{"balance": 1}] * 3
 
 
-async def test_zero_is_200_with_0(service: Service) -> None:
+async def test_a_balance_of_zero_is_answered_200(service: Service) -> None:
     token = await service.issue(1)
     await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
 
@@ -55,7 +55,7 @@ async def test_zero_is_200_with_0(service: Service) -> None:
         (bearer(UNKNOWN), (401, "INVALID_TOKEN")),
     ],
 )
-async def test_refusals(
+async def test_a_missing_or_unknown_credit_token_is_401(
     service: Service, headers: dict[str, str], expected: tuple[int, str]
 ) -> None:
     response = await service.client.get(BALANCE, headers=headers)

@@ -18,7 +18,7 @@ async def ask(service: Service, mints: list[str], token: str) -> httpx.Response:
     return await service.client.post(PATH, json={"mints": mints}, headers=bearer(token))
 
 
-async def test_a_report_for_each_mint_or_why_not_for_a_credit_each(service: Service) -> None:
+async def test_each_mint_gets_a_report_for_one_credit_or_an_error_for_free(service: Service) -> None:
     token = await service.issue(3)
 
     response = await ask(service, [UNTRACKED, TRACKED, TOO_YOUNG], token)
@@ -38,7 +38,7 @@ async def test_a_report_for_each_mint_or_why_not_for_a_credit_each(service: Serv
     assert await service.left(token) == 2
 
 
-async def test_the_report_is_that_of_a_single_request(service: Service) -> None:
+async def test_the_report_in_a_batch_equals_that_of_a_single_request(service: Service) -> None:
     token = await service.issue(2)
 
     single = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
@@ -48,7 +48,7 @@ async def test_the_report_is_that_of_a_single_request(service: Service) -> None:
     assert REPORT in batch.content
 
 
-async def test_nothing_delivered_costs_nothing(service: Service) -> None:
+async def test_a_batch_without_a_report_costs_nothing(service: Service) -> None:
     token = await service.issue(1)
 
     response = await ask(service, [UNTRACKED, TOO_YOUNG], token)
@@ -70,7 +70,7 @@ async def test_stale_data_is_reported_for_each_mint_and_costs_nothing(service: S
 
 
 @pytest.mark.parametrize("left", [0, 1])
-async def test_too_few_credits_take_nothing(service: Service, left: int) -> None:
+async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(service: Service, left: int) -> None:
     service.reports.others.add(OTHER)
     token = await service.issue(2)
     for _ in range(2 - left):
@@ -98,7 +98,7 @@ async def test_too_few_credits_take_nothing(service: Service, left: int) -> None
     ],
 )
 @pytest.mark.parametrize("has_credits", [True, False])
-async def test_what_cannot_be_read_is_refused_before_anything(
+async def test_an_invalid_body_is_400_with_or_without_credits(
     service: Service, body: Any, code: str, *, has_credits: bool
 ) -> None:
     token = await service.issue(1)
@@ -119,7 +119,7 @@ async def test_what_cannot_be_read_is_refused_before_anything(
         (bearer(credit_token(999)), (401, "INVALID_TOKEN")),
     ],
 )
-async def test_refusals_cost_no_work(
+async def test_a_request_without_a_valid_credential_is_refused(
     service: Service, headers: dict[str, str], expected: tuple[int, str]
 ) -> None:
     response = await service.client.post(PATH, json={"mints": [TRACKED]}, headers=headers)
@@ -130,7 +130,7 @@ async def test_refusals_cost_no_work(
         assert service.reports.reads == 0
 
 
-async def test_no_payment_is_taken_and_the_answer_says_what_to_buy(shop: SellingApi) -> None:
+async def test_a_payment_is_refused_and_the_error_names_the_purchase_endpoint(shop: SellingApi) -> None:
     unpaid = await shop.client.post(PATH, json={"mints": [TRACKED]})
     paid = await shop.client.post(
         PATH, json={"mints": [TRACKED]}, headers={"PAYMENT-SIGNATURE": "x"}
@@ -143,7 +143,7 @@ async def test_no_payment_is_taken_and_the_answer_says_what_to_buy(shop: Selling
     assert "POST /v1/credits/purchase" in paid.json()["error"]["message"]
 
 
-async def test_a_bug_charges_nothing(service: Service) -> None:
+async def test_an_internal_error_costs_no_credit(service: Service) -> None:
     token = await service.issue(1)
     service.reports.bug = RuntimeError("a bug")
 
@@ -153,7 +153,7 @@ async def test_a_bug_charges_nothing(service: Service) -> None:
     assert await service.left(token) == 1
 
 
-async def test_the_document_describes_what_is_answered(service: Service) -> None:
+async def test_openapi_describes_the_answer_of_a_batch(service: Service) -> None:
     document = (await service.client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]
 

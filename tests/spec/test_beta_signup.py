@@ -41,7 +41,7 @@ async def test_application_secret_returned_once(service: Service) -> None:
     assert "confirm-email" in body["instructions"]
 
 
-async def test_the_application_is_kept_as_sent_and_its_secret_only_as_a_hash(
+async def test_the_application_is_stored_trimmed_and_without_its_secret(
     service: Service,
 ) -> None:
     sent = signup_body(telegram=" @a ", twitter=None, userType="both", motivation=" To trade.\n ")
@@ -60,7 +60,7 @@ async def test_an_application_may_ask_for_scopes(service: Service) -> None:
 
     assert response.status_code == 201
     assert service.accounts.rows("SELECT asked_scopes, scopes FROM application") == [
-        ('["trade:write","groups:write"]', "[]")  # nothing is granted before it is decided
+        ('["trade:write","groups:write"]', "[]")  # no scope is granted before the review
     ]
 
 
@@ -93,7 +93,7 @@ async def test_409_duplicate_application(service: Service) -> None:
 @pytest.mark.parametrize(
     "email", ["AGENT@Example.ORG", " agent@example.org\n", "\uff41gent@example.org"]
 )
-async def test_an_address_is_one_however_it_is_written(service: Service, email: str) -> None:
+async def test_an_email_address_in_another_spelling_is_a_duplicate(service: Service, email: str) -> None:
     await service.client.post(SIGNUP_PATH, json=signup_body())
 
     response = await service.client.post(SIGNUP_PATH, json=signup_body(email))
@@ -114,7 +114,7 @@ async def test_the_same_idempotency_key_gives_the_same_answer(service: Service) 
     assert other.status_code == 409
 
 
-async def test_an_idempotency_key_that_could_be_guessed_is_refused(service: Service) -> None:
+async def test_a_short_idempotency_key_is_refused(service: Service) -> None:
     messages = await refused(service, json=signup_body(), headers={"idempotency-key": "1"})
 
     assert messages[0]["field"] == "general"
@@ -160,7 +160,7 @@ async def test_400_validation_error_names_the_field(
     assert reported["message"].startswith(message)
 
 
-async def test_every_mistake_is_named_at_once(service: Service) -> None:
+async def test_all_invalid_fields_are_reported_at_once(service: Service) -> None:
     messages = await refused(service, json={"telegram": 1, "userType": ""})
 
     assert [message["field"] for message in messages] == [
@@ -184,7 +184,7 @@ async def test_every_mistake_is_named_at_once(service: Service) -> None:
         (b'{"x":' + b"[" * 8_000 + b"]" * 8_000 + b"}", "expected JSON at most 8 deep"),
     ],
 )
-async def test_an_unreadable_body_is_a_400_about_all_of_it(
+async def test_an_unreadable_body_is_400_with_the_field_general(
     service: Service, body: bytes, message: str
 ) -> None:
     json = {"content-type": "application/json"}
@@ -194,7 +194,7 @@ async def test_an_unreadable_body_is_a_400_about_all_of_it(
     assert reported["message"].startswith(message)
 
 
-async def test_eight_levels_are_not_too_deep(service: Service) -> None:
+async def test_a_body_of_eight_levels_is_accepted(service: Service) -> None:
     nested: Any = 1
     for _ in range(7):
         nested = [nested]
@@ -218,7 +218,7 @@ async def test_all_bodies_are_json(service: Service, kind: str) -> None:
     }
 
 
-async def test_a_charset_is_no_other_type(service: Service) -> None:
+async def test_a_content_type_with_a_charset_is_accepted(service: Service) -> None:
     response = await service.client.post(
         SIGNUP_PATH,
         content=b'{"email":"a@example.org","userType":"both","motivation":"x"}',
@@ -259,14 +259,14 @@ async def test_other_methods_are_405_in_both_shapes(service: Service) -> None:
         "a@example.org\u2028Bcc: b@example.org",
     ],
 )
-async def test_no_address_adds_a_header_to_an_email(service: Service, email: str) -> None:
+async def test_an_address_that_could_add_an_email_header_is_refused(service: Service, email: str) -> None:
     (reported,) = await refused(service, json=signup_body(email))
 
     assert reported["field"] == "email"
     assert service.accounts.rows("SELECT count(*) FROM letter") == [(0,)]
 
 
-async def test_markup_in_an_application_is_kept_as_it_is_and_no_email_repeats_it(
+async def test_markup_in_an_application_is_stored_unchanged_and_in_no_email(
     service: Service,
 ) -> None:
     text = "<script>alert(1)</script> http://evil.example"

@@ -1,4 +1,4 @@
-"""A payment lives as long as its blockhash, at any pace, and its buyer learns it at once."""
+"""A payment expires with its blockhash, at any pace, and its buyer is answered at once."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ PACES: Final = [
     slot_pace(slot_ms, final) for slot_ms in (100, 200, 400, 800) for final in (150, 13_000)
 ]
 TODAY: Final = [slot_pace(200, 150), slot_pace(200, 13_000)]
-HASTY_S: Final = 0.02  # of real time, as is what a handler waits
+HASTY_S: Final = 0.02  # real time, like the wait of a handler
 QUOTE_S: Final = 120
 
 
@@ -52,7 +52,7 @@ async def shop(world: World) -> AsyncIterator[SellingApi]:
 
 
 def reported(answer: httpx.Response) -> Any:
-    """Return the reason why a payment is refused, once a new demand comes with it."""
+    """Return the reason of a refused payment, whose 402 must contain a new demand."""
     assert answer.status_code == 402, answer.text
     assert answer.json()["error"]["code"] == "PAYMENT_FAILED"
     assert "recentBlockhash" in demanded(answer)["accepts"][0]["extra"]
@@ -60,16 +60,16 @@ def reported(answer: httpx.Response) -> Any:
 
 
 def reason(pace: SlotPace) -> str:
-    """Return the reason why a payment is refused whose blockhash has just expired."""
+    """Return the expected reason if the blockhash of a payment has just expired."""
     is_quote_good = (GOOD_BLOCKS + 1) * pace.slot < QUOTE_S * 1000
     return "blockhash_not_found" if is_quote_good else "quote_expired"
 
 
 @every_pace
-async def test_a_payment_that_is_dead_when_it_comes_is_402_with_a_new_demand(
+async def test_an_expired_payment_is_402_with_a_new_demand(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
-    """The blockhash is of a node of the buyer's: the chain goes on while ours is asked."""
+    """The blockhash is from the buyer's node, and the chain advances while ours is asked."""
     payment = await shop.paid("POST", PURCHASE)
     world.slots(GOOD_BLOCKS + 1)
     await world.chains[-1].refresh_offer()
@@ -86,7 +86,7 @@ async def test_a_payment_that_is_dead_when_it_comes_is_402_with_a_new_demand(
 
 
 @every_pace
-async def test_one_that_names_the_blockhash_of_the_402_costs_one_question(
+async def test_an_expired_payment_with_the_offered_blockhash_is_simulated_at_most_once(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
     await world.chains[-1].refresh_offer()
@@ -101,7 +101,7 @@ async def test_one_that_names_the_blockhash_of_the_402_costs_one_question(
 
 
 @every_pace
-async def test_a_payment_in_its_last_block_is_taken(world: World, shop: SellingApi) -> None:
+async def test_a_payment_three_blocks_before_its_end_is_accepted(world: World, shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     world.slots(GOOD_BLOCKS - 3)
 
@@ -120,10 +120,10 @@ async def test_a_demand_says_for_how_long_a_payment_may_land(
 
 
 @every_pace
-async def test_what_is_signed_with_the_blockhash_of_a_402_lands_within_its_time(
+async def test_a_payment_with_the_blockhash_of_a_402_lands_at_the_end_of_its_time(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
-    """It is sent in the last second that the demand allows, and waits for some blocks."""
+    """The payment is sent five slots before the end of the time that the demand allows."""
     await world.chains[-1].refresh_offer()
     world.slots(OFFERED_BLOCKS - 1)
     demand = await shop.demand("POST", PURCHASE)
@@ -139,17 +139,17 @@ async def test_what_is_signed_with_the_blockhash_of_a_402_lands_within_its_time(
 
 
 @every_pace
-async def test_no_payment_is_in_doubt_longer_than_its_blockhash_lives_and_that_is_final(
+async def test_a_pending_payment_fails_when_the_end_of_its_blockhash_is_final(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
-    """Its handler has given up and its buyer has gone: it is looked at, and nothing is sent."""
+    """Its handler has given up and its buyer has left: the reconciler sends nothing."""
     world.go_wrong(landing={"kind": "never"})
     sent_at = world.vm.block("confirmed").height
     payment = await shop.paid("POST", PURCHASE)
     pending = await shop.send("POST", PURCHASE, payment, key=KEY)
     assert pending.json()["error"]["code"] == "PAYMENT_PENDING"
     (last,) = (world.sql("SELECT last_valid_height FROM payment"),)
-    assert sent_at + GOOD_BLOCKS <= last <= sent_at + GOOD_BLOCKS + 12  # it went on meanwhile
+    assert sent_at + GOOD_BLOCKS <= last <= sent_at + GOOD_BLOCKS + 12  # the chain advanced meanwhile
 
     while world.vm.block("finalized").height < last:
         world.slots(1)
@@ -166,7 +166,7 @@ async def test_no_payment_is_in_doubt_longer_than_its_blockhash_lives_and_that_i
 
 
 @paces_of_today
-async def test_the_waiting_request_is_answered_once_its_payment_has_expired(world: World) -> None:
+async def test_the_waiting_request_is_answered_when_its_payment_expires(world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     async with opened(world, patience_s=HELD_OPEN_S) as patient:
         payment = await patient.paid("POST", PURCHASE)

@@ -1,8 +1,8 @@
-"""A request answered from the parser's callback is answered as the application would.
+"""The fast path, called from the parser's callback, gives the answers of the application.
 
-The same thousand requests go to two services that differ in nothing but `api.express`: plain ones,
-odd ones, hostile ones, at the limit, with old data, with a store that refuses.  Answers are equal
-byte for byte, but for the date and the request's id; so are the journals.
+The same thousand requests go to two services that differ only in `api.express`: plain, odd and
+hostile requests, at the limit, with old data, with a store that refuses writes.  The answers are
+equal byte for byte, except for date and request id; the journals are equal, too.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.service import NOW, Service, running_service
 
-FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only the number of seeds
 SEEDS = 4 if FULL else 1
 REQUESTS = 1_000
 TOKENS = 16
-BOUNDS = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # the clock moves by minutes
+BOUNDS = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # the clock jumps: nothing may time out
 VARIES = re.compile(
     rb'(?<=x-request-id: )[0-9a-f]{16}|(?<="requestId":")[0-9a-f]{16}|(?<=\r\ndate: )[^\r]+'
 )
@@ -44,7 +44,7 @@ JOURNAL = "SELECT account, kind, delta, balance, at FROM credit_entry ORDER BY i
 
 
 class Counted:
-    """The fast path, with a count of what it took."""
+    """The fast path, with a count of the requests that it took."""
 
     def __init__(self, fast_path: TokenFastPath) -> None:
         self._fast_path = fast_path
@@ -58,14 +58,14 @@ class Counted:
 
 @dataclass
 class Way:
-    """One service, and the connections to it that stay."""
+    """One service, and connections to it that stay open."""
 
     service: Service
     server: Served
     staying: list[Client] = field(default_factory=list)
 
     async def once(self, request: bytes) -> bytes:
-        """Return everything that comes for *request* on a connection of its own.
+        """Return all bytes that answer *request* on a new connection.
 
         A probe follows, which shows whether the connection stayed open, and closes it.
         """
@@ -85,7 +85,7 @@ class Way:
 
 
 async def piece(client: Client) -> bytes:
-    """Return one whole response, or what there is of one; nothing if the server has closed."""
+    """Return one response, with a mark if it is cut off; nothing if the server has closed."""
     async with asyncio.timeout(PATIENCE_S):
         try:
             head = await client.reader.readuntil(b"\r\n\r\n")
@@ -109,7 +109,7 @@ def get(path: str, *headers: str, method: str = "GET", version: str = "1.1") -> 
 
 
 def odd_requests(token: str, other: str) -> Iterator[bytes]:
-    """Yield one of each kind that is not plain, for *token*."""
+    """Yield one request of each unusual kind, for *token*."""
     path, bearer = f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}"
     yield get(path)
     yield get(path, "Authorization: Bearer svc_credit_" + "0" * 64)
@@ -157,7 +157,7 @@ def odd_requests(token: str, other: str) -> Iterator[bytes]:
 
 
 async def ask(way: Way, random: Random, tokens: list[CreditToken]) -> bytes:
-    """Ask for something, by *random* alone; return what was answered."""
+    """Send a request that *random* alone chooses; return its answer."""
     token, other = random.choice(tokens), random.choice(tokens)
     plain = get(f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}")
     kind, number = random.random(), random.randrange(len(way.staying))
@@ -186,7 +186,7 @@ async def in_two_pieces(way: Way, request: bytes, at: int) -> bytes:
 
 
 def change(random: Random) -> Callable[[Service], None]:
-    """Return something that changes what answers are, by *random* alone."""
+    """Return a change of a service that changes its answers, chosen by *random* alone."""
     kind = random.random()
     if kind < 0.5:
         step_ms = random.randrange(0, 8_000)
@@ -202,7 +202,7 @@ def change(random: Random) -> Callable[[Service], None]:
 
 
 def refuse_writes(service: Service, *, refuses: bool) -> None:
-    """Let the money file refuse what is written, as a disk that is read-only does, or no more."""
+    """Make the money file refuse writes, like a read-only disk, or accept them again."""
     book: Any = vars(service.ledger)["_writing"]
     vars(book)["_db"].pragma("query_only", refuses)
 
@@ -233,7 +233,7 @@ def journal(folder: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
+async def test_the_fast_path_and_the_application_give_the_same_answers_and_debits(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
@@ -268,7 +268,7 @@ async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
 
 
 @pytest.mark.parametrize("has_fast_path", [True, False])
-async def test_40_at_once_are_admitted_30_times(tmp_path: Path, *, has_fast_path: bool) -> None:
+async def test_the_limit_admits_30_requests_over_concurrent_connections(tmp_path: Path, *, has_fast_path: bool) -> None:
     async with way(tmp_path, has_fast_path=has_fast_path) as one:
         token = await one.service.issue(100)
         plain = get(f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}")
@@ -289,7 +289,7 @@ async def test_a_client_that_leaves_before_its_answer_has_its_credit_back(tmp_pa
             async with one.server.connection() as client:
                 client.writer.write(plain)
                 client.writer.transport.abort()
-        await one.stays(0, plain, 1)  # all commits for those were answered before
+        await one.stays(0, plain, 1)  # answered after the commits of the five
         await one.service.ledger.expect_writable()
         left = await one.service.left(token)
 
@@ -297,7 +297,7 @@ async def test_a_client_that_leaves_before_its_answer_has_its_credit_back(tmp_pa
 
 
 @pytest.mark.parametrize("has_fast_path", [True, False])
-async def test_an_answer_names_the_limit_that_was_changed_meanwhile(
+async def test_the_limit_headers_show_a_changed_limit_at_once(
     tmp_path: Path, *, has_fast_path: bool
 ) -> None:
     async with way(tmp_path, has_fast_path=has_fast_path) as one:

@@ -1,4 +1,4 @@
-"""A credit is taken for an answer that left: a client that has left has it back."""
+"""A credit is taken for an answer that was sent; a client that left before gets it back."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -48,8 +48,8 @@ async def server(shop: Service) -> AsyncIterator[Served]:
         yield server
 
 
-async def test_every_route_that_takes_credits_is_tried(shop: Service) -> None:
-    """A stream takes them by the minute; the purchase takes payments alone."""
+async def test_the_table_of_routes_has_every_route_that_takes_credits(shop: Service) -> None:
+    """Two are missing: a stream takes credits by the minute, a purchase takes only payments."""
     router: Any = vars(shop.app)["router"]
     charged = {(each.method, each.path) for each in router if each.is_charged}
     tried = set()
@@ -62,7 +62,7 @@ async def test_every_route_that_takes_credits_is_tried(shop: Service) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_an_answer_that_left_costs_what_it_says(
+async def test_an_answer_that_was_sent_costs_the_credits_of_its_route(
     shop: Service, server: Served, route: str
 ) -> None:
     token = await shop.issue(10)
@@ -77,7 +77,7 @@ async def test_an_answer_that_left_costs_what_it_says(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_a_client_that_sends_no_more_pays_if_it_is_answered(
+async def test_a_half_closed_client_pays_if_it_is_answered(
     shop: Service, server: Served, route: str
 ) -> None:
     token, since = await shop.issue(10), left_count()
@@ -96,7 +96,7 @@ async def test_a_client_that_sends_no_more_pays_if_it_is_answered(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_those_that_went_while_the_store_stood_still_have_their_credits_back(
+async def test_clients_that_leave_while_the_store_is_blocked_get_their_credits_back(
     shop: Service, server: Served, route: str
 ) -> None:
     token, since = await shop.issue(100), left_count()
@@ -116,8 +116,8 @@ async def test_those_that_went_while_the_store_stood_still_have_their_credits_ba
     assert await shop.left(token) == 100
 
 
-async def test_a_tool_whose_client_has_left_costs_nothing(shop: Service) -> None:
-    """Its answer is written to no connection: only the request of the client knows that it left."""
+async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Service) -> None:
+    """The answer is written to no connection: only the client's request knows that it left."""
     token = await shop.issue(10)
     before_the_debit = iter([False])
     client: dict[str, Any] = {
@@ -137,7 +137,7 @@ async def test_a_tool_whose_client_has_left_costs_nothing(shop: Service) -> None
     assert await shop.left(token) == 10
 
 
-async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_not_leave(
+async def test_an_api_key_gets_its_credits_back_if_the_answer_was_not_sent(
     shop: Service, server: Served
 ) -> None:
     key = await Agent(shop).key()

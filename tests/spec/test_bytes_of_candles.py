@@ -1,4 +1,4 @@
-"""Pages of candles, byte for byte: what was kept or encoded for pages before changes nothing."""
+"""Pages of candles equal their definition byte for byte, whatever is cached of earlier pages."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ ONE: Final = (
 
 
 class Lived:
-    """A market that trades, folds and loses slots at random, and the swaps that live in it."""
+    """A market that trades, folds and loses slots at random, and its swaps except retracted ones."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)
@@ -45,7 +45,7 @@ class Lived:
         self.trades.append(definitions.Trade(time, price, sol, volume, is_buy))
 
     def page(self, width_s: int, since: int, until: int, limit: int) -> bytes:
-        """Return the list that is sent: the newest *limit* candles from *since* to *until*."""
+        """Return the expected list: the newest *limit* candles from *since* to *until*."""
         hours = {trade.time // 3_600 for trade in self.trades if trade.price is not None}
         counted = [each for each in self.trades if width_s <= 3_600 or each.time // 3_600 in hours]
         whole = definitions.candles(counted, width_s)
@@ -75,14 +75,14 @@ def number(value: float) -> bytes:
     return msgspec.json.encode(value)
 
 
-async def test_every_page_is_what_its_swaps_say_byte_for_byte(tmp_path: Path) -> None:
+async def test_every_page_of_candles_equals_the_definition_byte_for_byte(tmp_path: Path) -> None:
     random = Random(5)
     async with series_service(tmp_path) as market:
         token = await market.service.issue(4 * STEPS)
         lived = Lived(market, seed=3)
         await lived.step()
         for _ in range(STEPS):
-            market.service.clock.advance(10_000)  # for the limit of requests
+            market.service.clock.advance(10_000)  # for the rate limit
             await lived.step()
             for _ in range(random.choice([0, 1, 3])):
                 tf = random.choice([*WIDTHS])

@@ -1,4 +1,4 @@
-"""Pages of swaps, byte for byte: what was kept or encoded for pages before changes nothing."""
+"""Pages of swaps equal the log byte for byte, whatever is cached of earlier pages."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -28,7 +28,7 @@ DECIMALS: Final = {WSOL: 9, USDC: 6}
 
 
 class Logged(NamedTuple):
-    """A swap that lives, and where."""
+    """A swap that is not retracted, and its place."""
 
     place: tuple[int, int, int, int, int]
     time: int
@@ -36,7 +36,7 @@ class Logged(NamedTuple):
 
 
 class Lived:
-    """A market that trades and loses slots at random, and the swaps that live in it."""
+    """A market that trades and loses slots at random, and its swaps except retracted ones."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)
@@ -82,7 +82,7 @@ class Lived:
         )  # fmt: skip
 
     def page(self, before: Sequence[int] | None, limit: int) -> str:
-        """Return the page of the newest *limit* swaps before a place."""
+        """Return the expected page: the newest *limit* swaps before a place."""
         behind = [each for each in self.swaps[::-1] if not before or each.place < tuple(before)]
         lines = ",".join(self._text(each) for each in behind[:limit])
         place = behind[limit - 1].place if len(behind) > limit else None
@@ -113,7 +113,7 @@ class Lived:
         )  # fmt: skip
 
 
-def sent(value: str | float | bool | None) -> str:  # noqa: FBT001 - what JSON has
+def sent(value: str | float | bool | None) -> str:  # noqa: FBT001 - the values of JSON
     return msgspec.json.encode(value).decode()
 
 
@@ -127,14 +127,14 @@ def cursor_at(place: Sequence[int]) -> str:
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-async def test_every_page_is_what_was_logged_byte_for_byte(tmp_path: Path) -> None:
+async def test_every_page_of_swaps_equals_the_log_byte_for_byte(tmp_path: Path) -> None:
     random = Random(5)
     async with series_service(tmp_path) as market:
         token = await market.service.issue(4 * STEPS)
         lived = Lived(market, seed=3)
         for n in range(STEPS):
             if n % 10 == 0:
-                market.service.clock.advance(60_000)  # for the limit of requests
+                market.service.clock.advance(60_000)  # for the rate limit
                 market.service.clock.step(-60_000)
             await lived.step()
             for _ in range(random.choice([0, 1, 3])):

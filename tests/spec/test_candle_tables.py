@@ -56,7 +56,7 @@ CONTENT_TYPES = {
 }
 
 
-async def test_a_table_holds_what_the_pages_hold_for_a_credit_each_1000_rows(
+async def test_a_table_has_the_rows_of_the_pages_for_a_credit_per_1000_rows(
     market: SeriesService,
 ) -> None:
     for minute in range(1_100):
@@ -109,7 +109,7 @@ async def test_a_table_is_written_only_for_a_client_that_can_pay_for_it(
     assert codes == ["INSUFFICIENT_CREDITS", "INSUFFICIENT_CREDITS", "BAD_REQUEST"]
 
 
-async def test_what_cannot_be_given_is_refused_and_free(market: SeriesService) -> None:
+async def test_a_refused_or_empty_table_is_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 2.0)
     for query, code in (
@@ -127,7 +127,7 @@ async def test_what_cannot_be_given_is_refused_and_free(market: SeriesService) -
 
 
 @pytest.mark.process
-async def test_the_example_makes_a_table_of_pandas_and_a_file_for_freqtrade(
+async def test_the_example_prints_a_pandas_table_and_writes_a_freqtrade_file(
     market: SeriesService, tmp_path: Path
 ) -> None:
     for minute in range(30):

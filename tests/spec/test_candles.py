@@ -59,7 +59,7 @@ async def test_a_page_is_oldest_first_with_every_field_of_its_candles(
 
 
 class PartlyImported(FakeSeries):
-    """The log's own candles, and one of a provider before them."""
+    """The candles of the log, and one imported candle before them."""
 
     @override
     async def candles(
@@ -72,7 +72,7 @@ class PartlyImported(FakeSeries):
         return replace(kept, rows=[given, *kept.rows])
 
 
-async def test_an_imported_candle_says_so_and_has_neither_sides_nor_swaps(tmp_path: Path) -> None:
+async def test_an_imported_candle_is_marked_and_has_no_sides_and_no_swaps(tmp_path: Path) -> None:
     log = traded_log(NOW // 1000)
     async with running_service(tmp_path, series=PartlyImported(log)) as service:
         headers = bearer(await service.issue(1))
@@ -96,7 +96,7 @@ async def test_the_newest_page_comes_first_and_cursors_are_stable(market: Series
     await market.traded.finalize(7)
 
     first = await page(market, token, tf="m1", limit=4)
-    await market.trade(60 * 10, 11.0)  # what is new moves no page
+    await market.trade(60 * 10, 11.0)  # a new candle moves no page
     second = await page(market, token, tf="m1", limit=4, cursor=first["nextCursor"])
     third = await page(market, token, tf="m1", limit=4, cursor=second["nextCursor"])
 
@@ -107,7 +107,7 @@ async def test_the_newest_page_comes_first_and_cursors_are_stable(market: Series
 
 
 @pytest.mark.parametrize("tf", ["m1", "m5", "m15", "h1", "h4", "d1"])
-async def test_the_newest_candle_is_that_of_the_report_at_the_same_slot(
+async def test_the_newest_candle_closes_at_the_price_of_the_report(
     market: SeriesService, tf: str
 ) -> None:
     token = await market.service.issue(20)
@@ -140,7 +140,7 @@ class Counted(FakeSeries):
         return await super().candles(mint, asked, known)
 
 
-async def test_a_page_is_read_again_when_a_slot_has_come_or_a_second_has_passed(
+async def test_a_page_is_read_again_after_a_new_slot_or_a_second(
     tmp_path: Path,
 ) -> None:
     log = traded_log(NOW // 1000)
@@ -165,7 +165,7 @@ async def test_a_page_is_read_again_when_a_slot_has_come_or_a_second_has_passed(
     assert series.reads == 4
 
 
-async def test_a_page_with_nothing_to_deliver_costs_nothing(market: SeriesService) -> None:
+async def test_a_page_without_candles_costs_nothing(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 1.0)
 
@@ -175,7 +175,7 @@ async def test_a_page_with_nothing_to_deliver_costs_nothing(market: SeriesServic
     assert await market.service.left(token) == 1
 
 
-async def test_empty_minutes_are_filled_only_if_that_is_asked_for(market: SeriesService) -> None:
+async def test_empty_minutes_are_filled_only_on_request(market: SeriesService) -> None:
     token = await market.service.issue(2)
     await market.trade(0, 1.0)
     await market.trade(90, None, volume=3 * 10**6)
@@ -190,7 +190,7 @@ async def test_empty_minutes_are_filled_only_if_that_is_asked_for(market: Series
     ]  # fmt: skip
 
 
-async def test_a_page_has_the_profile_of_its_volume_if_asked(market: SeriesService) -> None:
+async def test_a_page_has_a_volume_profile_only_on_request(market: SeriesService) -> None:
     token = await market.service.issue(3)
     await market.trade(0, 1.0, volume=10_000_000)
     await market.trade(60, 5.0, volume=4_000_000)
@@ -219,11 +219,11 @@ async def test_a_page_has_the_profile_of_its_volume_if_asked(market: SeriesServi
         {"tf": "m1", "from_": 2, "to": 1},
         {"tf": "m1", "fill": "zero"},
         {"tf": "m1", "cursor": "x"},
-        {"tf": "m1", "cursor": "WyJiZWZvcmUiLCJoMSIsMV0"},  # of h1
+        {"tf": "m1", "cursor": "WyJiZWZvcmUiLCJoMSIsMV0"},  # a cursor of h1
         {"tf": "m1", "more": 1},
     ],
 )
-async def test_what_cannot_be_asked_is_refused_before_any_payment(
+async def test_an_invalid_query_is_refused_before_any_payment(
     market: SeriesService, query: dict[str, Any]
 ) -> None:
     response = await market.ask("candles", **query)
@@ -231,7 +231,7 @@ async def test_what_cannot_be_asked_is_refused_before_any_payment(
     assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
 
 
-async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
+async def test_errors_equal_those_of_the_report(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 1.0)
 

@@ -1,21 +1,22 @@
-"""Whatever the chain and its nodes do, a payment ends, soon, and once.
+"""A payment ends once and in time, whatever the chain and its nodes do.
 
-Of each fault: the payment is issued or failed (frozen, where it landed and what landed is not what
-was agreed), whether its buyer resends it or waits; never a second transaction, never a fresh 402
-after an unknown outcome, never a token for what did not land.  It ends within the time that `end_s`
-names: the life of its blockhash and finality, but not before its handler's lease, and some looks.
+After each fault the payment is issued or failed, whether its buyer resends it or waits; it is
+frozen if it landed with another amount than agreed, or vanished.  There is never a second
+transaction, a new 402 after an unknown outcome, or a token for a payment that did not land.  It
+ends within `end_s`: the life of its blockhash and finality, but at least its handler's lease, and
+some looks.
 
-Each fault happens on the chain of today.  Those that need many blocks that are not final, and some
+Each fault happens on the chain of today.  Faults that need many blocks that are not final, and some
 that a slow finality may change, happen on the chain before Alpenglow, too.
 
     the answer to the broadcast is lost      lost
-    it never lands                           never
-    it lands late, after our patience        late
-    it lands failed                          reverted
+    the transaction never lands              never
+    it lands after our patience              late
+    it lands and has failed                  reverted
     it expires on its way                    expired
     a node is blind                          blind ...
-    it brings another amount                 wrong amount
-    it was confirmed, and vanished           vanished
+    it pays another amount                   wrong amount
+    it vanishes after it was confirmed       vanished
     a node answers 429, 500, an error        429, 500, busy
     a node hangs: accepts, never answers     hanging ...
     a node closes the connection             cut
@@ -47,13 +48,13 @@ from support.scenes.payments.selling_api import KEY, OTHER_KEY, PURCHASE, Sellin
 
 TODAY: Final = slot_pace()
 OLDER: Final = slot_pace(400, 12_800)
-LOOK_SLOTS: Final = 60  # in which a payment that nothing holds is looked at twice
+LOOK_SLOTS: Final = 60  # within which a payment without a lease is checked twice
 STEP_SLOTS: Final = 15
 HEALS_SLOTS: Final = 100
 RESEND_SLOTS: Final = 30
-CALL_S: Final = 0.05  # of real time; what a hanging node is given
-PATIENCE_S: Final = 0.05  # likewise; the handler's
-HELD_MS: Final = 60_000  # for as long as a real handler would have held its lease
+CALL_S: Final = 0.05  # real time; the timeout of a call to a hanging node
+PATIENCE_S: Final = 0.05  # real time; how long the handler waits
+HELD_MS: Final = 60_000  # how long a real handler would have held its lease
 FEE_LAMPORTS: Final = 10_001
 AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransaction")
 
@@ -62,9 +63,9 @@ AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransacti
 class Fault:
     """A fault from the broadcast on, whether it heals, and how it must end.
 
-    late_slots    how much later than it would a transaction lands or vanishes
-    resent        the end, if its buyer goes on sending it; None: the same
-    patience_s    how long the handler waits; long where it must see what will not last
+    late_slots    by how much later than usual the transaction lands or vanishes
+    resent        the end if the buyer sends it again and again; None if the same
+    patience_s    how long the handler waits; long if it must see a block that vanishes
     """
 
     knobs: dict[str, Any]
@@ -122,14 +123,14 @@ CASES: Final = [
 
 
 def end_s(pace: SlotPace) -> float:
-    """Return within how many seconds of the chain a payment must have ended."""
+    """Return the seconds of the chain within which a payment must end."""
     slot_s = pace.slot / 1000
     life_s = (BLOCKHASH_BLOCKS + pace.lag("finalized")) * slot_s
     return max(life_s, HELD_OPEN_S + LEASE_MARGIN_S) + LOOK_SLOTS * slot_s
 
 
 class Clerk:
-    """Reconciles as a process that began when its handler gave up holding the payment."""
+    """Reconciles with a clock HELD_MS late, because a real handler would hold its lease so long."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -144,7 +145,7 @@ class Clerk:
 
 
 class Skimming(MovingTransport):
-    """A chain on which less arrives than was sent."""
+    """A chain that reports a smaller amount received than was sent."""
 
     is_skimming = False
 
@@ -152,7 +153,7 @@ class Skimming(MovingTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         try:
             answer = await super().handle_async_request(request)
-        except AssertionError as cause:  # what a broken answer is to this transport
+        except AssertionError as cause:  # the error of this transport for a broken answer
             raise httpx.RemoteProtocolError("the answer broke off", request=request) from cause
         if not self.is_skimming or b"getTransaction" not in await request.aread():
             return answer
@@ -184,7 +185,7 @@ async def world(tmp_path: Path, pace: SlotPace) -> AsyncIterator[World]:
 async def hasty(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[SellingApi]:
-    """A shop that waits for the chain, and for an answer of a node, for a moment only."""
+    """A shop that waits only for a moment for the chain, and for an answer of a node."""
     monkeypatch.setattr(payment_node, "CALL_S", CALL_S)
     world.transport = Skimming(world, world.node)
     patience_s = FAULTS[name].patience_s if name else PATIENCE_S
@@ -193,7 +194,7 @@ async def hasty(
 
 
 class Course:
-    """The answer to a buyer about one payment, and the truth then."""
+    """One payment, with its answers to the buyer and its state in the books."""
 
     def __init__(self, shop: SellingApi, payment: str) -> None:
         self._shop = shop
@@ -205,10 +206,10 @@ class Course:
         return self._shop.world.sql("SELECT (SELECT state FROM payment)")  # type: ignore[no-any-return]
 
     async def send(self) -> httpx.Response:
-        """Send the payment with its key, and hold what is answered against the books."""
+        """Send the payment with its key, and check the answer against the books."""
         answer = await self._shop.send("POST", PURCHASE, self._payment, key=KEY)
         assert answer.status_code in {201, 402, 503}, answer.text
-        if answer.status_code == 402:  # and with it the demand for another payment
+        if answer.status_code == 402:  # the demand for another payment
             assert self.state == State.FAILED
         if answer.status_code == 201:
             assert self.state == State.ISSUED
@@ -266,7 +267,7 @@ async def test_every_payment_ends_in_time(
 
 
 @pytest.mark.parametrize("kind", ["http", "rpc", "hang", "lost"])
-async def test_before_the_row_a_fault_is_503_and_nothing_is_sent(
+async def test_a_payment_can_be_resent_after_a_fault_before_it_is_stored(
     hasty: SellingApi, world: World, kind: str
 ) -> None:
     course = Course(hasty, await hasty.paid("POST", PURCHASE))

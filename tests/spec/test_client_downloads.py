@@ -33,7 +33,7 @@ async def installed(service: Service, ending: str) -> httpx.Response:
 @pytest.mark.parametrize(
     ("ending", "kind"), [(".whl", "application/zip"), (".tgz", "application/gzip")]
 )
-async def test_what_the_guide_names_is_served_as_it_is(
+async def test_each_package_in_the_guide_is_served_uncompressed_with_an_etag(
     service: Service, ending: str, kind: str
 ) -> None:
     answer = await installed(service, ending)
@@ -48,7 +48,7 @@ async def test_what_the_guide_names_is_served_as_it_is(
     assert (again.status_code, head.status_code, other.status_code) == (304, 200, 404)
 
 
-async def test_the_wheel_holds_the_client_and_adds_up(service: Service) -> None:
+async def test_the_wheel_has_the_files_of_the_client_and_their_hashes(service: Service) -> None:
     answer = await installed(service, ".whl")
     with ZipFile(io.BytesIO(answer.content)) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
@@ -75,7 +75,7 @@ async def test_the_wheel_holds_the_client_and_adds_up(service: Service) -> None:
     assert b"mintscope_client.__main__:main" in commands
 
 
-async def test_the_npm_package_is_that_of_the_repository(service: Service) -> None:
+async def test_the_npm_package_has_the_manifest_of_the_repository(service: Service) -> None:
     answer = await installed(service, ".tgz")
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         names = {each.name for each in archive}
@@ -111,5 +111,5 @@ async def test_the_npm_package_is_that_of_the_repository(service: Service) -> No
         ),
     ],
 )
-def test_schemas_become_types(schema: dict[str, object], written: str) -> None:
+def test_a_schema_becomes_a_typescript_type(schema: dict[str, object], written: str) -> None:
     assert type_of(schema) == written

@@ -1,4 +1,4 @@
-"""`python -m prove.openapi` finds everything of a description that its clients would miss."""
+"""`python -m prove.openapi` finds each change of a description that breaks its clients."""
 
 from copy import deepcopy
 from typing import Any
@@ -39,7 +39,7 @@ POST = ("paths", "/v1/prices", "post")
 PRICE = ("components", "schemas", "Price")
 
 
-def test_a_description_is_no_break_of_itself() -> None:
+def test_an_equal_or_extended_description_has_no_break() -> None:
     assert list(breaks(BEFORE, BEFORE)) == []
     assert changed(*PRICE, "properties", "sol", to={"type": "number"}) == []
 

@@ -1,4 +1,4 @@
-"""Every price says what it rests on: from blocks through ingest to reports, batches and streams."""
+"""Every price has its evidence, from blocks through ingest to reports, batches and streams."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -65,7 +65,7 @@ def add(blocks: list[Block], swaps: Sequence[Swap], *, after_s: int, fork: str =
 
 
 class Followed:
-    """A market that blocks go into, and its readers."""
+    """A market that ingests blocks, and its readers."""
 
     def __init__(self, market: Market) -> None:
         self.market = market
@@ -88,7 +88,7 @@ class Followed:
         self.clock.step(now_s * 1000 - self.clock.now())
 
     async def again(self) -> LogTailer:
-        """Return a follower that has begun just now."""
+        """Return a log tailer that starts now."""
         other = LogTailer(self.market.reader, LiveMarket(8), self.clock)
         await other.catch_up()
         return other
@@ -123,7 +123,7 @@ async def price_of(service: Service) -> tuple[dict[str, Any], str]:
     return dict(response.json()["data"]["price"]), response.headers["x-data-status"]
 
 
-async def test_a_report_says_what_its_price_rests_on(scene: Followed, tmp_path: Path) -> None:
+async def test_a_report_has_the_evidence_for_its_price(scene: Followed, tmp_path: Path) -> None:
     blocks = chain()
     private = [
         trade(40.0, number=number, pool="private", depth=50, tokens=30) for number in range(3)
@@ -144,7 +144,7 @@ async def test_a_report_says_what_its_price_rests_on(scene: Followed, tmp_path: 
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(DEPTH, "high"), (5_000, "medium"), (500, "low")])
-async def test_confidence_is_what_stands_in_the_pool(
+async def test_confidence_follows_the_liquidity_of_the_pool(
     scene: Followed, tmp_path: Path, depth: int, expected: str
 ) -> None:
     await scene.ingest(ListSource(chain(depth=depth)))
@@ -153,7 +153,7 @@ async def test_confidence_is_what_stands_in_the_pool(
     assert (price["confidence"], price["liquidityUsd"]) == (expected, float(depth))
 
 
-async def test_the_first_ten_minutes_are_low(scene: Followed, tmp_path: Path) -> None:
+async def test_confidence_is_low_in_the_first_ten_minutes(scene: Followed, tmp_path: Path) -> None:
     await scene.ingest(ListSource(chain(minutes=9)))
     async with served(scene, tmp_path) as service:
         price, _ = await price_of(service)
@@ -181,7 +181,7 @@ async def test_a_token_that_stops_trading_is_idle_and_loses_confidence(
     ]
 
 
-async def test_a_batch_and_a_stream_say_the_same(scene: Followed, tmp_path: Path) -> None:
+async def test_a_batch_and_a_stream_have_the_price_of_the_report(scene: Followed, tmp_path: Path) -> None:
     await scene.ingest(ListSource(chain()))
     async with served(scene, tmp_path) as service:
         price, _ = await price_of(service)
@@ -203,7 +203,7 @@ def line_of(lister: ListCache) -> dict[str, Any]:
     return dict(msgspec.to_builtins(page.lines[0].price))
 
 
-async def test_the_list_says_the_same_as_of_a_final_slot(scene: Followed) -> None:
+async def test_the_list_has_the_price_of_the_report(scene: Followed) -> None:
     def begun() -> ListCache:
         return ListCache(scene.market.lists, scene.clock, wait=look_again_soon)
 
@@ -229,7 +229,7 @@ async def test_the_list_says_the_same_as_of_a_final_slot(scene: Followed) -> Non
     assert line_of(lister)["ageMs"] == 40_000
 
 
-async def test_after_a_restart_and_a_fork_it_is_the_same(scene: Followed) -> None:
+async def test_a_restarted_log_tailer_reads_the_same_report_after_a_fork(scene: Followed) -> None:
     blocks = chain()
     await scene.ingest(ListSource(blocks, final_every=10))
     before = await scene.follower.read(TOKEN)

@@ -57,7 +57,7 @@ async def test_confirming_again_changes_nothing(service: Service, secret: str) -
     assert await state(service, secret) == "awaiting_approval"
 
 
-async def test_a_wrong_code_is_a_400_about_the_code(service: Service, secret: str) -> None:
+async def test_a_wrong_code_is_400_with_the_field_code(service: Service, secret: str) -> None:
     response = await confirm(service, secret, wrong(service.accounts.code()))
 
     assert response.status_code == 400
@@ -66,7 +66,7 @@ async def test_a_wrong_code_is_a_400_about_the_code(service: Service, secret: st
     assert await state(service, secret) == "awaiting_confirmation"
 
 
-async def test_five_guesses_and_no_more(service: Service, secret: str) -> None:
+async def test_the_right_code_is_refused_after_five_wrong_codes(service: Service, secret: str) -> None:
     code = service.accounts.code()
     for _ in range(5):
         assert (await confirm(service, secret, wrong(code))).status_code == 400
@@ -75,7 +75,7 @@ async def test_five_guesses_and_no_more(service: Service, secret: str) -> None:
     assert await state(service, secret) == "awaiting_confirmation"
 
 
-async def test_a_code_is_good_for_72_hours(service: Service, secret: str) -> None:
+async def test_a_code_expires_after_72_hours(service: Service, secret: str) -> None:
     code = service.accounts.code()
     service.clock.advance(72 * HOUR_MS)
 

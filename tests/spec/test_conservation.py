@@ -1,4 +1,4 @@
-"""Credits taken equal what the answers say was delivered, whatever is called in whatever order.
+"""The credits taken equal the credits that the answers deliver, for calls in any order.
 
 Every paid kind, by credit token and by API key: single reports, batches, pages of series, streams;
 with too few credits, caps, old data, refusals, clients that leave at any time or have a report
@@ -28,9 +28,9 @@ from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 from support.scenes.streaming import PATIENCE_S, Event, Reader, Streaming, streaming_service
 
-FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many calls
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only the number of calls
 CALLS: Final = 100_000 if FULL else 500
-STALE_SHARE: Final = 0.1 if FULL else 0.5  # of changes of age: too old for streams, too
+STALE_SHARE: Final = 0.1 if FULL else 0.5  # of changes of age that are too old for streams, too
 AT_ONCE: Final = 4
 STREAMS_MAX: Final = 5
 TRADES_MAX: Final = 400
@@ -39,7 +39,7 @@ KEY_CREDITS: Final = 10 * CALLS
 CAP: Final = CALLS // 8
 MINTS: Final = [TRACKED, SECOND, TOO_YOUNG, UNTRACKED]
 RAISED: Final = ApiConfig(rate_limit_requests=10**9)
-MEET: Final = {  # what must have been met
+MEET: Final = {  # the outcomes that must occur
     *("single 200", "batch 200", "candles 200", "indicators 200", "swaps 200", "stream 200"),
     *("single 304", "wrong 400", "single 404", "single 503", "single INSUFFICIENT_CREDITS", "left"),
     *("single KEY_CAP_REACHED", "batch INSUFFICIENT_CREDITS", "stream INSUFFICIENT_CREDITS"),
@@ -55,7 +55,7 @@ def trade_now(service: Service) -> None:
 
 @dataclass
 class Kept:
-    """A stream that is open, and its events so far."""
+    """An open stream, and its credits so far."""
 
     who: str
     reader: Reader
@@ -74,14 +74,14 @@ class Kept:
 
 @dataclass
 class Calls:
-    """Makes calls, and adds up what their answers say was delivered."""
+    """Makes calls, and adds up the credits that their answers deliver."""
 
     streaming: Streaming
     random: Random
     credentials: dict[str, str] = field(default_factory=dict)
     issued: Counter[str] = field(default_factory=Counter)
     reported: Counter[str] = field(default_factory=Counter)
-    unseen: Counter[str] = field(default_factory=Counter)  # what answers may have said
+    unseen: Counter[str] = field(default_factory=Counter)  # requests with unread answers
     met: Counter[str] = field(default_factory=Counter)
     streams: list[Kept] = field(default_factory=list)
     etags: list[str] = field(default_factory=lambda: ["*"])  # of reports that were delivered
@@ -105,7 +105,7 @@ class Calls:
         self.issued["key"] = KEY_CREDITS
 
     async def step(self) -> None:
-        """Make some calls at once, or do something with streams, the market, or time."""
+        """Make some calls at once, or change streams, the market, or time."""
         kinds: list[Callable[[], Any]] = [self.open, self.close, self.trade, self.minute, self.age]
         kind = self.random.choice([self.plain] * 12 + [*kinds, self.change])
         await kind()
@@ -143,7 +143,7 @@ class Calls:
         client = self.streaming.client
         match kind:
             case "single":
-                if self.random.random() < 0.3:  # what is known may have changed
+                if self.random.random() < 0.3:  # the report may have changed
                     headers = headers | {"if-none-match": self.random.choice(self.etags[-4:])}
                 return await client.get(f"/v1/token/{mint}", headers=headers)
             case "batch":
@@ -158,7 +158,7 @@ class Calls:
                 return await client.get(path, params=params, headers=headers)
 
     async def leave(self, headers: dict[str, str], mint: str) -> None:
-        """Send a request, and go before its answer."""
+        """Send a request, and leave before its answer."""
         path = self.random.choice([f"/v1/token/{mint}", f"/v1/stream?mints={mint}"])
         async with self.streaming.server.connection() as client:
             lines = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {headers['authorization']}"
@@ -186,7 +186,7 @@ class Calls:
             await stack.aclose()
 
     async def close(self) -> None:
-        """Leave a stream, having read what was sent."""
+        """Leave a stream after all its events were read."""
         if self.streams:
             kept = self.streams.pop(self.random.randrange(len(self.streams)))
             await self.read(kept)
@@ -195,9 +195,9 @@ class Calls:
             self.met["end" if kept.end is None else f"end {kept.end.data['reason']}"] += 1
 
     async def read(self, kept: Kept) -> None:
-        """Read all events that were sent: up to that of a trade of now, or to the end.
+        """Read all events: up to the event of a trade of now, or to the end.
 
-        Minutes that are due begin before it: one that began behind it would not be read.
+        Minutes that are due begin before that trade; a later minute would not be read.
         """
         self.streaming.service.clock.advance(250)
         self.streaming.service.streams.look()
@@ -227,11 +227,11 @@ class Calls:
         await self.streaming.service.follower.catch_up()
 
     async def change(self) -> None:
-        """Let reports be others than those that clients have."""
+        """Change the reports, so that those of clients are old."""
         self.streaming.service.reports.tag = b'W/"%d"' % self.count
 
     async def age(self) -> None:
-        """Let the data be too old, or fresh again; now and then for streams, too."""
+        """Make the data too old or fresh again, sometimes for streams, too."""
         self.streaming.service.reports.age_ms = self.random.choice([400, 400, 400_000])
         if self.random.random() < STALE_SHARE:
             await self.streaming.pass_time(301)
@@ -239,7 +239,7 @@ class Calls:
             await self.streaming.service.follower.catch_up()
 
     async def taken(self) -> dict[str, int]:
-        """Return the credits taken by the ledger, when all is over."""
+        """Close all streams; return the credits that the ledger took."""
         while self.streams:
             await self.close()
         await self.streaming.pass_time(15)
@@ -256,7 +256,7 @@ class Calls:
 
 
 def delivered(kind: str, data: dict[str, Any]) -> int:
-    """Return for how many credits an answer has something in it."""
+    """Return the number of credits that an answer is worth by its content."""
     match kind:
         case "single":
             return 1
@@ -277,7 +277,7 @@ async def calls(tmp_path: Path) -> AsyncIterator[Calls]:
 
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 300)
-async def test_credits_taken_equal_what_was_delivered(
+async def test_credits_taken_equal_credits_delivered(
     calls: Calls, record_property: Callable[[str, object], None]
 ) -> None:
     while calls.count < CALLS or (MEET - set(calls.met) and calls.count < 5 * CALLS):

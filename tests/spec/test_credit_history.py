@@ -11,7 +11,7 @@ from support.scenes.service import NOW, Service, bearer
 PATH = "/v1/credits/history"
 
 
-async def test_a_grant_and_its_spends(service: Service) -> None:
+async def test_the_history_has_the_grant_and_the_spends_of_each_day(service: Service) -> None:
     token = await service.issue(5)
     for _ in range(3):
         await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
@@ -28,7 +28,7 @@ async def test_a_grant_and_its_spends(service: Service) -> None:
     }
 
 
-async def test_the_newest_come_first(shop: SellingApi, world: World) -> None:
+async def test_the_newest_entries_come_first(shop: SellingApi, world: World) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     world.seconds(60)
     path = "/v1/credits/purchase?bundle=50"
@@ -41,7 +41,7 @@ async def test_the_newest_come_first(shop: SellingApi, world: World) -> None:
     assert data["entries"][0]["at"] > data["entries"][1]["at"]
 
 
-async def test_others_are_not_shown(service: Service) -> None:
+async def test_the_history_has_only_entries_of_its_own_credit_token(service: Service) -> None:
     mine, other = await service.issue(5), await service.issue(7)
 
     mine_data = (await service.client.get(PATH, headers=bearer(mine))).json()["data"]
@@ -58,7 +58,7 @@ async def test_others_are_not_shown(service: Service) -> None:
         (bearer("x"), "INVALID_TOKEN"),
     ],
 )
-async def test_without_a_credit_token_it_is_401(
+async def test_a_request_without_a_credit_token_is_401(
     service: Service, headers: dict[str, str], code: str
 ) -> None:
     response = await service.client.get(PATH, headers=headers)

@@ -1,4 +1,4 @@
-"""A credential that is not in force is INVALID_TOKEN at every operation, and takes nothing.
+"""A credential that is not valid gets INVALID_TOKEN at every operation, and takes nothing.
 
 The table of docs/api/credits.md has the same states; operations and their credentials are those of
 the OpenAPI description.
@@ -103,7 +103,7 @@ def calls(document: dict[str, Any], kind: str) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_it_is_invalid_everywhere_and_takes_nothing(
+async def test_an_invalid_credential_is_401_at_every_operation_and_sends_no_payment(
     shop: SellingApi, world: World, state: str
 ) -> None:
     kind, make = STATES[state]
@@ -117,7 +117,7 @@ async def test_it_is_invalid_everywhere_and_takes_nothing(
         content: Any = {} if body is None else {"json": body}
         answer = await shop.client.request(method, target, headers=bearer(dead), **content)
         assert answer.status_code == 401, (method, target, answer.text)
-        if not target.startswith("/v1/udf/"):  # whose errors have no code
+        if not target.startswith("/v1/udf/"):  # its errors have no code
             assert answer.json()["error"]["code"] == "INVALID_TOKEN", (method, target)
         assert answer.headers["www-authenticate"].endswith('error="invalid_token"')
     paid = await shop.send("POST", PURCHASE, await shop.paid("POST", PURCHASE), key=KEY + "-again",
@@ -126,7 +126,7 @@ async def test_it_is_invalid_everywhere_and_takes_nothing(
     assert (world.calls.count("sendTransaction"), world.received()) == (sent, received)
 
 
-def test_the_documents_have_the_same_states() -> None:
+def test_the_docs_list_each_state_of_an_invalid_credential() -> None:
     page = (ROOT / "docs" / "api" / "credits.md").read_text()
     for state in STATES:
         assert f"\n| {state} | 401 `INVALID_TOKEN` |" in page

@@ -28,7 +28,7 @@ def payment(**accepted: Any) -> dict[str, str]:
     return {"PAYMENT-SIGNATURE": b64encode(msgspec.json.encode(body)).decode()}
 
 
-async def test_the_report_has_every_value_and_never_changes(service: Service) -> None:
+async def test_the_demo_report_has_every_value_and_never_changes(service: Service) -> None:
     response = await service.client.get(TOKEN)
     again = await service.client.get(TOKEN)
     data = response.json()["data"]
@@ -39,13 +39,13 @@ async def test_the_report_has_every_value_and_never_changes(service: Service) ->
     assert msgspec.json.encode(msgspec.json.decode(report, type=TokenReport)) == report
     assert b"null" not in report
     assert set(data["dataSpan"]["candleCounts"].values()) == {12_100, 2_421, 808, 202}
-    # As every machine must compute it.
+    # The hash must be the same on every machine.
     assert sha256(report).hexdigest()[:16] == "e72b0ffcb1291102"
     before = data | {"price": {unit: data["price"][unit] for unit in ("usd", "sol")}}
     assert sha256(msgspec.json.encode(before)).hexdigest()[:16] == "08991eb105d11ddf"
 
 
-async def test_it_is_the_answer_of_endpoint_1_but_for_what_a_charge_says(service: Service) -> None:
+async def test_the_demo_report_has_the_fields_of_endpoint_1_without_its_charge(service: Service) -> None:
     demo = await service.client.get(TOKEN)
     paid = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(await service.issue(1)))
 
@@ -55,7 +55,7 @@ async def test_it_is_the_answer_of_endpoint_1_but_for_what_a_charge_says(service
     assert set(demo.headers) - set(paid.headers) <= {"vary", "content-encoding"}
 
 
-async def test_the_demand_never_changes_and_the_official_model_reads_it(service: Service) -> None:
+async def test_the_demo_demand_never_changes_and_the_official_model_reads_it(service: Service) -> None:
     response = await service.client.get(DEMAND)
     again = await service.client.get(DEMAND)
 
@@ -70,7 +70,7 @@ async def test_the_demand_never_changes_and_the_official_model_reads_it(service:
     assert (accepts.amount, accepts.network) == ("2500", "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1")
 
 
-async def test_a_payment_is_refused_and_sent_nowhere(service: Service) -> None:
+async def test_a_payment_for_the_demo_demand_is_refused(service: Service) -> None:
     demand = header_of((await service.client.get(DEMAND)).headers["payment-required"])
     response = await service.client.get(DEMAND, headers=payment(**demand["accepts"][0]))
 
@@ -81,13 +81,13 @@ async def test_a_payment_is_refused_and_sent_nowhere(service: Service) -> None:
     assert header_of(response.headers["payment-required"])["accepts"] == demand["accepts"]
 
 
-async def test_a_payment_that_cannot_be_read_is_400(service: Service) -> None:
+async def test_an_unreadable_payment_is_400(service: Service) -> None:
     for headers in ({"PAYMENT-SIGNATURE": "x"}, payment(scheme="exact")):
         response = await service.client.get(DEMAND, headers=headers)
         assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_PAYMENT")
 
 
-async def test_both_count_with_the_lists(service: Service) -> None:
+async def test_both_demo_endpoints_are_429_after_60_requests(service: Service) -> None:
     for _ in range(30):
         await service.client.get(TOKEN)
         await service.client.get(DEMAND)

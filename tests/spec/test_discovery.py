@@ -44,7 +44,7 @@ TYPES: Final = {
     "/sitemap.xml": "application/xml; charset=utf-8",
 }
 CONTACT: Final = "mailto:security@shop.example"
-HEADER_BYTES_MAX: Final = 3_500  # nginx takes 4,096 by default, its own among them
+HEADER_BYTES_MAX: Final = 3_500  # nginx takes 4,096 by default, with its own headers
 LARGEST_TRANSACTION: Final = bytes(1_232)
 
 
@@ -70,7 +70,7 @@ def operations(shop: SellingApi) -> list[Operation]:
 
 
 @pytest.mark.parametrize("path", TYPES)
-async def test_each_surface_is_cacheable_and_open_to_every_page(
+async def test_each_surface_is_cacheable_and_open_to_every_origin(
     listed: SellingApi, path: str
 ) -> None:
     got = await listed.client.get(path, headers={"origin": "https://other.example"})
@@ -104,13 +104,13 @@ async def test_agents_find_the_skill_and_the_mcp_server(listed: SellingApi) -> N
     assert skill["description"] in read.text
 
 
-async def test_without_sales_or_contact_nothing_pretends(service: Service) -> None:
+async def test_the_surfaces_of_sales_and_contact_are_404_without_them(service: Service) -> None:
     for path in ("/.well-known/x402", "/.well-known/security.txt", "/.well-known/anything"):
         assert (await service.client.get(path)).status_code == 404
 
 
 @pytest.mark.parametrize("accept", ["text/html", "*/*"])
-async def test_surfaces_are_served_with_pages_and_without(tmp_path: Path, accept: str) -> None:
+async def test_surfaces_are_served_beside_the_pages_for_each_accept_header(tmp_path: Path, accept: str) -> None:
     async with website(tmp_path) as site:
         transport = httpx.ASGITransport(site.app)
         async with httpx.AsyncClient(transport=transport, base_url=site.origin) as client:
@@ -151,7 +151,7 @@ async def test_the_index_is_short_and_names_every_call(listed: SellingApi) -> No
         assert each.method in line.partition("/")[0]
         assert not each.is_charged or line.endswith(each.cost)
     for path in re.findall(rf"\]\({ORIGIN}([^)#]+)\)", text):
-        if not path.startswith("/docs/"):  # pages, which this service has none of
+        if not path.startswith("/docs/"):  # this service has no pages
             assert (await listed.client.get(path)).status_code == 200, path
     (first,) = re.findall(rf"^curl -s {ORIGIN}(\S+)$", text, re.MULTILINE)
     assert (await listed.client.get(first)).status_code == 200
@@ -159,7 +159,7 @@ async def test_the_index_is_short_and_names_every_call(listed: SellingApi) -> No
         assert (await listed.client.get(package)).status_code == 200
 
 
-async def test_what_is_sold_can_be_asked_for_as_it_is_written(listed: SellingApi) -> None:
+async def test_each_endpoint_in_well_known_x402_is_402_with_its_own_resource(listed: SellingApi) -> None:
     sold = (await listed.client.get("/.well-known/x402")).json()
     terms = listed.world.terms
 
@@ -177,7 +177,7 @@ async def test_what_is_sold_can_be_asked_for_as_it_is_written(listed: SellingApi
         assert set(asked.query.split("&")) <= set(sold_at.query.split("&"))
 
 
-async def test_the_catalogue_leads_to_what_is_there(listed: SellingApi) -> None:
+async def test_each_link_in_the_api_catalog_is_200(listed: SellingApi) -> None:
     entry, mcp = (await listed.client.get("/.well-known/api-catalog")).json()["linkset"]
     assert mcp["anchor"] == f"{ORIGIN}/mcp"
     hrefs = [link["href"] for key, links in entry.items() if key != "anchor" for link in links]
@@ -189,7 +189,7 @@ async def test_the_catalogue_leads_to_what_is_there(listed: SellingApi) -> None:
         assert (await listed.client.get(href.removeprefix(ORIGIN))).status_code == 200
 
 
-async def test_the_contact_is_given_with_an_end(listed: SellingApi) -> None:
+async def test_security_txt_has_the_contact_and_its_expiry(listed: SellingApi) -> None:
     lines = (await listed.client.get("/.well-known/security.txt")).text.splitlines()
 
     assert lines[0] == f"Contact: {CONTACT}"
@@ -198,7 +198,7 @@ async def test_the_contact_is_given_with_an_end(listed: SellingApi) -> None:
     assert document["info"]["contact"]["email"] == "security@shop.example"
 
 
-async def test_crawlers_are_kept_from_what_is_counted(listed: SellingApi) -> None:
+async def test_robots_txt_excludes_v1_and_names_the_sitemap(listed: SellingApi) -> None:
     robots = (await listed.client.get("/robots.txt")).text
     sitemap = (await listed.client.get("/sitemap.xml")).text
 
@@ -218,7 +218,7 @@ async def paid_demands(shop: SellingApi) -> list[dict[str, Any]]:
     ]
 
 
-async def test_every_402_is_what_the_bazaar_accepts(listed: SellingApi) -> None:
+async def test_the_bazaar_accepts_every_402(listed: SellingApi) -> None:
     for demand in await paid_demands(listed):
         extension, resource = demand["extensions"]["bazaar"], demand["resource"]
         assert validate_discovery_extension(extension).errors == []
@@ -240,7 +240,7 @@ async def test_every_402_is_what_the_bazaar_accepts(listed: SellingApi) -> None:
         assert 40 <= len(resource["description"]) <= 500
 
 
-async def test_its_example_is_what_is_answered(listed: SellingApi) -> None:
+async def test_the_example_in_a_402_has_the_fields_of_the_answer(listed: SellingApi) -> None:
     payment = await listed.paid("GET", f"/v1/token/{TRACKED}")
     answer = await listed.send("GET", f"/v1/token/{TRACKED}", payment)
     unpaid = await listed.client.get(f"/v1/token/{TRACKED}")
@@ -254,7 +254,7 @@ async def test_its_example_is_what_is_answered(listed: SellingApi) -> None:
     assert set(shown) == set(answer.json())
 
 
-async def test_its_headers_pass_proxies_as_they_are_by_default(
+async def test_the_headers_of_a_402_fit_the_default_limits_of_proxies(
     listed_in_both: SellingApi,
 ) -> None:
     shop, asking = listed_in_both, {"origin": "https://page.example"}
@@ -281,7 +281,7 @@ async def test_its_headers_pass_proxies_as_they_are_by_default(
         assert len(returned) < 5 * 1024
 
 
-async def test_its_body_says_what_to_do(listed: SellingApi) -> None:
+async def test_the_body_of_a_402_has_price_assets_and_links_to_read_and_buy(listed: SellingApi) -> None:
     unpaid = await listed.client.get(f"/v1/token/{TRACKED}")
     details, offer = unpaid.json()["error"]["details"], demanded(unpaid)["accepts"][0]
     advertised = {name: details.pop(name) for name in ("trial", "description", "extensions")}

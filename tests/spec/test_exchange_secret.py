@@ -82,7 +82,7 @@ async def test_409_key_already_exists(agent: Agent) -> None:
     assert body["messages"][0]["field"] == "general"
 
 
-async def test_409_needs_the_right_secret(agent: Agent) -> None:
+async def test_a_wrong_secret_is_401_after_the_key_was_issued(agent: Agent) -> None:
     await approved(agent)
     await agent.exchange()
     agent.service.clock.advance(WINDOW_MS)
@@ -90,7 +90,7 @@ async def test_409_needs_the_right_secret(agent: Agent) -> None:
     expect_refusal(await agent.exchange(STRANGER), 401, "INVALID_CREDENTIALS")
 
 
-async def test_401_has_one_body_for_all_credentials_that_are_refused(agent: Agent) -> None:
+async def test_401_has_the_same_body_for_all_refused_credentials(agent: Agent) -> None:
     other = {"email": "no-one@example.org", "applicationSecret": agent.secret}
     answers = {
         "unknown e-mail": await agent.post(EXCHANGE_PATH, other),
@@ -128,14 +128,14 @@ async def test_401_has_one_body_for_all_credentials_that_are_refused(agent: Agen
     }
 
 
-async def test_indistinguishable_answers_have_the_same_headers(agent: Agent) -> None:
+async def test_an_unknown_email_and_a_wrong_secret_get_the_same_headers(agent: Agent) -> None:
     answers = [
         await agent.post(EXCHANGE_PATH, {"email": "x@example.org", "applicationSecret": STRANGER}),
         await agent.exchange(STRANGER),
     ]
 
     def seen(answer: httpx.Response) -> dict[str, str]:
-        # Each request counts against the limit of the client's address.
+        # Only the request id differs.
         differing = {"x-request-id"}
         return {name: value for name, value in answer.headers.items() if name not in differing}
 
@@ -208,7 +208,7 @@ async def test_400_validation_error_names_the_field(
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"email":"a","email":"b"}', b"\x00"])
-async def test_an_unreadable_body_is_a_400_about_all_of_it(
+async def test_an_unreadable_body_is_400_with_the_field_general(
     service: Service, content: bytes
 ) -> None:
     response = await service.client.post(
@@ -219,7 +219,7 @@ async def test_an_unreadable_body_is_a_400_about_all_of_it(
     assert [reported["field"] for reported in body["messages"]] == ["general"]
 
 
-async def test_every_refusal_has_this_one_shape(agent: Agent) -> None:
+async def test_413_405_and_400_have_the_error_shape_of_the_exchange(agent: Agent) -> None:
     too_large = await agent.post(EXCHANGE_PATH, agent.credentials() | {"x": "x" * 16_384})
     other_method = await agent.service.client.get(EXCHANGE_PATH)
     key = await agent.exchange(idempotency_key="short")
@@ -236,7 +236,7 @@ async def test_every_refusal_has_this_one_shape(agent: Agent) -> None:
         (RuntimeError("a bug, and its secret"), 500, "INTERNAL_ERROR"),
     ],
 )
-async def test_failures_of_the_service_have_this_shape_too(
+async def test_503_and_500_have_the_error_shape_of_the_exchange(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, failure: Exception, status: int, code: str
 ) -> None:
     async def fail(*_: object) -> None:
@@ -249,7 +249,7 @@ async def test_failures_of_the_service_have_this_shape_too(
     assert "a bug" not in body["messages"][0]["message"]
 
 
-async def test_the_same_idempotency_key_gives_the_key_again(agent: Agent) -> None:
+async def test_the_same_idempotency_key_returns_the_same_api_key_for_ten_minutes(agent: Agent) -> None:
     await approved(agent)
     first = await agent.exchange(idempotency_key="a-key-that-is-hard-to-guess")
     agent.service.clock.advance(WINDOW_MS)
@@ -268,7 +268,7 @@ async def test_the_same_idempotency_key_gives_the_key_again(agent: Agent) -> Non
     assert len(agent.service.accounts.rows("SELECT id FROM api_key")) == 1
 
 
-async def test_the_address_may_be_written_differently(agent: Agent) -> None:
+async def test_the_email_address_may_have_another_spelling(agent: Agent) -> None:
     await approved(agent)
     agent.email = f" {EMAIL.upper()}"
 

@@ -1,4 +1,4 @@
-"""A request is not sold by itself where the network's fee would eat up its price."""
+"""A single request is not sold if the network fee would exceed its price."""
 
 from decimal import Decimal
 from typing import Any
@@ -17,13 +17,13 @@ CHEAP, DEAR = Decimal(150), Decimal(251)  # 10,001 lamports are 0.0015 and 0.002
 
 
 def at(shop: SellingApi, sol_usd: Decimal | None) -> None:
-    """Let SOL cost so much, as of the next reading of prices."""
+    """Set the price of SOL, and let the prices be read again."""
     shop.sol.usd = sol_usd
     shop.world.seconds(61)
 
 
 @pytest.mark.parametrize("sol_usd", [None, CHEAP, Decimal(249)])
-async def test_requests_are_sold_by_themselves_at_common_prices(
+async def test_a_single_request_is_sold_at_common_prices_of_sol(
     shop: SellingApi, sol_usd: Decimal | None
 ) -> None:
     at(shop, sol_usd)
@@ -32,7 +32,7 @@ async def test_requests_are_sold_by_themselves_at_common_prices(
     assert response.status_code == 200
 
 
-async def test_the_demand_is_hidden_where_the_fee_is_more_than_the_price(shop: SellingApi) -> None:
+async def test_a_402_has_no_demand_if_the_fee_exceeds_the_price(shop: SellingApi) -> None:
     at(shop, DEAR)
     response = await shop.client.get(PATH)
 
@@ -43,7 +43,7 @@ async def test_the_demand_is_hidden_where_the_fee_is_more_than_the_price(shop: S
     assert response.headers["x-token-status"] == "ready"
 
 
-async def test_bundles_are_sold_all_the_same(shop: SellingApi) -> None:
+async def test_bundles_are_sold_if_the_fee_exceeds_the_price_of_a_request(shop: SellingApi) -> None:
     at(shop, DEAR)
 
     assert (await shop.buy()).status_code == 201
@@ -52,7 +52,7 @@ async def test_bundles_are_sold_all_the_same(shop: SellingApi) -> None:
     assert paid.status_code == 200
 
 
-async def test_a_payment_that_is_not_worth_its_fee_is_refused_before_it_is_sent(
+async def test_a_payment_below_its_fee_is_refused_before_it_is_sent(
     shop: SellingApi, world: World
 ) -> None:
     at(shop, CHEAP)
@@ -69,7 +69,7 @@ async def test_a_payment_that_is_not_worth_its_fee_is_refused_before_it_is_sent(
     assert world.calls == []
 
 
-async def test_a_priority_fee_must_leave_something_of_the_price(
+async def test_a_priority_fee_above_the_price_of_a_request_is_refused(
     shop: SellingApi, world: World
 ) -> None:
     """The fee that is allowed for a bundle may be too much for a request."""
@@ -81,12 +81,12 @@ async def test_a_priority_fee_must_leave_something_of_the_price(
 
     assert refusal(refused) == (402, "PAYMENT_FAILED")
     assert decoded(refused, "payment-response")["errorReason"] == "network_fee_too_high"
-    assert demanded(refused)["accepts"]  # with a smaller fee it is welcome
+    assert demanded(refused)["accepts"]  # a payment with a smaller fee is accepted
     assert bought.status_code == 201
     assert world.fees() == 17_000
 
 
-async def test_a_paid_purchase_is_handed_out_whatever_fees_become(
+async def test_a_paid_answer_is_sent_again_after_fees_have_risen(
     shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("GET", PATH)

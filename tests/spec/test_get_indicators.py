@@ -15,6 +15,7 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.oracles import definitions
 from support.scenes.service import credit_token
 
+# The least retention, so that most candles are dropped.
 LITTLE = Retention(
     {each: max(WIDTH_S[each], MINUTES_S * (each is Timeframe.M1)) for each in Timeframe}
 )
@@ -36,7 +37,7 @@ async def page(market: SeriesService, token: str, **query: Any) -> dict[str, Any
     return dict(response.json()["data"])
 
 
-async def test_points_have_what_was_asked_for_and_null_while_it_warms_up(
+async def test_points_have_the_requested_indicators_and_null_without_enough_candles(
     market: SeriesService,
 ) -> None:
     token = await market.service.issue(2)
@@ -60,7 +61,7 @@ async def test_points_have_what_was_asked_for_and_null_while_it_warms_up(
 
 
 @pytest.mark.parametrize("fill", ["none", "previous"])
-async def test_points_have_the_candles_of_the_page_of_candles(
+async def test_points_have_the_candles_of_the_candles_endpoint(
     market: SeriesService, fill: str
 ) -> None:
     token = await market.service.issue(3)
@@ -80,7 +81,7 @@ async def test_points_have_the_candles_of_the_page_of_candles(
 
 
 @pytest.mark.parametrize("tf", ["m1", "m5", "m15", "h1"])
-async def test_the_newest_point_is_the_report_as_of_the_same_slot(
+async def test_the_newest_point_equals_the_report_at_the_same_slot(
     market: SeriesService, tf: str
 ) -> None:
     token = await market.service.issue(4)
@@ -95,8 +96,8 @@ async def test_the_newest_point_is_the_report_as_of_the_same_slot(
     assert {name: reported[name] for name in report} == report
 
 
-async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesService) -> None:
-    """The oracle has seen every candle, most of which are no longer kept."""
+async def test_values_are_exact_if_older_candles_were_dropped(market: SeriesService) -> None:
+    """The oracle is computed from every candle; most candles are no longer stored."""
     token, count = await market.service.issue(20), 260
     for n in range(count):
         await market.trade(300 * n, price(n))
@@ -123,7 +124,7 @@ async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesS
 
 
 @pytest.mark.parametrize("finalized", [False, True], ids=["tail", "folded"])
-async def test_filled_indicators_see_a_candle_in_each_span(
+async def test_filled_indicators_are_computed_from_a_candle_in_each_span(
     market: SeriesService, *, finalized: bool
 ) -> None:
     """The oracle fills the closes by itself, from the first trade on."""
@@ -158,7 +159,7 @@ async def test_filled_indicators_see_a_candle_in_each_span(
     assert points[-1]["fibonacci"]["swingHigh"] == max(closes[-100:])
 
 
-async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
+async def test_errors_equal_those_of_the_report(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 1.0)
 
@@ -187,7 +188,7 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
     assert await market.service.left(token) == 1
 
 
-async def test_indicators_with_parameters_stand_under_their_names(market: SeriesService) -> None:
+async def test_indicators_with_parameters_have_their_names_as_keys(market: SeriesService) -> None:
     token = await market.service.issue(1)
     for n in range(60):
         await market.trade(60 * n, price(n))
@@ -206,7 +207,7 @@ async def test_indicators_with_parameters_stand_under_their_names(market: Series
 
 @pytest.mark.parametrize("fill", ["none", "previous"])
 @pytest.mark.parametrize("count", [1, 2])
-async def test_each_indicator_has_a_page_of_the_first_candles(
+async def test_each_indicator_has_points_for_the_first_candles(
     market: SeriesService, count: int, fill: str
 ) -> None:
     names = [each.usual for each in INDICATORS.values()]
@@ -221,8 +222,8 @@ async def test_each_indicator_has_a_page_of_the_first_candles(
 
 
 @pytest.mark.parametrize("fill", ["none", "previous"])
-async def test_pages_of_indicators_with_parameters_agree(market: SeriesService, fill: str) -> None:
-    """An older page and one long page say the same of a candle."""
+async def test_short_pages_of_indicators_equal_one_long_page(market: SeriesService, fill: str) -> None:
+    """The short pages are joined by their cursors."""
     token, names = await market.service.issue(10), "ema(34),psar,obv,avwap(1700000400),keltner"
     for n in range(90):
         await market.trade(60 * n + 60 * (n // 40), price(n))
@@ -250,7 +251,7 @@ async def test_pages_of_indicators_with_parameters_agree(market: SeriesService, 
         ("macd(26,12,9)", "macd: expected fast below slow; was 'macd(26,12,9)'"),
     ],
 )
-async def test_what_is_no_indicator_is_refused_and_free(
+async def test_an_invalid_indicator_is_refused_and_free(
     market: SeriesService, names: str, problem: str
 ) -> None:
     token = await market.service.issue(1)

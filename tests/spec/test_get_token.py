@@ -27,7 +27,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, body["error"]["code"]
 
 
-async def test_200_is_the_envelope_with_the_report_as_it_is(service: Service) -> None:
+async def test_200_is_the_envelope_with_the_report(service: Service) -> None:
     token = await service.issue(3)
 
     response = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
@@ -43,7 +43,7 @@ async def test_200_is_the_envelope_with_the_report_as_it_is(service: Service) ->
     }
 
 
-async def test_200_consumes_one_credit_and_says_what_is_left(service: Service) -> None:
+async def test_200_consumes_one_credit_and_returns_the_remaining_credits(service: Service) -> None:
     token = await service.issue(3)
 
     left = [
@@ -57,7 +57,7 @@ async def test_200_consumes_one_credit_and_says_what_is_left(service: Service) -
     assert await service.left(token) == 0
 
 
-async def test_200_says_how_fresh_the_data_is_and_is_never_cached(service: Service) -> None:
+async def test_200_has_the_age_of_the_data_and_must_be_revalidated_by_caches(service: Service) -> None:
     token = await service.issue(3)
 
     headers = (await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))).headers
@@ -110,17 +110,17 @@ async def test_data_older_than_300_s_is_refused_and_free(service: Service) -> No
         (TRACKED[:-1] + "é", {}, (400, "INVALID_TOKEN_ADDRESS")),
         (TRACKED + ";a=b", {}, (400, "INVALID_TOKEN_ADDRESS")),
         ("abc", bearer(UNKNOWN), (400, "INVALID_TOKEN_ADDRESS")),
-        # nothing presented
+        # no credential
         (TRACKED, {}, (402, "PAYMENT_REQUIRED")),
         (TOO_YOUNG, {}, (402, "PAYMENT_REQUIRED")),
         (UNTRACKED, {}, (402, "PAYMENT_REQUIRED")),
-        # presented, but no bearer
+        # a credential that is not a bearer token
         (TRACKED, {"authorization": ""}, (401, "MISSING_TOKEN")),
         (TRACKED, {"authorization": "Bearer"}, (401, "MISSING_TOKEN")),
         (TRACKED, {"authorization": "BEARER"}, (401, "MISSING_TOKEN")),
         (TRACKED, {"authorization": "Basic dTpw"}, (401, "MISSING_TOKEN")),
         (TRACKED, {"authorization": UNKNOWN}, (401, "MISSING_TOKEN")),
-        # a bearer that is no credit token of ours
+        # a bearer token that is not one of our credit tokens
         (TRACKED, bearer("svc_credit_"), (401, "INVALID_TOKEN")),
         (TRACKED, bearer("svc_credit_" + "g" * 64), (401, "INVALID_TOKEN")),
         (TRACKED, bearer("svc_live_" + "0" * 80), (401, "INVALID_TOKEN")),
@@ -132,7 +132,7 @@ async def test_data_older_than_300_s_is_refused_and_free(service: Service) -> No
         (TOO_YOUNG, {"authorization": ""}, (401, "MISSING_TOKEN")),
     ],
 )
-async def test_refusals(
+async def test_a_request_without_a_valid_address_and_credential_is_refused(
     service: Service, address: str, headers: dict[str, str], expected: tuple[int, str]
 ) -> None:
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
@@ -151,7 +151,7 @@ async def test_refusals(
         (TOO_YOUNG, (404, "INSUFFICIENT_DATA")),
     ],
 )
-async def test_refusals_cost_nothing(
+async def test_a_refused_request_costs_nothing(
     service: Service, address: str, expected: tuple[int, str]
 ) -> None:
     token = await service.issue(1)
@@ -163,7 +163,7 @@ async def test_refusals_cost_nothing(
     assert await service.left(token) == 1
 
 
-async def test_a_bug_is_500_with_the_request_id_and_nothing_else(service: Service) -> None:
+async def test_an_internal_error_is_500_without_its_text_and_costs_nothing(service: Service) -> None:
     token = await service.issue(1)
     service.reports.bug = ZeroDivisionError("the secret of line 7")
 
@@ -174,7 +174,7 @@ async def test_a_bug_is_500_with_the_request_id_and_nothing_else(service: Servic
     assert await service.left(token) == 1
 
 
-async def test_a_part_that_does_not_answer_is_503_and_free(service: Service) -> None:
+async def test_an_unavailable_report_is_503_and_free(service: Service) -> None:
     token = await service.issue(1)
     service.reports.bug = ServiceUnavailable("the market is being loaded")
 
@@ -213,7 +213,7 @@ async def test_balance_zero_comes_before_404(service: Service, address: str) -> 
         (UNTRACKED, "not-tracked", True),
     ],
 )
-async def test_402_says_when_paying_would_be_pointless(
+async def test_402_says_that_paying_is_pointless_if_there_is_no_report(
     service: Service, address: str, status: str, *, pointless: bool
 ) -> None:
     response = await service.client.get(f"/v1/token/{address}")
@@ -223,7 +223,7 @@ async def test_402_says_when_paying_would_be_pointless(
     assert ("pointless" in response.json()["error"]["message"]) is pointless
 
 
-async def test_unknown_mistyped_and_malformed_credit_tokens_read_the_same(
+async def test_unknown_mistyped_and_malformed_credit_tokens_get_the_same_message(
     service: Service,
 ) -> None:
     texts = {
@@ -236,7 +236,7 @@ async def test_unknown_mistyped_and_malformed_credit_tokens_read_the_same(
     assert len(texts) == 1
 
 
-async def test_an_unknown_api_key_is_refused_as_unknown(service: Service) -> None:
+async def test_the_error_for_an_unknown_api_key_mentions_api_keys(service: Service) -> None:
     headers = bearer("svc_live_" + "0" * 80)
 
     response = await service.client.get(f"/v1/token/{TRACKED}", headers=headers)
@@ -288,7 +288,7 @@ async def test_a_client_that_has_left_is_not_charged(service: Service) -> None:
     assert await service.left(token) == 1
 
 
-async def test_every_answer_names_its_request_differently(service: Service) -> None:
+async def test_every_answer_has_a_request_id_of_its_own(service: Service) -> None:
     names = [
         (await service.client.get(f"/v1/token/{TRACKED}")).headers["x-request-id"] for _ in range(5)
     ]

@@ -1,4 +1,4 @@
-"""The query of the documentation for Grafana, as its data source for JSON sends and reads it."""
+"""The documented query for Grafana, sent and read like its data source for JSON does."""
 
 import json
 import re
@@ -14,7 +14,7 @@ READ: Final = {"timestamp_epoch_s": int, "number": float}
 
 
 def documented_query(since: int, until: int) -> dict[str, Any]:
-    """Return the query, with the variables of Grafana as it fills them in."""
+    """Return the documented query, with the variables of Grafana filled in."""
     (text,) = re.findall(r"## Grafana\n.*?```json\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     text = text.replace("${__from:date:seconds}", str(since)).replace("MINT", TOKEN)
     return dict(json.loads(text.replace("${__to:date:seconds}", str(until))))

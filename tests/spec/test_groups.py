@@ -39,7 +39,7 @@ async def test_a_watchlist_is_made_named_filled_emptied_and_deleted(
     line = {"groupId": made["groupId"], "name": "dogs", "createdAt": NOW // 1000}
     assert made == line | {"mintCount": 0, "mints": []}
 
-    for mint in (MINTS[1], MINTS[0], MINTS[1]):  # again changes nothing
+    for mint in (MINTS[1], MINTS[0], MINTS[1]):  # the second PUT of a mint changes nothing
         added = await call(service, key, "PUT", f"{path}/mints/{mint}")
         assert added.status_code == 200
     both = line | {"mintCount": 2, "mints": [MINTS[1], MINTS[0]]}
@@ -55,7 +55,7 @@ async def test_a_watchlist_is_made_named_filled_emptied_and_deleted(
     assert refusal(await call(service, key, "GET", path)) == (404, "NOT_FOUND")
 
 
-async def test_what_is_not_ones_own_is_not_found(service: Service, key: str) -> None:
+async def test_an_unknown_or_anothers_watchlist_is_404(service: Service, key: str) -> None:
     path = await make(service, key, "ours")
     await call(service, key, "PUT", f"{path}/mints/{MINTS[0]}")
     other = await Agent(service, "other@example.org").key(Scope.GROUPS_WRITE)
@@ -70,14 +70,14 @@ async def test_what_is_not_ones_own_is_not_found(service: Service, key: str) -> 
         ):
             response = await call(service, caller, method, f"{where}{end}", **body)
             assert refusal(response) == (404, "NOT_FOUND")
-    gone = await call(service, key, "DELETE", f"{path}/mints/{MINTS[1]}")  # was never there
+    gone = await call(service, key, "DELETE", f"{path}/mints/{MINTS[1]}")  # not on the watchlist
     assert refusal(gone) == (404, "NOT_FOUND")
     kept = (await call(service, key, "GET", path)).json()["data"]
     assert (kept["name"], kept["mints"]) == ("ours", [MINTS[0]])
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 65, "a\0b", "a\nb", 7, None])
-async def test_a_name_that_cannot_be_read_is_refused(service: Service, key: str, name: Any) -> None:
+async def test_an_invalid_name_is_refused(service: Service, key: str, name: Any) -> None:
     path = await make(service, key, "n" * 64)
     for method, where in (("POST", GROUPS), ("PATCH", path)):
         response = await call(service, key, method, where, name=name)
@@ -87,14 +87,14 @@ async def test_a_name_that_cannot_be_read_is_refused(service: Service, key: str,
     assert [each["name"] for each in listed] == ["n" * 64]
 
 
-async def test_a_mint_that_is_no_address_is_refused(service: Service, key: str) -> None:
+async def test_an_invalid_mint_is_refused(service: Service, key: str) -> None:
     path = await make(service, key, "a")
     for method in ("PUT", "DELETE"):
         response = await call(service, key, method, f"{path}/mints/x")
         assert refusal(response) == (400, "INVALID_TOKEN_ADDRESS")
 
 
-async def test_there_are_20_watchlists_and_no_more(service: Service, key: str) -> None:
+async def test_an_account_has_at_most_20_watchlists(service: Service, key: str) -> None:
     paths = [await make(service, key, str(number)) for number in range(20)]
     response = await call(service, key, "POST", GROUPS, name="one more")
     assert refusal(response) == (400, "BAD_REQUEST")
@@ -104,7 +104,7 @@ async def test_there_are_20_watchlists_and_no_more(service: Service, key: str) -
     assert again not in paths  # a number is never used again
 
 
-async def test_the_same_key_makes_the_same_watchlist(service: Service, key: str) -> None:
+async def test_the_same_idempotency_key_creates_one_watchlist(service: Service, key: str) -> None:
     headers = bearer(key) | {"idempotency-key": "a-key-of-some-length"}
 
     async def post(name: str) -> httpx.Response:
@@ -122,7 +122,7 @@ async def test_the_same_key_makes_the_same_watchlist(service: Service, key: str)
     assert (await call(service, key, "GET", GROUPS)).json()["data"] == {"groups": []}
 
 
-async def test_there_are_200_mints_on_one_and_no_more(service: Service, key: str) -> None:
+async def test_a_watchlist_has_at_most_200_mints(service: Service, key: str) -> None:
     path = await make(service, key, "a")
     for mint in MINTS[:199]:
         service.accounts.change(
@@ -161,6 +161,6 @@ async def test_each_route_needs_its_scope_and_a_key(service: Service) -> None:
         assert refusal(response) == (403, "INSUFFICIENT_SCOPE")
 
 
-async def test_a_key_counts_its_requests(service: Service, key: str) -> None:
+async def test_a_key_is_limited_to_60_requests_a_minute(service: Service, key: str) -> None:
     answers = [(await call(service, key, "GET", GROUPS)).status_code for _ in range(61)]
     assert answers == [200] * 60 + [429]

@@ -30,7 +30,7 @@ async def test_health_says_ok_while_every_check_passes(service: Service) -> None
     }
 
 
-async def test_health_tells_what_part_of_all_exchanges_is_read(tmp_path: Path) -> None:
+async def test_health_has_the_coverage_of_exchanges_and_slots(tmp_path: Path) -> None:
     rows = [
         ProgramHour(500_000, "a", "read", Tally(97, 97, 9_990)),
         ProgramHour(500_001, "a", "no_movement", Tally(3, 1, 10)),
@@ -50,7 +50,7 @@ async def test_health_tells_what_part_of_all_exchanges_is_read(tmp_path: Path) -
     }
 
 
-async def test_health_names_the_ten_programs_that_are_missed_most(tmp_path: Path) -> None:
+async def test_health_lists_the_ten_programs_with_the_most_missed_calls(tmp_path: Path) -> None:
     rows = [
         ProgramHour(500_000, f"p{number}", reason, Tally(calls, calls, number))
         for number in range(12)
@@ -96,7 +96,7 @@ async def test_readyz_is_503_when_a_check_fails(service: Service) -> None:
     }
 
 
-async def test_checks_are_remembered_for_a_second(service: Service) -> None:
+async def test_results_of_checks_are_cached_for_a_second(service: Service) -> None:
     await service.client.get("/readyz")
     service.failing_check.append("no node answers")
 
@@ -105,7 +105,7 @@ async def test_checks_are_remembered_for_a_second(service: Service) -> None:
     assert (await service.client.get("/readyz")).status_code == 503
 
 
-async def test_healthz_is_alive_whatever_the_checks_say(service: Service) -> None:
+async def test_healthz_is_alive_if_a_check_fails(service: Service) -> None:
     service.failing_check.append("no node answers")
 
     response = await service.client.get("/healthz")
@@ -113,7 +113,7 @@ async def test_healthz_is_alive_whatever_the_checks_say(service: Service) -> Non
     assert (response.status_code, response.json()["data"]) == (200, {"status": "alive"})
 
 
-async def test_a_lost_store_is_not_ready(service: Service) -> None:
+async def test_readyz_is_503_if_the_store_is_lost(service: Service) -> None:
     book = vars(service.ledger)["_writing"]
     if is_postgresql():
         vars(vars(book)["_db"])["_dsn"] = "host=127.0.0.1 port=1"
@@ -125,8 +125,8 @@ async def test_a_lost_store_is_not_ready(service: Service) -> None:
     assert "store" in response.json()["error"]["message"]
 
 
-async def test_nothing_is_ready_before_it_was_checked(service: Service) -> None:
-    """Also for those who ask while the first check is still waiting for its answer."""
+async def test_concurrent_requests_for_readyz_wait_for_the_first_check(service: Service) -> None:
+    """No request is answered ready while the first check is still running."""
     service.failing_check.append("no node answers")
 
     answers = await asyncio.gather(*(service.client.get("/readyz") for _ in range(6)))
@@ -134,7 +134,7 @@ async def test_nothing_is_ready_before_it_was_checked(service: Service) -> None:
     assert {each.status_code for each in answers} == {503}
 
 
-async def test_closed_sales_are_degraded_and_spending_goes_on(tmp_path: Path) -> None:
+async def test_health_is_degraded_but_ready_while_sales_are_closed(tmp_path: Path) -> None:
     async def closed() -> None:
         raise ServiceUnavailable("closed: stopped by an audit")
 

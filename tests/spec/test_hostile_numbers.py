@@ -1,4 +1,4 @@
-"""Numbers that no store can hold are refused where they are read, on every route: never a 500."""
+"""Numbers that no store can hold are refused on every route, and never answered with 500."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,19 +19,19 @@ pytestmark = pytest.mark.storm  # each number in each place of each route
 
 RAW: Final = [str(2**63), str(-(2**63) - 1), str(2**64), str(10**400), "9" * 5_000, "1e19", "1e400"]
 TEXTS: Final = [*RAW[:4], "1e400", "nan", "-0", "٣²", "1_0", "0x10", " 1"]
-# In another place of JSON a number is read by the same code: a few are enough there.
+# Numbers within a list or an object are read by the same code: a few are enough.
 WRAPPED: Final = [RAW[0], RAW[4], RAW[6]]
 JSON: Final = "application/json"
 
 
 def resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return *schema*, or what it refers to."""
+    """Return *schema*, or the schema that it refers to."""
     name = schema.get("$ref", "").rpartition("/")[2]
     return schemas[name] if name else schema
 
 
 def bodies(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
-    """Yield bodies of *schema*, each field of one of its shapes a hostile number in turn."""
+    """Yield bodies of each shape of *schema*, with a hostile number in one field at a time."""
     shape = resolved(schema, schemas)
     for one in shape.get("anyOf", shape.get("oneOf", [shape])):
         properties = resolved(one, schemas).get("properties", {})
@@ -86,7 +86,7 @@ async def test_no_route_answers_a_hostile_number_with_500(tmp_path: Path, creden
         seen = 0
         for method, target, body in requests(document):
             if target.startswith("/v1/stream"):
-                continue  # it goes on for as long as a client listens
+                continue  # a stream has no end
             limit_clock.advance(DAY_MS)
             headers = ({"content-type": JSON} if body else {}) | (bearer(value) if value else {})
             answer = await service.client.request(method, target, content=body, headers=headers)

@@ -28,14 +28,14 @@ async def test_a_token_whose_price_is_older_than_five_minutes_is_idle(
     token = await service.issue(2)
     service.reports.price_age_ms[TRACKED] = price_age_ms
     service.reports.age_ms = age_ms
-    for _ in range(2):  # the second may be answered at once
+    for _ in range(2):  # the fast path may answer the second
         response = await service.client.get(PATH + query, headers=bearer(token))
         assert response.status_code == 200
         assert response.headers["x-data-status"] == expected
     assert await service.left(token) == 0
 
 
-async def test_an_unchanged_report_says_that_its_token_is_idle(service: Service) -> None:
+async def test_an_unchanged_report_has_the_data_status_idle(service: Service) -> None:
     token = await service.issue(1)
     service.reports.price_age_ms[TRACKED] = 300_001
     headers = bearer(token) | {"If-None-Match": "*"}

@@ -36,7 +36,7 @@ async def test_a_bundle_fills_the_account_and_the_key_spends_it(shop: SellingApi
     assert refusal(await shop.send("POST", PURCHASE, payment, key=KEY)) == (401, "MISSING_TOKEN")
 
 
-async def test_without_the_scope_nothing_is_paid(shop: SellingApi, world: World, key: str) -> None:
+async def test_a_purchase_without_the_scope_is_403_and_not_paid(shop: SellingApi, world: World, key: str) -> None:
     shop.service.accounts.change("UPDATE api_key SET scopes = ?", '["trade:read"]')
     payment = await shop.paid("POST", PURCHASE)
     for sent in (
@@ -47,7 +47,7 @@ async def test_without_the_scope_nothing_is_paid(shop: SellingApi, world: World,
     assert world.received() == 0
 
 
-async def test_to_ask_for_the_price_makes_no_account(shop: SellingApi, key: str) -> None:
+async def test_an_unpaid_purchase_creates_no_credit_account(shop: SellingApi, key: str) -> None:
     response = await shop.client.post(PURCHASE, headers=bearer(key))
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
     assert shop.service.accounts.rows("SELECT id FROM credit_account") == []

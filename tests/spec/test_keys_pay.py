@@ -1,4 +1,4 @@
-"""An API key where a credit token may be: it spends the credits of its user."""
+"""An API key in place of a credit token: it spends the credits of its user."""
 
 import asyncio
 from typing import Final
@@ -44,7 +44,7 @@ def cap(service: Service, credit_count: int) -> None:
     service.accounts.change("UPDATE api_key SET month_credits_max = ?", credit_count)
 
 
-async def test_a_key_takes_a_credit_of_its_user(service: Service, key: str) -> None:
+async def test_a_key_spends_the_credits_of_its_user(service: Service, key: str) -> None:
     await fill(service, 2)
     answers = [await service.client.get(DATA, headers=bearer(key)) for _ in range(3)]
 
@@ -57,7 +57,7 @@ async def test_a_key_takes_a_credit_of_its_user(service: Service, key: str) -> N
     assert [(each["kind"], each["credits"]) for each in data["entries"]] == [("deposit", 2)]
 
 
-async def test_a_user_who_never_had_credits_gets_that_answer_and_loses_nothing(
+async def test_a_key_of_a_user_without_credits_is_402_and_creates_no_account(
     service: Service, key: str
 ) -> None:
     assert refusal(await service.client.get(DATA, headers=bearer(key))) == (
@@ -90,7 +90,7 @@ async def test_a_key_without_the_scope_is_403(service: Service, key: str, path: 
 
 
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at"])
-async def test_a_key_that_ended_pays_for_nothing(service: Service, key: str, column: str) -> None:
+async def test_a_revoked_or_expired_key_is_401(service: Service, key: str, column: str) -> None:
     await fill(service, 1)
     service.accounts.change(f"UPDATE api_key SET {column} = ?", int(NOW))
     response = await service.client.get(DATA, headers=bearer(key))
@@ -98,7 +98,7 @@ async def test_a_key_that_ended_pays_for_nothing(service: Service, key: str, col
     assert "neither expired nor been revoked" in response.json()["error"]["message"]
 
 
-async def test_a_key_counts_its_requests_by_itself(service: Service, key: str) -> None:
+async def test_a_key_has_a_rate_limit_of_its_own(service: Service, key: str) -> None:
     await fill(service, 1)
     strangers = [await service.client.get(DATA) for _ in range(30)]
     assert {each.status_code for each in strangers} == {402}
@@ -107,7 +107,7 @@ async def test_a_key_counts_its_requests_by_itself(service: Service, key: str) -
     assert [each.status_code for each in ours] == [200] * 30 + [429]
 
 
-async def test_a_refusal_by_a_cap_names_the_moment_that_it_ends(service: Service, key: str) -> None:
+async def test_the_error_of_a_reached_cap_has_the_time_at_which_it_ends(service: Service, key: str) -> None:
     await fill(service, 10)
     cap(service, 2)
     answers = [await service.client.get(DATA, headers=bearer(key)) for _ in range(3)]
@@ -137,7 +137,7 @@ async def test_a_key_at_its_cap_gets_an_unchanged_report_for_free(
     assert await balance(service, key) == 9
 
 
-async def test_a_cap_holds_whatever_is_asked_at_once(service: Service, key: str) -> None:
+async def test_concurrent_requests_do_not_exceed_the_cap(service: Service, key: str) -> None:
     await fill(service, 29)
     cap(service, 7)
     asked = [service.client.get(DATA, headers=bearer(key)) for _ in range(29)]

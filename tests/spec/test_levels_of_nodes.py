@@ -1,4 +1,4 @@
-"""A node that no longer knows the level `confirmed`, or for which it means `finalized`, sells."""
+"""Sales work with a node that refuses the level `confirmed`, or takes it as `finalized`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -50,7 +50,7 @@ async def test_a_purchase_is_quoted_paid_and_delivered(shop: SellingApi, world: 
     with structlog.testing.capture_logs() as logs:
         payment = await signed(shop)
         while (answer := await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 503:
-            world.slots(1)  # it lands, and is seen once it is final
+            world.slots(1)  # the payment is seen when it is final
 
     assert answer.status_code == 201, answer.text
     assert world.received() == PRICE
@@ -74,7 +74,7 @@ async def test_a_payment_that_never_lands_is_reported_as_expired(
 
 
 @pytest.mark.parametrize("pace", [TODAY], ids=["today"])
-async def test_the_newest_blockhash_of_another_node_is_waited_for(
+async def test_a_purchase_waits_for_the_newest_blockhash_of_another_node(
     shop: SellingApi, world: World
 ) -> None:
     """The payer's node knows blocks that this one does not show before they are final."""
@@ -97,7 +97,7 @@ async def test_the_newest_blockhash_of_another_node_is_waited_for(
         lambda chain, _: chain.recorded("1" * 64),
     ],
 )
-async def test_whatever_is_asked_first_is_answered(world: World, ask: Ask) -> None:
+async def test_each_kind_of_first_request_to_a_node_is_answered(world: World, ask: Ask) -> None:
     found = await ask(world.chain(), world)
     world.go_wrong()
 

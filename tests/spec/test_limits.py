@@ -39,7 +39,7 @@ async def test_429_costs_nothing(service: Service) -> None:
     assert await service.left(token) == 70
 
 
-async def test_a_client_that_waits_as_long_as_retry_after_says_is_served(service: Service) -> None:
+async def test_a_client_is_served_after_it_has_waited_for_retry_after(service: Service) -> None:
     headers = bearer(await service.issue(100))
     await statuses(service, TOKEN, 10, headers)
     service.clock.advance(20_000)
@@ -106,20 +106,20 @@ async def test_a_limited_address_does_not_lock_out_a_credit_token(service: Servi
     assert await statuses(service, TOKEN, 1, bearer(await service.issue(1))) == [200]
 
 
-async def test_the_limit_comes_before_everything_but_the_credit_token(service: Service) -> None:
+async def test_the_limit_is_checked_before_the_token_address(service: Service) -> None:
     await statuses(service, TOKEN, 30, {})
 
     assert await statuses(service, "/v1/token/abc", 1, {}) == [429]
 
 
-async def test_health_has_120_a_minute_of_its_own(service: Service) -> None:
+async def test_health_has_a_limit_of_its_own_of_120_requests_a_minute(service: Service) -> None:
     await statuses(service, TOKEN, 40, {})
 
     assert await statuses(service, HEALTH, 121, {}) == [200] * 120 + [429]
     assert await statuses(service, "/healthz", 5, {}) == [200] * 5
 
 
-async def test_a_spoofed_forwarded_address_is_not_believed(service: Service) -> None:
+async def test_x_forwarded_for_is_ignored_without_a_trusted_proxy(service: Service) -> None:
     for number in range(30):
         await statuses(service, TOKEN, 1, {"x-forwarded-for": f"6.6.6.{number}"})
 
@@ -143,7 +143,7 @@ async def test_addresses_of_one_ipv6_network_share_a_bucket(service: Service) ->
     assert neighbour == 402
 
 
-async def test_behind_a_proxy_the_right_most_stranger_counts(
+async def test_the_last_untrusted_address_counts_behind_a_proxy(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     api = ApiConfig(rate_limit_requests=1, trusted_proxies=("127.0.0.1",))

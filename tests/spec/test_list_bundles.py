@@ -11,8 +11,8 @@ from support.scenes.service import Service
 PATH = "/v1/credits/bundles"
 
 
-async def test_the_bundles_and_their_currency(shop: SellingApi, world: World) -> None:
-    """At 1 USD a token of 6 decimals: 2,500 atoms a request, less the discount."""
+async def test_the_list_has_four_bundles_and_their_currency(shop: SellingApi, world: World) -> None:
+    """A token of 6 decimals costs 1 USD: 2,500 atoms a request, less the discount."""
     response = await shop.client.get(PATH)
 
     assert response.status_code == 200
@@ -78,7 +78,7 @@ async def test_a_price_holds_for_a_minute(shop: SellingApi) -> None:
 @pytest.mark.parametrize(
     ("usd", "is_sold"),
     [
-        ("0.00000000000009", True),  # 500 credits cost 0.83 of 2^63 atoms
+        ("0.00000000000009", True),  # 500 credits cost 0.9 of 2^63 atoms
         ("0.00000000000008", False),
         ("0.00000000000004", False),  # twice that: more than 2^64
         ("1e-29", False),
@@ -102,7 +102,7 @@ async def test_a_bundle_of_more_atoms_than_a_payment_carries_is_503_with_a_reaso
         assert "retry-after" in response.headers
 
 
-async def test_without_a_price_it_is_503(shop: SellingApi) -> None:
+async def test_the_list_is_503_without_a_price(shop: SellingApi) -> None:
     shop.price.usd = None
     response = await shop.client.get(PATH)
 
@@ -110,14 +110,14 @@ async def test_without_a_price_it_is_503(shop: SellingApi) -> None:
     assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
 
 
-async def test_with_payments_off_it_is_503(service: Service) -> None:
+async def test_the_list_is_503_if_payments_are_off(service: Service) -> None:
     response = await service.client.get(PATH)
 
     assert response.status_code == 503
     assert response.json()["error"]["code"] == "PRICE_UNAVAILABLE"
 
 
-async def test_it_needs_no_credential_and_ignores_a_wrong_one(shop: SellingApi) -> None:
+async def test_the_list_ignores_a_wrong_credential(shop: SellingApi) -> None:
     response = await shop.client.get(PATH, headers={"Authorization": "Bearer nonsense"})
 
     assert response.status_code == 200

@@ -53,7 +53,7 @@ async def symbols(service: Service, query: str = "") -> list[str]:
     return [token["symbol"] for token in await tokens(service, query)]
 
 
-async def test_a_token_with_every_field(listed: Service) -> None:
+async def test_a_listed_token_has_every_field(listed: Service) -> None:
     response = await listed.client.get(f"{PATH}?sort=price&limit=1")
 
     assert response.status_code == 200
@@ -93,7 +93,7 @@ async def test_a_token_with_every_field(listed: Service) -> None:
     ]
 
 
-async def test_a_change_of_a_day_of_a_younger_token_is_since_its_first_price(
+async def test_the_daily_change_of_a_younger_token_is_since_its_first_price(
     listed: Service,
 ) -> None:
     mint = Mint("9" * 44)
@@ -114,7 +114,7 @@ async def test_a_change_of_a_day_of_a_younger_token_is_since_its_first_price(
     assert (token["change"]["d1"], token["changeSince"]) == (1.0, None)
 
 
-async def test_a_look_alike_of_a_larger_token_says_so_wherever_it_is_shown(
+async def test_a_look_alike_of_a_larger_token_is_marked_in_list_and_metadata(
     listed: Service,
 ) -> None:
     market = listed.market
@@ -144,8 +144,8 @@ async def test_a_look_alike_of_a_larger_token_says_so_wherever_it_is_shown(
         assert ("characters that are never shown" in words) == reported["nameCleaned"]
 
 
-async def test_the_multiplier_is_the_one_at_the_time_of_the_list(listed: Service) -> None:
-    """The price beside it is that of a token as the mint counts them."""
+async def test_the_multiplier_is_that_at_the_time_of_the_list(listed: Service) -> None:
+    """The price is not multiplied: it is that of a token as the mint counts them."""
     for later, begins, expected in ((1, START + 100_000, 3.0), (2, START + 100_001, 2.0)):
         scaled = ScaledUiAmount(multiplier=2.0, new_multiplier=3.0, effective_at=begins)
         facts = facts_of(*NAMES[WSOL], scaled_ui_amount=scaled, supply=10**9)
@@ -157,7 +157,7 @@ async def test_the_multiplier_is_the_one_at_the_time_of_the_list(listed: Service
         assert (token["price"]["usd"], token["price"]["sol"]) == (100.0, 1.0)
 
 
-async def test_what_is_not_known_is_null(listed: Service) -> None:
+async def test_unknown_fields_are_null(listed: Service) -> None:
     await listed.market.track(Mint("8" * 44))
     await listed.lister.refresh()
     token = (await tokens(listed, "query=888"))[0]
@@ -171,7 +171,7 @@ async def test_what_is_not_known_is_null(listed: Service) -> None:
     assert (token["volumeUsdD1"], token["swapsD1"], token["ageS"]) == (0.0, 0, 0)
 
 
-async def test_it_is_sorted_and_what_has_no_value_comes_last(listed: Service) -> None:
+async def test_the_list_is_sorted_with_tokens_without_a_value_last(listed: Service) -> None:
     orders = {
         "": ["USDC", "SOL", "USDT"],
         "sort=volume&order=asc": ["USDT", "SOL", "USDC"],
@@ -199,7 +199,7 @@ async def test_pages_of_each_sort_have_every_token_once(listed: Service, sort: S
     assert data["nextCursor"] is None
 
 
-async def test_it_finds_parts_of_names_in_any_case_and_the_beginning_of_a_mint(
+async def test_a_query_finds_parts_of_names_in_any_case_and_the_start_of_a_mint(
     listed: Service,
 ) -> None:
     found = {
@@ -219,7 +219,7 @@ async def test_it_finds_parts_of_names_in_any_case_and_the_beginning_of_a_mint(
     assert {query: await symbols(listed, f"query={query}") for query in found} == found
 
 
-async def test_names_of_strangers_are_shown_without_what_turns_a_line_around(
+async def test_names_are_shown_without_control_and_direction_characters(
     listed: Service,
 ) -> None:
     name = "\u202egnp.nioc\u202c\u200b \x1b[31m\u2066Coin\n\u00a0 x\ud83d\ude80"
@@ -242,7 +242,7 @@ async def test_pages_hold_each_token_once(listed: Service) -> None:
     assert cursor is None
 
 
-async def test_a_page_goes_on_behind_a_token_whose_value_has_moved(listed: Service) -> None:
+async def test_the_next_page_continues_after_a_token_whose_value_has_changed(listed: Service) -> None:
     """A token that stays in its place is neither missed nor repeated."""
     first = (await listed.client.get(f"{PATH}?limit=1")).json()["data"]
     assert [token["symbol"] for token in first["tokens"]] == ["USDC"]
@@ -253,7 +253,7 @@ async def test_a_page_goes_on_behind_a_token_whose_value_has_moved(listed: Servi
     assert rest == ["SOL", "USDT"]
 
 
-async def test_what_cannot_be_answered_is_400(listed: Service) -> None:
+async def test_an_invalid_query_is_400(listed: Service) -> None:
     for query in (
         "sort=name",
         "order=up",
@@ -278,7 +278,7 @@ async def test_the_cursor_of_another_list_is_400(listed: Service) -> None:
         assert "nextCursor" in response.json()["error"]["message"]
 
 
-async def test_while_it_is_loaded_it_is_503(service: Service) -> None:
+async def test_the_list_is_503_while_it_is_loaded(service: Service) -> None:
     response = await service.client.get(PATH)
 
     assert response.status_code == 503
@@ -286,7 +286,7 @@ async def test_while_it_is_loaded_it_is_503(service: Service) -> None:
     assert "retry-after" in response.headers
 
 
-async def test_it_is_free_and_has_a_limit_of_its_own(listed: Service) -> None:
+async def test_the_list_is_free_and_has_a_limit_of_its_own(listed: Service) -> None:
     for _ in range(60):
         response = await listed.client.get(PATH)
         assert response.headers["ratelimit-policy"] == '"lists";q=60;w=60'

@@ -1,4 +1,4 @@
-"""A lost answer is given again to its payer, and to no other client."""
+"""A lost answer is sent again to its payer, and to no other client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -33,20 +33,20 @@ REPORT: Final = f"/v1/token/{TRACKED}"
 
 
 def given_out() -> tuple[float, ...]:
-    """Return the number of payments given out, and of credits with them."""
+    """Return the counters of issued payments and of sold credits."""
     names = ("mintscope_payments_issued_total", "mintscope_credits_sold_total")
     return tuple(REGISTRY.get_sample_value(name) or 0 for name in names)
 
 
 @pytest.fixture
 async def hasty(world: World) -> AsyncIterator[SellingApi]:
-    """A shop that waits for the chain for a moment only."""
+    """A shop that waits only for a moment for the chain."""
     async with opened(world, patience_s=0.02) as shop:
         yield shop
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
-async def test_with_its_key_it_is_given_again_and_without_it_is_409(
+async def test_a_paid_answer_is_sent_again_with_its_key_and_is_409_without_it(
     shop: SellingApi, world: World, method: str, path: str
 ) -> None:
     payment = await shop.paid(method, path)
@@ -66,7 +66,7 @@ async def test_with_its_key_it_is_given_again_and_without_it_is_409(
     ("price_age_ms", "later_ms", "expected"),
     [(299_000, 0, "live"), (300_001, 0, "idle"), (None, 0, "live"), (300_001, 60_000, "degraded")],
 )
-async def test_it_says_again_whether_its_token_is_idle(
+async def test_a_repeated_report_has_the_data_status_of_its_own_prices(
     shop: SellingApi, price_age_ms: int | None, later_ms: int, expected: str
 ) -> None:
     shop.service.reports.price_age_ms[TRACKED] = price_age_ms
@@ -80,7 +80,7 @@ async def test_it_says_again_whether_its_token_is_idle(
     assert again.headers["x-data-status"] == expected
 
 
-async def test_an_answer_is_given_again_only_to_the_request_it_was_made_for(
+async def test_an_answer_is_sent_again_only_to_the_same_request(
     shop: SellingApi,
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)
@@ -91,7 +91,7 @@ async def test_an_answer_is_given_again_only_to_the_request_it_was_made_for(
         assert refusal(elsewhere) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: SellingApi) -> None:
+async def test_quotation_marks_around_an_idempotency_key_are_ignored(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=f'"{KEY}"')
 
@@ -99,7 +99,7 @@ async def test_quotation_marks_around_a_key_are_no_part_of_it(shop: SellingApi) 
     assert again.json()["data"] == first.json()["data"]
 
 
-async def test_an_answer_is_given_again_for_a_day(shop: SellingApi, world: World) -> None:
+async def test_an_answer_is_sent_again_for_a_day(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
     world.clock.advance(DAY_MS - 60_000)
@@ -110,7 +110,7 @@ async def test_an_answer_is_given_again_for_a_day(shop: SellingApi, world: World
     assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_a_token_is_given_again_until_it_is_used(shop: SellingApi) -> None:
+async def test_a_credit_token_is_not_sent_again_after_it_was_used(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     await shop.client.get(REPORT, headers=bearer(first.json()["data"]["token"]))
@@ -120,7 +120,7 @@ async def test_a_token_is_given_again_until_it_is_used(shop: SellingApi) -> None
 
 
 @pytest.mark.parametrize("ruin", RUINED.values(), ids=RUINED)
-async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_key_redeems_it(
+async def test_a_key_redeems_a_payment_after_unreadable_answers_of_the_node(
     hasty: SellingApi, world: World, ruin: Callable[[bytes], bytes]
 ) -> None:
     payment = await hasty.paid("POST", PURCHASE)
@@ -145,10 +145,10 @@ async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_
 
 
 @pytest.mark.parametrize("key", [None, KEY])
-async def test_a_payment_that_a_held_up_store_has_refused_is_taken_later(
+async def test_a_payment_that_a_blocked_store_refused_is_accepted_later(
     world: World, key: str | None
 ) -> None:
-    """The row may have been written all the same: the key of the refusal redeems the payment."""
+    """The row may have been written: the key in the refusal redeems the payment."""
     store = payment_store(world.path, patience_s=0.03)
     async with opened(world, store=store) as shop:
         payment = await shop.paid("POST", PURCHASE)
@@ -169,7 +169,7 @@ async def test_a_payment_that_a_held_up_store_has_refused_is_taken_later(
     assert list(world.ledger().values()) == [10]
 
 
-async def test_a_key_belongs_to_one_payment(shop: SellingApi, world: World) -> None:
+async def test_an_idempotency_key_belongs_to_one_payment(shop: SellingApi, world: World) -> None:
     await shop.buy(key=KEY)
 
     second = await shop.buy(key=KEY)
@@ -179,7 +179,7 @@ async def test_a_key_belongs_to_one_payment(shop: SellingApi, world: World) -> N
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
-async def test_a_slow_chain_is_503_and_its_key_redeems_it(
+async def test_a_payment_on_a_slow_chain_is_503_and_its_key_redeems_it(
     hasty: SellingApi, world: World, method: str, path: str
 ) -> None:
     world.go_wrong(landing={"kind": "late", "ms": 15_000})
@@ -204,7 +204,7 @@ async def test_a_slow_chain_is_503_and_its_key_redeems_it(
     assert world.fees() == 10_001
 
 
-async def test_a_client_with_a_key_is_given_no_other(hasty: SellingApi, world: World) -> None:
+async def test_a_client_with_an_idempotency_key_gets_no_other_key(hasty: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     pending = await hasty.buy(key=KEY)
 
@@ -212,7 +212,7 @@ async def test_a_client_with_a_key_is_given_no_other(hasty: SellingApi, world: W
     assert "idempotency-key" not in pending.headers
 
 
-async def test_only_the_chain_declares_a_payment_dead(hasty: SellingApi, world: World) -> None:
+async def test_a_payment_that_never_landed_is_402_after_its_expiry(hasty: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     payment = await hasty.paid("POST", PURCHASE)
     await hasty.send("POST", PURCHASE, payment, key=KEY)
@@ -228,7 +228,7 @@ async def test_only_the_chain_declares_a_payment_dead(hasty: SellingApi, world: 
     assert "sendTransaction" in world.calls
 
 
-async def test_a_dropped_payment_is_sent_again_by_its_resend(
+async def test_a_dropped_payment_is_broadcast_again_when_its_client_resends_it(
     hasty: SellingApi, shop: SellingApi, world: World
 ) -> None:
     world.go_wrong(landing={"kind": "dropped", "times": 4})
@@ -240,7 +240,7 @@ async def test_a_dropped_payment_is_sent_again_by_its_resend(
 
 
 @on_older_chain
-async def test_a_payment_that_vanished_from_the_chain_is_pending_until_it_returns(
+async def test_a_vanished_payment_is_503_and_its_credit_token_is_402(
     shop: SellingApi, world: World
 ) -> None:
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
@@ -255,7 +255,7 @@ async def test_a_payment_that_vanished_from_the_chain_is_pending_until_it_return
 
 
 class Doomed:
-    """Runs a coroutine and has its task cancelled where it waits for the n-th time."""
+    """Runs a coroutine, and cancels its task when it waits for the n-th time."""
 
     def __init__(self, work: Awaitable[Any], fatal: int) -> None:
         self._work = work
@@ -285,7 +285,7 @@ def _thrower(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
 
 
 async def dies(shop: SellingApi, method: str, path: str, headers: Any, at: int) -> bool:
-    """Send a request whose handler dies where it waits for the *at*-th time; say if it did."""
+    """Cancel the handler of a request when it waits for the *at*-th time; return if it did."""
 
     async def receive() -> Any:
         raise AssertionError("there is no body")
@@ -312,11 +312,11 @@ async def dies(shop: SellingApi, method: str, path: str, headers: Any, at: int) 
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
-async def test_a_handler_that_dies_anywhere_loses_nothing(
+async def test_a_handler_that_is_cancelled_at_any_await_loses_no_payment(
     shop: SellingApi, world: World, method: str, path: str
 ) -> None:
-    """At every single await: the buyer with its key is served, the stranger is not."""
-    world.go_wrong(latency_ms={"*": 1})  # so that every question to the node is a wait
+    """After each await the buyer with its key is served, and a stranger is not."""
+    world.go_wrong(latency_ms={"*": 1})  # so that each request to the node is an await
     bought = 0
     for at in range(1, SUSPENSIONS_MAX):
         key = f"{KEY}-{at}"
@@ -324,7 +324,7 @@ async def test_a_handler_that_dies_anywhere_loses_nothing(
         sent_before = world.calls.count("sendTransaction")
         headers = {"PAYMENT-SIGNATURE": payment, "Idempotency-Key": key}
         died = await dies(shop, method, path, headers, at)
-        if world.calls.count("sendTransaction") > sent_before:  # from now on it is public
+        if world.calls.count("sendTransaction") > sent_before:  # the payment is public
             for other in (None, OTHER_KEY):
                 stolen = await shop.send(method, path, payment, key=other)
                 assert refusal(stolen) == (409, "PAYMENT_ALREADY_USED")
@@ -345,7 +345,7 @@ async def test_a_handler_that_dies_anywhere_loses_nothing(
 
 
 @pytest.mark.parametrize("after", ["simulateTransaction", "sendTransaction"])
-async def test_another_process_takes_over_the_payments_of_a_dead_one(
+async def test_another_process_completes_the_payment_of_a_dead_process(
     world: World, after: str
 ) -> None:
     async with opened(world) as dying, opened(world) as other:

@@ -1,4 +1,4 @@
-"""MCP at /mcp: what is paid for by x402 in `_meta`, and the budgets that callers state."""
+"""MCP at /mcp: payments by x402 in `_meta`, and the budgets of callers."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ async def app(shop: SellingApi) -> AsyncIterator[ASGIApp]:
 
 @pytest.fixture
 async def client(app: ASGIApp) -> AsyncIterator[Client]:
-    """Yield a client that shows nothing; it is opened and closed by one task, as it must be."""
+    """Yield a client without a credential; it must be opened and closed by the same task."""
     opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     closing = asyncio.Event()
 
@@ -87,7 +87,7 @@ def as_x402(result: CallToolResult) -> MCPToolResult:
     )
 
 
-async def test_unpaid_is_an_error_with_the_terms(client: Client) -> None:
+async def test_an_unpaid_call_is_an_error_with_the_terms(client: Client) -> None:
     result = await client.call_tool("get_token", READ)
 
     required = extract_payment_required_from_result(as_x402(result))
@@ -116,7 +116,7 @@ async def test_a_payment_buys_a_report(shop: SellingApi, world: World, client: C
     assert world.received() == 2_500
 
 
-async def test_credits_are_bought_once_however_often_it_is_asked(
+async def test_a_repeated_purchase_buys_credits_once(
     shop: SellingApi, world: World, client: Client
 ) -> None:
     result, meta = await paid(shop, client, "buy_credits", BUY)
@@ -134,7 +134,7 @@ async def test_credits_are_bought_once_however_often_it_is_asked(
     assert await shop.service.left(bought["data"]["token"]) == 10
 
 
-async def test_credits_go_onto_the_token_that_is_shown(shop: SellingApi, app: ASGIApp) -> None:
+async def test_a_purchase_with_a_credit_token_tops_it_up(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(1)
     async with mcp_client(app, bearer(token)) as client:
         result, _ = await paid(shop, client, "buy_credits", BUY)
@@ -143,7 +143,7 @@ async def test_credits_go_onto_the_token_that_is_shown(shop: SellingApi, app: AS
     assert await shop.service.left(token) == 11
 
 
-async def test_a_token_without_credits_gets_the_terms(shop: SellingApi, app: ASGIApp) -> None:
+async def test_a_credit_token_without_credits_gets_the_terms(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(1)
     async with mcp_client(app, bearer(token)) as client:
         assert not (await client.call_tool("get_token", READ)).is_error
@@ -156,7 +156,7 @@ async def test_a_token_without_credits_gets_the_terms(shop: SellingApi, app: ASG
 @pytest.mark.parametrize(
     "spoilt", ["text", 7, [], {"x402Version": 1}, {"x402Version": 2, "payload": {}}]
 )
-async def test_what_is_no_payment_is_refused_for_free(
+async def test_an_invalid_payment_is_refused_for_free(
     world: World, client: Client, spoilt: object
 ) -> None:
     result = await client.call_tool("get_token", READ, meta=paying(spoilt))
@@ -165,7 +165,7 @@ async def test_what_is_no_payment_is_refused_for_free(
     assert world.received() == 0
 
 
-async def test_a_payment_for_what_there_is_not_is_not_taken(
+async def test_a_payment_for_an_untracked_token_is_not_taken(
     shop: SellingApi, world: World, client: Client
 ) -> None:
     unpaid = await client.call_tool("get_token", {"mint": UNTRACKED})
@@ -189,7 +189,7 @@ async def test_a_refused_payment_gets_the_reason(
 
     assert result.structured_content["code"] == "PAYMENT_FAILED"
     assert result.structured_content["x402/payment-response"]["success"] is False
-    assert result.structured_content["accepts"]  # with a fresh quote
+    assert result.structured_content["accepts"]  # with a new quote
     assert world.received() == 0
 
 
@@ -219,14 +219,14 @@ async def test_a_call_above_its_own_budget_is_refused_for_free(
     assert world.received() == 0
 
 
-async def test_many_calls_stop_at_the_budget_of_their_session(
+async def test_calls_stop_at_the_budget_of_their_session(
     shop: SellingApi, app: ASGIApp
 ) -> None:
     token = await shop.service.issue(10)
     stated = {HEADER: "credits=3, session=morning"}
     async with mcp_client(app, bearer(token) | stated) as client:
         first = [await client.call_tool("get_token", READ) for _ in range(3)]
-        for _ in range(5):  # what is free takes nothing of it
+        for _ in range(5):  # free calls take nothing of the budget
             assert (await client.call_tool("get_token", {"mint": UNTRACKED})).is_error
         last = await client.call_tool("get_token", READ)
         assert not (await client.call_tool("get_balance", {})).is_error
@@ -242,7 +242,7 @@ async def test_many_calls_stop_at_the_budget_of_their_session(
     assert await shop.service.left(token) == 6
 
 
-async def test_calls_at_once_take_no_more_than_their_budget(shop: SellingApi, app: ASGIApp) -> None:
+async def test_concurrent_calls_take_no_more_than_their_budget(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(20)
     async with mcp_client(app, bearer(token) | {HEADER: "credits=3"}) as client:
         results = await asyncio.gather(*[client.call_tool("get_token", READ) for _ in range(20)])
@@ -251,7 +251,7 @@ async def test_calls_at_once_take_no_more_than_their_budget(shop: SellingApi, ap
     assert await shop.service.left(token) == 17
 
 
-async def test_errors_give_the_budget_back(shop: SellingApi, app: ASGIApp) -> None:
+async def test_failed_calls_take_nothing_of_the_budget(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(10)
     async with mcp_client(app, bearer(token) | {HEADER: "credits=1"}) as client:
         for _ in range(3):
@@ -262,7 +262,7 @@ async def test_errors_give_the_budget_back(shop: SellingApi, app: ASGIApp) -> No
         assert not (await client.call_tool("get_token", READ)).is_error
 
 
-async def test_payments_count_in_usd_and_once(shop: SellingApi, world: World, app: ASGIApp) -> None:
+async def test_each_payment_counts_once_against_a_budget_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
     async with mcp_client(app, {HEADER: "usd=0.03, session=a"}) as client:
         _, meta = await paid(shop, client, "buy_credits", BUY)
         again = await client.call_tool("buy_credits", BUY, meta=meta)
@@ -282,7 +282,7 @@ async def test_payments_count_in_usd_and_once(shop: SellingApi, world: World, ap
     assert world.received() == 25_000 + 2 * 2_500
 
 
-async def test_payments_of_mpp_count_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
+async def test_mpp_payments_count_against_a_budget_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
     path = f"/v1/token/{TRACKED}"
     results = []
     for more in ({"max_usd": 0.0024}, {}, {}):
@@ -299,7 +299,7 @@ async def test_payments_of_mpp_count_in_usd(shop: SellingApi, world: World, app:
     assert world.received() == 2_500
 
 
-async def test_a_repetition_takes_no_credit_of_a_budget(shop: SellingApi, app: ASGIApp) -> None:
+async def test_a_repeated_call_takes_no_credit_of_the_budget(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(10)
     async with mcp_client(app, bearer(token) | {HEADER: "credits=2"}) as client:
         results = [
@@ -312,7 +312,7 @@ async def test_a_repetition_takes_no_credit_of_a_budget(shop: SellingApi, app: A
     assert await shop.service.left(token) == 8
 
 
-async def test_an_amount_with_many_places_is_refused_in_few_words(client: Client) -> None:
+async def test_the_error_for_a_tiny_max_usd_writes_it_with_an_exponent(client: Client) -> None:
     refused = await client.call_tool("get_token", READ | {"max_usd": "1e-999999"})
 
     assert "max_usd is 1E-999999." in error_of(refused)["message"]
@@ -323,7 +323,7 @@ async def test_an_amount_with_many_places_is_refused_in_few_words(client: Client
     ["", "credits", "credits=0", "credits=1001", "credits=1, credits=2", "usd=3", "usd=nan",
      "session=a", "credits=1, session=a b", "credits=1, session=" + "a" * 65, "gold=1"],
 )  # fmt: skip
-async def test_a_budget_that_cannot_be_read_lets_nothing_be_spent(
+async def test_no_credit_is_spent_with_an_invalid_budget(
     shop: SellingApi, app: ASGIApp, stated: str
 ) -> None:
     token = await shop.service.issue(1)
@@ -335,7 +335,7 @@ async def test_a_budget_that_cannot_be_read_lets_nothing_be_spent(
     assert await shop.service.left(token) == 1
 
 
-async def test_a_bug_costs_nothing_and_tells_its_request(shop: SellingApi, app: ASGIApp) -> None:
+async def test_an_internal_error_costs_nothing_and_has_a_request_id(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(1)
     async with mcp_client(app, bearer(token)) as client:
         shop.service.reports.bug = RuntimeError("a bug")

@@ -21,7 +21,7 @@ from support.scenes.payments.selling_api import SellingApi
 from support.scenes.service import bearer
 from support.scenes.whole_report import whole_report
 
-# Of the schema that Gemini's API has for the parameters of a function.
+# The fields that Gemini's API allows in a schema of the parameters of a function.
 GEMINI = {
     "type", "description", "enum", "items", "properties", "required", "default", "minimum",
     "maximum", "minLength", "maxLength", "minItems", "maxItems",
@@ -52,7 +52,7 @@ async def test_tools_are_listed_in_less_than_15_kb(app: ASGIApp) -> None:
     assert listed.ttl_ms == 3_600_000
 
 
-async def test_inputs_are_schemas_that_gemini_takes(app: ASGIApp) -> None:
+async def test_input_schemas_have_only_fields_that_gemini_accepts(app: ASGIApp) -> None:
     async with mcp_client(app) as client:
         tools = (await client.list_tools()).tools
 
@@ -111,12 +111,12 @@ async def test_successes_conform_to_the_output_schema_of_their_tool(
 @pytest.mark.parametrize(
     ("page", "row"), [(LISTED, ListedToken), (CANDLES, Candle), (SWAPS, SwapLine)]
 )
-def test_fields_of_lists_are_those_of_the_api(page: Page, row: type[msgspec.Struct]) -> None:
+def test_fields_of_lists_equal_those_of_the_api(page: Page, row: type[msgspec.Struct]) -> None:
     assert page.fields == tuple(field.encode_name for field in fields(row))
     assert set(page.default) <= set(page.fields)
 
 
-async def test_candles_are_a_table_once(market: SeriesService) -> None:
+async def test_candles_are_a_table_in_the_text_alone(market: SeriesService) -> None:
     await market.trade(0, 2.0, volume=1_500_000)
     await market.trade(59, 1.123456789123, is_buy=False, volume=250_000)
     token = await market.service.issue(2)
@@ -143,7 +143,7 @@ def rows_of(result: CallToolResult, name: str) -> dict[str, Any]:
     return dict(json.loads(result.content[0].text)["data"][name])  # type: ignore[union-attr]
 
 
-def test_nested_values_are_columns_and_those_that_are_null_are_rows_of_null() -> None:
+def test_nested_values_become_columns_and_null_values_stay_null() -> None:
     points: list[dict[str, Any]] = [
         {"t": 1, "macd": None, "rsi": None},
         {"t": 2, "macd": {"line": 0.123456789012, "signal": -1.5}, "rsi": 50},
@@ -156,7 +156,7 @@ def test_nested_values_are_columns_and_those_that_are_null_are_rows_of_null() ->
     assert table_of([], ()) == {"columns": [], "rows": []}
 
 
-def test_595_candles_have_at_most_40_kb() -> None:
+def test_a_table_of_595_candles_is_below_41_000_bytes() -> None:
     candles = [
         dict.fromkeys(("t",), 1763459700 + 60 * at)
         | dict.fromkeys(("o", "h", "l", "c", "volume"), 171.0 / 7 + at / 13)

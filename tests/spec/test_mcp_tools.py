@@ -59,7 +59,7 @@ async def test_a_credit_buys_a_report(service: Service, app: ASGIApp, mode: str)
     assert await service.left(token) == 1
 
 
-async def test_a_report_of_a_young_token_and_of_closed_candles(
+async def test_get_token_passes_partial_and_closed_to_the_report(
     service: Service, app: ASGIApp
 ) -> None:
     token = await service.issue(2)
@@ -79,7 +79,7 @@ async def test_a_report_of_a_young_token_and_of_closed_candles(
     assert await service.left(token) == 0
 
 
-async def test_tools_say_what_they_cost_and_what_they_take(service: Service, app: ASGIApp) -> None:
+async def test_tools_describe_their_cost_and_their_arguments(service: Service, app: ASGIApp) -> None:
     paths = (await service.client.get("/openapi.json")).json()["paths"]
     tools = [tool for tool in TOOLS if tool.path in paths]  # the list may not be served
     async with mcp_client(app) as client:
@@ -143,13 +143,13 @@ async def test_errors_are_free(
     assert await service.left(token) == 1
 
 
-async def test_what_was_presented_is_judged_as_over_http(app: ASGIApp) -> None:
+async def test_a_wrong_or_missing_credential_gets_the_error_codes_of_http(app: ASGIApp) -> None:
     async with mcp_client(app, bearer(credit_token(99))) as client:
         assert error_of(await client.call_tool("get_balance", {}))["code"] == "INVALID_TOKEN"
     async with mcp_client(app) as client:
         assert error_of(await client.call_tool("get_balance", {}))["code"] == "MISSING_TOKEN"
         unpaid = error_of(await client.call_tool("get_token", {"mint": UNTRACKED}))
-    assert unpaid["code"] == "PAYMENT_REQUIRED"  # by a service that sells nothing: no terms
+    assert unpaid["code"] == "PAYMENT_REQUIRED"  # without terms: this service sells nothing
     assert "pointless" in unpaid["message"]
     assert "not-tracked" in unpaid["message"]
 
@@ -175,7 +175,7 @@ async def test_calls_and_requests_share_the_rate_limit(service: Service, app: AS
     assert await service.left(token) == 10
 
 
-async def test_messages_are_counted_by_address(http: httpx.AsyncClient) -> None:
+async def test_messages_are_limited_to_600_from_one_address(http: httpx.AsyncClient) -> None:
     answers = [await http.post("/mcp", json=PING, headers=JSON) for _ in range(601)]
 
     assert {answer.status_code for answer in answers[:-1]} == {200}
@@ -183,7 +183,7 @@ async def test_messages_are_counted_by_address(http: httpx.AsyncClient) -> None:
     assert answers[-1].json()["error"]["code"] == "RATE_LIMITED"
 
 
-async def test_only_messages_are_taken(http: httpx.AsyncClient) -> None:
+async def test_other_methods_other_paths_and_large_bodies_are_refused(http: httpx.AsyncClient) -> None:
     for method in ("GET", "DELETE", "PUT"):
         answer = await http.request(method, "/mcp", headers=JSON)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
@@ -192,7 +192,7 @@ async def test_only_messages_are_taken(http: httpx.AsyncClient) -> None:
     assert answer.status_code == 413
 
 
-async def test_pages_of_any_origin_may_ask_as_at_v1(http: httpx.AsyncClient) -> None:
+async def test_pages_of_any_origin_may_send_messages(http: httpx.AsyncClient) -> None:
     asking = {
         "origin": "https://page.example",
         "access-control-request-method": "POST",
@@ -209,11 +209,11 @@ async def test_pages_of_any_origin_may_ask_as_at_v1(http: httpx.AsyncClient) -> 
 
 
 def text_of(result: CallToolResult) -> object:
-    """Return the reading of a client that knows text alone."""
+    """Return the result as a client reads it that supports only text."""
     return msgspec.json.decode(result.content[0].text)  # type: ignore[union-attr]
 
 
-async def test_what_calls_say_they_took_is_what_is_gone(service: Service, app: ASGIApp) -> None:
+async def test_the_credits_that_calls_report_equal_the_credits_taken(service: Service, app: ASGIApp) -> None:
     token, chance = await service.issue(25), Random(7)
     calls: list[tuple[str, dict[str, Any]]]
     spoilt: list[dict[str, Any]] = [
@@ -253,7 +253,7 @@ async def test_clients_behind_a_proxy_are_counted_apart(tmp_path: Path) -> None:
     assert codes == ["MISSING_TOKEN", "RATE_LIMITED", "MISSING_TOKEN"]
 
 
-async def test_an_api_key_pays_as_over_http(service: Service, app: ASGIApp) -> None:
+async def test_an_api_key_pays_within_its_budget(service: Service, app: ASGIApp) -> None:
     key = await Agent(service).key(Scope.TRADE_WRITE)
     deposit = {"creditToken": await service.issue(2)}
     await service.client.post("/v1/account/credits/deposit", json=deposit, headers=bearer(key))

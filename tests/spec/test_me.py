@@ -39,10 +39,10 @@ async def test_the_owner_and_the_scopes_of_the_key_are_returned(service: Service
     ]  # fmt: skip
     assert data["createdAt"] == NOW // 1000
     assert data["expiresAt"] is None
-    assert data["lastUsedAt"] is None  # before this very request
+    assert data["lastUsedAt"] is None  # this request is not recorded yet
 
 
-async def test_the_last_use_of_a_key_is_shown_once_it_is_written(
+async def test_the_last_use_of_a_key_is_shown_after_it_is_written(
     service: Service, key: str
 ) -> None:
     await service.client.get(ME, headers=bearer(key))
@@ -68,7 +68,7 @@ async def test_401_missing_token(service: Service) -> None:
         assert response.json()["success"] is False
 
 
-async def test_401_invalid_token_for_a_key_that_is_none_of_ours(service: Service) -> None:
+async def test_401_invalid_token_for_an_unknown_or_malformed_key(service: Service) -> None:
     messages = set()
     for value in ("x", "svc_live_" + "0" * 80, "svc_live_", "svc_app_" + "0" * 64):
         response = await service.client.get(ME, headers=bearer(value))
@@ -79,7 +79,7 @@ async def test_401_invalid_token_for_a_key_that_is_none_of_ours(service: Service
     assert len(messages) == 1
 
 
-async def test_a_credit_token_gets_its_own_kind(service: Service) -> None:
+async def test_the_error_for_a_credit_token_explains_credit_tokens(service: Service) -> None:
     token = await service.issue(1)
 
     response = await service.client.get(ME, headers=bearer(token))

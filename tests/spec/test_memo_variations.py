@@ -1,10 +1,10 @@
 """Payments without a memo and with a client's own memo, varied in every way that a client can.
 
-They are presented as x402 and as MPP have it.
+They are presented by x402 and by MPP.
 Transactions and terms are combined at random, over routes, resources, amounts, assets, keys and
 two processes; `make prove` tries 100,000.  An independent oracle counts: every payment that landed
 on chain was answered, each transaction and each quote bought at most one answer, and the answer is
-that of the quote in the memo, or of the one that was shown beside a client's own memo.
+that of the quote in the memo, or of the quote that was shown beside a client's own memo.
 """
 
 import os
@@ -24,7 +24,7 @@ from support.scenes.payments.selling_api import (
     signature_header,
 )
 
-FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only the length of the test
 VARIATIONS: Final = 100_000 if FULL else 300
 ROUND: Final = 2_000 if FULL else 100  # variations of one pool of transactions and terms
 ROUTES: Final = (
@@ -35,7 +35,7 @@ ROUTES: Final = (
     ("POST", "/v1/credits/purchase?bundle=50"),
 )
 ASSETS: Final = 2
-ENOUGH_UNITS: Final = b"\x02" + (200_000).to_bytes(4, "little")  # for two memos as well
+ENOUGH_UNITS: Final = b"\x02" + (200_000).to_bytes(4, "little")  # enough for two memos
 MEMOS: Final = ("none", "own", "quote", "two")
 EXPECTED: Final = {200, 201, 400, 402, 409, 503}
 
@@ -57,7 +57,7 @@ class Terms:
         return str(self.demand["accepts"][self.offer]["extra"]["memo"])
 
     def alone(self) -> dict[str, Any]:
-        """Return the demand as if it had that one way to pay."""
+        """Return the demand with this one way to pay."""
         return self.demand | {"accepts": [self.demand["accepts"][self.offer]]}
 
 
@@ -90,7 +90,7 @@ class Oracle:
             assert self.bought.get(signed.wire) == asked, "given again to another request"
             return
         assert signed.wire not in self.bought, "one transaction bought two answers"
-        # A quote in the memo counts, not the one beside it, which may be for the same thing.
+        # A quote in the memo counts, not the quote beside it, which may be for the same route.
         used = signed.terms if signed.memo == "quote" else shown
         assert used.quote not in self.quotes, "one quote bought two answers"
         assert used.route == shown.route == asked, "a quote bought another resource"
@@ -125,7 +125,7 @@ async def pool_of(
 
 
 @pytest.mark.timeout(3_600)
-async def test_nothing_is_bought_twice_and_nothing_paid_without_an_answer(world: World) -> None:
+async def test_each_landed_payment_buys_exactly_one_answer(world: World) -> None:
     world.buyer = world.fund("buyer", atoms=10**12, usdc_atoms=10**12)
     chance = Random(30)
     oracle = Oracle(world)
@@ -137,7 +137,7 @@ async def test_nothing_is_bought_twice_and_nothing_paid_without_an_answer(world:
         before = oracle.received()
         for number in range(VARIATIONS):
             if number % ROUND == 0:
-                world.seconds(125)  # quotes of the round before are old, and so are its limits
+                world.seconds(125)  # quotes and rate limits of the last round have expired
                 terms, signed = await pool_of(one, chance, number)
             place = chance.randrange(len(terms))
             payment = signed[place]

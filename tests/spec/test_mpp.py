@@ -71,7 +71,7 @@ async def challenge(shop: SellingApi, method: str, path: str, **headers: str) ->
 
 
 def transaction(shop: SellingApi, one: Challenge, **changes: Any) -> bytes:
-    """Return the transaction of a client of MPP: the price of a unit before their number."""
+    """Return the transaction of an MPP client: the unit price comes before the unit limit."""
     request = plain(one["request"])
     blockhash = request["methodDetails"].get("recentBlockhash")
     accepted = (shop.facilitator.terms, *shop.facilitator.also)
@@ -100,7 +100,7 @@ async def pay(
     return await shop.client.request(method, path, headers=headers)
 
 
-async def test_it_buys_a_report_and_a_bundle(shop: SellingApi, world: World) -> None:
+async def test_an_mpp_payment_buys_a_report_and_a_bundle(shop: SellingApi, world: World) -> None:
     report = await pay(shop, "GET", REPORT)
     bundle = await pay(shop, "POST", PURCHASE, key=OTHER_KEY)
     token = bundle.json()["data"]["token"]
@@ -119,7 +119,7 @@ async def test_it_buys_a_report_and_a_bundle(shop: SellingApi, world: World) -> 
     assert await world.audit(full=True) == []
 
 
-async def test_a_challenge_is_for_those_who_take_it(shop: SellingApi) -> None:
+async def test_a_challenge_is_sent_only_to_clients_that_accept_it(shop: SellingApi) -> None:
     takes = ["solana/charge", "solana/*", "*/charge", "*/*", "tempo/charge,solana/charge;q=0.1"]
     takes += ["*/*;q=0, solana/charge", "solana/*;q=0, solana/charge", "*/*;q=0, solana/*"]
     does_not = ["", "tempo/charge", "solana/session", "solana/charge;q=0", "*/*;q=0.0"]
@@ -131,7 +131,7 @@ async def test_a_challenge_is_for_those_who_take_it(shop: SellingApi) -> None:
         assert answer.json()["error"]["details"]["accepts"]
 
 
-async def test_it_says_what_the_terms_of_x402_say(two_assets: SellingApi) -> None:
+async def test_a_challenge_has_the_terms_of_x402(two_assets: SellingApi) -> None:
     answer = await two_assets.client.post(PURCHASE, headers=ASKING)
     offers = demanded(answer)["accepts"]
     (recent, _) = demanded(await two_assets.client.post(PURCHASE))["accepts"]
@@ -154,7 +154,7 @@ async def test_it_says_what_the_terms_of_x402_say(two_assets: SellingApi) -> Non
         }
 
 
-async def test_heads_stay_short_with_two_assets(two_assets: SellingApi) -> None:
+async def test_the_headers_of_a_402_with_two_assets_are_below_3500_bytes(two_assets: SellingApi) -> None:
     two_assets.price.usd = Decimal("0.5")  # longer amounts
     sold = (await two_assets.client.get("/.well-known/x402")).json()["endpoints"]
     for each in sold:
@@ -165,7 +165,7 @@ async def test_heads_stay_short_with_two_assets(two_assets: SellingApi) -> None:
         assert sum(map(len, lines)) < HEADER_BYTES_MAX, path
 
 
-async def test_the_second_asset_pays_too(two_assets: SellingApi, world: World) -> None:
+async def test_a_payment_in_the_second_asset_is_accepted(two_assets: SellingApi, world: World) -> None:
     world.buyer = world.fund("buyer", usdc_atoms=10**6)
     answer = await two_assets.client.get(REPORT, headers=ASKING)
     _, usdc = challenges(answer)
@@ -193,7 +193,7 @@ async def test_changed_terms_buy_nothing(
     assert world.received() == 0
 
 
-async def test_it_is_crossed_and_sent_twice_in_vain(shop: SellingApi, world: World) -> None:
+async def test_a_payment_buys_one_answer_on_one_route_and_in_one_form(shop: SellingApi, world: World) -> None:
     one = await challenge(shop, "GET", REPORT)
     wire = transaction(shop, one)
     paid = credential(one, wire)
@@ -212,14 +212,14 @@ async def test_it_is_crossed_and_sent_twice_in_vain(shop: SellingApi, world: Wor
     assert world.received() == 2_500
 
 
-async def test_a_memo_of_ones_own_is_none_of_mpp(shop: SellingApi, world: World) -> None:
+async def test_an_mpp_payment_with_a_memo_of_its_own_is_refused(shop: SellingApi, world: World) -> None:
     answer = await pay(shop, "GET", REPORT, memo=b"9f3c5a7e1b2d4f608192a3b4c5d6e7f8")
 
     assert answer.json()["error"]["code"] == "PAYMENT_FAILED"
     assert world.received() == 0
 
 
-async def test_a_failure_costs_nothing(shop: SellingApi, world: World) -> None:
+async def test_a_payment_for_an_untracked_token_is_not_taken(shop: SellingApi, world: World) -> None:
     answer = await pay(shop, "GET", f"/v1/token/{UNTRACKED}")
 
     assert answer.status_code == 404
@@ -227,7 +227,7 @@ async def test_a_failure_costs_nothing(shop: SellingApi, world: World) -> None:
     assert world.received() == 0
 
 
-async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) -> None:
+async def test_an_invalid_credential_is_a_bad_request(shop: SellingApi) -> None:
     one = await challenge(shop, "GET", REPORT)
     wire = transaction(shop, one)
     request = plain(one["request"])
@@ -238,7 +238,7 @@ async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) 
         {"Authorization": f"payment {as_base64url([1])}"},
         {"Authorization": f"Payment {'A' * 9_000}"},
         {"Authorization": "Payment " + as_base64(b'{"x":' + b"[" * 3_000)},
-        credential(one, wire, more="x" * CREDENTIAL_BYTES_MAX),  # good, but for its length
+        credential(one, wire, more="x" * CREDENTIAL_BYTES_MAX),  # valid except for its length
         credential(one, wire, type="signature"),
         credential(one, wire, transaction="*"),
         credential(one | {"method": "tempo"}, wire),

@@ -15,7 +15,7 @@ from support.scenes.service import Service, bearer
 CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "0" * 64}
 VERB = re.compile(r"([a-z]+)(?:[A-Z][a-z]*|[0-9]+)+$")
 
-# Patterns are of ECMAScript, which has what Python has not.
+# Patterns are those of ECMAScript, whose syntax Python cannot read.
 EXAMPLE_OF = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator, {"pattern": lambda *_: None}
 )
@@ -38,7 +38,7 @@ def references(node: Any) -> set[str]:
 
 
 async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, Any]) -> None:
-    """One style, for those who make a client of it: camelCase, a verb and what it is done to."""
+    """Generated clients use these names: a verb and its object, in camelCase."""
     names = [way["operationId"] for ways in document["paths"].values() for way in ways.values()]
     verbs = {VERB.match(name)[1] for name in names}  # type: ignore[index]  # each begins with one
 
@@ -51,7 +51,7 @@ async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, An
     assert {"getToken", "listTokens", "openStream", "buyCredits"} <= set(names)
 
 
-async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+async def test_every_reference_resolves(document: dict[str, Any]) -> None:
     for reference in references(document):
         node: Any = document
         for step in reference.removeprefix("#/").split("/"):
@@ -88,7 +88,7 @@ async def test_the_token_data_has_every_field_of_the_specification(
         (f"/v1/token/{TRACKED}", {"PAYMENT-SIGNATURE": "x"}),
     ],
 )
-async def test_every_refusal_met_is_announced(
+async def test_every_refusal_of_token_and_credit_routes_is_described(
     service: Service, document: dict[str, Any], path: str, headers: dict[str, str]
 ) -> None:
     response = await service.client.get(path, headers=headers)
@@ -109,7 +109,7 @@ async def test_every_refusal_met_is_announced(
         ("/v1/credits/rotate/challenge", {}),
     ],
 )
-async def test_every_refusal_of_a_sale_is_announced(
+async def test_every_refusal_of_a_sale_is_described(
     shop: SellingApi, path: str, headers: dict[str, str]
 ) -> None:
     document = (await shop.client.get("/openapi.json")).json()
@@ -132,7 +132,7 @@ async def test_every_refusal_of_a_sale_is_announced(
         ("/api/auth/exchange-secret", {}),
     ],
 )
-async def test_every_refusal_of_an_account_is_announced_in_its_shape(
+async def test_every_refusal_of_an_account_is_described_with_its_shape(
     service: Service, document: dict[str, Any], path: str, body: dict[str, Any]
 ) -> None:
     await service.client.post("/api/public/beta-signup", json=signup_body("taken@example.org"))
@@ -148,7 +148,7 @@ async def test_every_refusal_of_an_account_is_announced_in_its_shape(
     assert ("X-Error-Code" in announced["headers"]) == ("x-error-code" in response.headers)
 
 
-async def test_every_answer_of_an_account_is_announced(
+async def test_every_answer_of_an_account_is_described(
     service: Service, document: dict[str, Any]
 ) -> None:
     def schema(path: str, method: str, status: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ async def test_every_answer_of_an_account_is_announced(
     assert set(schema("/v1/me", "get", "200")) - {"scopesAskedFor"} == set(me)
 
 
-async def test_it_says_what_to_send_for_a_key(document: dict[str, Any]) -> None:
+async def test_the_request_bodies_of_the_account_routes_are_described(document: dict[str, Any]) -> None:
     def body(path: str) -> dict[str, Any]:
         request = document["paths"][path]["post"]["requestBody"]
         assert request["required"] is True
@@ -193,7 +193,7 @@ async def test_it_says_what_to_send_for_a_key(document: dict[str, Any]) -> None:
     assert document["components"]["schemas"]["UserType"]["enum"] == ["both", "provider", "trader"]
 
 
-async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
+async def test_credentials_headers_and_prices_of_paid_routes_are_described(document: dict[str, Any]) -> None:
     token = document["paths"]["/v1/token/{tokenAddress}"]["get"]
     purchase = document["paths"]["/v1/credits/purchase"]["post"]
 
@@ -226,7 +226,7 @@ async def test_it_says_how_to_pay(document: dict[str, Any]) -> None:
     }
 
 
-async def test_every_paid_route_has_each_field_of_the_specification(
+async def test_bundles_and_purchases_have_each_field_of_the_specification(
     document: dict[str, Any],
 ) -> None:
     schemas = document["components"]["schemas"]
@@ -240,7 +240,7 @@ async def test_every_paid_route_has_each_field_of_the_specification(
     assert set(schemas["Purchase"]["properties"]) == {"token", "credits", "pricePaid", "userId"}
 
 
-async def test_its_examples_are_what_it_describes(document: dict[str, Any]) -> None:
+async def test_every_example_conforms_to_its_schema(document: dict[str, Any]) -> None:
     def example(path: str, method: str = "post", status: str = "200") -> Any:
         answer = document["paths"][path][method]["responses"][status]
         return answer["content"]["application/json"]["example"]["data"]
@@ -251,7 +251,7 @@ async def test_its_examples_are_what_it_describes(document: dict[str, Any]) -> N
         for each in ways.values()
         for holder in (each.get("requestBody", {}), *each["responses"].values())
         for body in holder.get("content", {}).values()
-        if "examples" not in body  # of refusals, one for each code
+        if "examples" not in body  # refusals have an example for each code
     ]
     for body in bodies:
         shape = body["schema"] | {"components": document["components"]}
@@ -262,7 +262,7 @@ async def test_its_examples_are_what_it_describes(document: dict[str, Any]) -> N
     assert "userId" not in example("/v1/credits/purchase", status="201")
 
 
-async def test_what_may_be_304_is_announced(service: Service, document: dict[str, Any]) -> None:
+async def test_each_route_that_may_answer_304_is_described(service: Service, document: dict[str, Any]) -> None:
     conditional = {
         path
         for path, ways in document["paths"].items()

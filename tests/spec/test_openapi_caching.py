@@ -1,4 +1,4 @@
-"""GET /openapi.json is made once: compressed, and answered 304 to clients that have it."""
+"""GET /openapi.json is made once and compressed; clients that have it are answered 304."""
 
 from support.scenes.service import Service
 

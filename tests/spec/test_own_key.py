@@ -54,7 +54,7 @@ async def decide(service: Service, agent: Agent, *scopes: Scope, state: str = "a
         await review.reject(signup_id, note="no", actor=COMMAND_LINE)
 
 
-async def test_a_rotated_key_does_what_the_old_one_did_which_ends(
+async def test_a_new_key_has_the_scopes_of_the_old_key_which_ends_in_an_hour(
     service: Service, agent: Agent
 ) -> None:
     old = await agent.key(Scope.TRADE_WRITE)
@@ -75,7 +75,7 @@ async def test_a_rotated_key_does_what_the_old_one_did_which_ends(
     assert (await me(service, made["apiKey"])).status_code == 200
 
 
-async def test_a_lost_answer_is_given_again_while_the_old_key_is_good(
+async def test_a_lost_new_key_is_sent_again_while_the_old_key_is_valid(
     service: Service, agent: Agent
 ) -> None:
     old = await agent.key()
@@ -93,10 +93,10 @@ async def test_a_lost_answer_is_given_again_while_the_old_key_is_good(
     assert code(await rotate(service, old, idempotency_key=ONCE)) == (401, "INVALID_TOKEN")
 
 
-async def test_a_key_that_ends_is_rotated_into_one_that_ends_then(
+async def test_a_new_key_ends_when_the_old_key_would_have_ended(
     service: Service, agent: Agent
 ) -> None:
-    """Otherwise a thief would keep a key that its owner meant to end."""
+    """Otherwise a thief could prolong a key that its owner has meant to end."""
     old = await agent.key()
     ends_at = service.clock.now() + 10 * HOUR_MS
     service.accounts.change("UPDATE api_key SET expires_at = ?", ends_at)
@@ -105,7 +105,7 @@ async def test_a_key_that_ends_is_rotated_into_one_that_ends_then(
     assert made["expiresAt"] == made["beforeEndsAt"] == ends_at // 1000
 
 
-async def test_a_cap_stays_on_what_a_key_is_rotated_into(service: Service, agent: Agent) -> None:
+async def test_a_new_key_has_the_cap_of_the_old_key(service: Service, agent: Agent) -> None:
     old = await agent.key()
     service.accounts.change("UPDATE api_key SET month_credits_max = 7")
     await rotate(service, old)
@@ -114,7 +114,7 @@ async def test_a_cap_stays_on_what_a_key_is_rotated_into(service: Service, agent
     assert caps == [(7,), (7,)]
 
 
-async def test_a_revoked_key_is_dead_at_once(service: Service, agent: Agent) -> None:
+async def test_a_revoked_key_is_401_at_once(service: Service, agent: Agent) -> None:
     key = await agent.key()
     answer = await service.client.delete(KEY, headers=bearer(key))
 
@@ -132,12 +132,13 @@ async def test_the_owner_of_the_mailbox_gets_an_e_mail_about_a_rotation(
     written = await service.accounts.store.read(
         lambda rows: rows.emails.written_to(EmailAddress(EMAIL), EmailKind.NEW_KEY, UnixMs(0))
     )
+    # One e-mail is about the first key, the other about the rotation.
     assert len(written) == 2
     events = service.accounts.rows("SELECT action FROM account_event ORDER BY id DESC LIMIT 1")
     assert events == [("rotated",)]
 
 
-async def test_scopes_that_are_asked_for_are_reviewed_and_granted(
+async def test_requested_scopes_are_reviewed_and_granted(
     service: Service, agent: Agent
 ) -> None:
     key = await agent.key()
@@ -169,7 +170,7 @@ async def test_scopes_that_are_asked_for_are_reviewed_and_granted(
     )
 
 
-async def test_scopes_that_are_refused_change_nothing(service: Service, agent: Agent) -> None:
+async def test_rejected_scopes_change_nothing(service: Service, agent: Agent) -> None:
     key = await agent.key()
     before = (await me(service, key)).json()["data"]
     await service.client.post(SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key))
@@ -183,12 +184,12 @@ def ask_again(rows: AccountRows, number: SignupId, at: UnixMs) -> None:
         rows.events.note(at, SERVICE, "asked", subject_of(number), scopes="trade:write")
 
 
-async def test_a_decision_about_scopes_is_undone_within_a_minute(
+async def test_a_decision_about_scopes_can_be_undone_within_a_minute(
     service: Service, agent: Agent
 ) -> None:
-    """Keys have their former scopes, also one that was rotated since, and the request waits.
+    """Keys get their former scopes back, also a key rotated since, and the request waits again.
 
-    A key that asked 150 times hides no decision.
+    The 150 requests of a key after a decision do not hide the decision.
     """
     key = await agent.key(Scope.SIGNALS_READ)
     service.clock.advance(1)
@@ -230,7 +231,7 @@ async def test_a_decision_about_scopes_is_undone_within_a_minute(
     assert "trade:write" in (await me(service, key)).json()["data"]["scopes"]
 
 
-async def test_what_a_key_has_is_not_asked_for(service: Service, agent: Agent) -> None:
+async def test_scopes_that_a_key_already_has_are_not_requested(service: Service, agent: Agent) -> None:
     key = await agent.key(Scope.TRADE_WRITE)
     answer = await service.client.post(
         SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key)
@@ -262,7 +263,7 @@ async def test_400_says_what_was_expected(
     assert service.accounts.rows("SELECT asked_at FROM application") == [(None,)]
 
 
-async def test_a_credit_token_has_no_scopes_and_no_owner(service: Service) -> None:
+async def test_a_credit_token_is_401_at_the_routes_for_own_keys(service: Service) -> None:
     token = await service.issue(1)
     for method, path in (("POST", ROTATE), ("DELETE", KEY), ("POST", SCOPES)):
         answer = await service.client.request(method, path, headers=bearer(token))

@@ -1,4 +1,4 @@
-"""Payments whose memo is the client's own, or without one: the quote in `accepted` buys one thing.
+"""Payments with the client's own memo or none: the quote in `accepted` buys one answer.
 
 Official clients for TypeScript before 2.10, and those that pin them, write 32 random hexadecimal
 digits instead of `extra.memo`; agentcash writes no memo. The terms that they answer are in
@@ -27,7 +27,7 @@ from support.scenes.payments.selling_api import (
 
 REPORT: Final = f"/v1/token/{TRACKED}"
 OWN: Final = b"9f3c5a7e1b2d4f608192a3b4c5d6e7f8"
-# The memo program takes more than the 20,000 of official clients for more than 34 bytes.
+# A memo of more than 34 bytes needs more units than the 20,000 of official clients.
 ENOUGH_UNITS: Final = b"\x02" + (100_000).to_bytes(4, "little")
 BUNDLE_500: Final = "/v1/credits/purchase?bundle=500"
 
@@ -52,7 +52,7 @@ def rows(world: World) -> int:
     [OWN, b"0123456789abcdef", "Pago de prueba número 7".encode(), b"x" * 64],
     ids=["official", "shortest", "a text", "longest"],
 )
-async def test_it_buys_what_its_quote_is_for(shop: SellingApi, world: World, memo: bytes) -> None:
+async def test_a_payment_with_its_own_memo_buys_the_resource_of_its_quote(shop: SellingApi, world: World, memo: bytes) -> None:
     changes = {"memo": memo, "units": ENOUGH_UNITS}
     report = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, **changes))
     payment = await shop.paid("POST", PURCHASE, **changes)
@@ -66,12 +66,12 @@ async def test_it_buys_what_its_quote_is_for(shop: SellingApi, world: World, mem
 
 
 def without_memo(shop: SellingApi, demand: dict[str, Any]) -> bytes:
-    """Return the transaction of clients that write no memo at all (agentcash 0.14)."""
+    """Return the transaction of clients that write no memo (agentcash 0.14)."""
     recipe = shop.recipe(demand)
     return recipe.build(recipe.instructions()[:3])
 
 
-async def test_a_payment_without_a_memo_buys_what_its_quote_is_for(
+async def test_a_payment_without_a_memo_buys_the_resource_of_its_quote(
     shop: SellingApi, world: World
 ) -> None:
     for method, path in (("GET", REPORT), ("POST", PURCHASE)):
@@ -85,7 +85,7 @@ async def test_a_payment_without_a_memo_buys_what_its_quote_is_for(
     assert await world.audit(full=True) == []
 
 
-async def test_two_equal_payments_without_a_memo_are_one(shop: SellingApi, world: World) -> None:
+async def test_two_equal_transactions_without_a_memo_are_one_payment(shop: SellingApi, world: World) -> None:
     demands = [await shop.demand("POST", PURCHASE) for _ in range(2)]
     wires = [without_memo(shop, demand) for demand in demands]
     payments = map(signature_header, demands, wires)
@@ -98,14 +98,14 @@ async def test_two_equal_payments_without_a_memo_are_one(shop: SellingApi, world
     assert refusal(second) == (409, "PAYMENT_ALREADY_USED")
     assert "with `extra.memo` or a new blockhash" in second.json()["error"]["message"]
 
-    world.slots(1)  # and so another blockhash
+    world.slots(1)  # a new slot has another blockhash
     demand = await shop.demand("POST", PURCHASE)
     third = signature_header(demand, without_memo(shop, demand))
     assert (await shop.send("POST", PURCHASE, third, key=OTHER_KEY)).status_code == 201
     assert rows(world) == 2
 
 
-async def test_without_a_memo_and_its_quote_it_is_refused(shop: SellingApi, world: World) -> None:
+async def test_a_payment_without_memo_and_quote_is_refused(shop: SellingApi, world: World) -> None:
     demand = await shop.demand("GET", REPORT)
     payment = signature_header(demand, without_memo(shop, demand), extra={})
 
@@ -113,11 +113,11 @@ async def test_without_a_memo_and_its_quote_it_is_refused(shop: SellingApi, worl
     assert world.calls == []
 
 
-async def test_one_payment_buys_one_thing(shop: SellingApi, world: World) -> None:
+async def test_one_transaction_buys_one_answer(shop: SellingApi, world: World) -> None:
     demand = await shop.demand("POST", PURCHASE)
     wire = shop.transaction(demand, memo=OWN)
     first = await shop.send("POST", PURCHASE, signature_header(demand, wire), key=KEY)
-    again = signature_header(await shop.demand("POST", PURCHASE), wire)  # with a quote of its own
+    again = signature_header(await shop.demand("POST", PURCHASE), wire)  # with another quote
 
     assert first.status_code == 201
     for key in (None, OTHER_KEY):
@@ -126,7 +126,7 @@ async def test_one_payment_buys_one_thing(shop: SellingApi, world: World) -> Non
     assert rows(world) == 1
 
 
-async def test_one_quote_takes_one_payment(shop: SellingApi, world: World) -> None:
+async def test_one_quote_is_valid_for_one_payment(shop: SellingApi, world: World) -> None:
     demand = await shop.demand("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, shop.pay(demand, memo=OWN), key=KEY)
     second = await shop.send("POST", PURCHASE, shop.pay(demand, memo=OWN[::-1]), key=OTHER_KEY)
@@ -136,8 +136,8 @@ async def test_one_quote_takes_one_payment(shop: SellingApi, world: World) -> No
     assert rows(world) == 1
 
 
-async def test_it_is_crossed_between_routes_in_vain(shop: SellingApi, world: World) -> None:
-    """A quote is for one resource and amount, wherever it stands."""
+async def test_a_payment_with_the_quote_of_another_route_is_refused(shop: SellingApi, world: World) -> None:
+    """A quote is for one resource and one amount."""
     sold = [("GET", REPORT), ("GET", f"/v1/token/{TOO_YOUNG}"), ("POST", PURCHASE),
             ("POST", BUNDLE_500), ("GET", f"{REPORT}/swaps")]  # fmt: skip
     for number, asked in enumerate(sold):
@@ -148,7 +148,7 @@ async def test_it_is_crossed_between_routes_in_vain(shop: SellingApi, world: Wor
     assert world.calls == []
 
 
-async def test_a_quote_of_another_resource_is_no_memo_of_ones_own(
+async def test_a_quote_of_another_resource_is_refused_as_an_own_memo(
     shop: SellingApi, world: World
 ) -> None:
     quote = (await shop.demand("GET", REPORT))["accepts"][0]["extra"]["memo"].encode()
@@ -161,7 +161,7 @@ async def test_a_quote_of_another_resource_is_no_memo_of_ones_own(
 @pytest.mark.parametrize(
     "memo", [b"", b"short", b"x" * 15, b"x" * 65, b"\xff" * 32], ids=lambda memo: repr(memo[:5])
 )
-async def test_another_memo_is_refused_in_words(
+async def test_an_invalid_own_memo_is_refused_with_the_rules_for_memos(
     shop: SellingApi, world: World, memo: bytes
 ) -> None:
     answer = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, memo=memo))
@@ -174,7 +174,7 @@ async def test_another_memo_is_refused_in_words(
 @pytest.mark.parametrize(
     "extra", [None, {}, {"memo": None}, {"memo": 7}, {"memo": "x" * 32}, {"memo": ["a"]}]
 )
-async def test_without_its_quote_it_is_refused(
+async def test_a_payment_with_its_own_memo_and_no_quote_is_refused(
     shop: SellingApi, world: World, extra: dict[str, Any] | None
 ) -> None:
     demand = await shop.demand("GET", REPORT)
@@ -191,8 +191,8 @@ async def test_an_old_quote_is_refused(shop: SellingApi, world: World) -> None:
     expect_refused(await shop.send("GET", REPORT, shop.pay(demand, memo=OWN)), "quote_expired")
 
 
-async def test_twenty_at_once_are_one(shop: SellingApi, world: World) -> None:
-    """Each with a quote of its own, over all routes of one price."""
+async def test_twenty_concurrent_requests_with_one_transaction_are_one_payment(shop: SellingApi, world: World) -> None:
+    """Each request has a quote of its own."""
     demands = [await shop.demand("POST", PURCHASE) for _ in range(20)]
     wire = shop.transaction(demands[0], memo=OWN)
     answers = await asyncio.gather(
@@ -207,10 +207,10 @@ async def test_twenty_at_once_are_one(shop: SellingApi, world: World) -> None:
 
 
 @pytest.mark.parametrize("memo", [OWN, None], ids=["own", "none"])
-async def test_after_a_restore_a_strangers_quote_proves_nothing(
+async def test_a_strangers_quote_does_not_redeem_a_payment_after_a_restore(
     world: World, memo: bytes | None
 ) -> None:
-    """The landed transaction is public; its quote is not in it, so no key can be shown for it."""
+    """The landed transaction is public, and has no quote in it that could prove a key."""
     async with opened(world) as shop:
         copy = back_up(world)
         demand = await shop.demand("POST", PURCHASE)
@@ -226,8 +226,8 @@ async def test_after_a_restore_a_strangers_quote_proves_nothing(
     assert refusal(answer) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_any_variation_buys_once_or_nothing(shop: SellingApi, world: World) -> None:
-    """Quotes, memos, routes and keys put together at random: each good row is one answer."""
+async def test_any_variation_buys_one_answer_or_none(shop: SellingApi, world: World) -> None:
+    """Quotes, memos, routes and keys are random: each payment that has not failed is one answer."""
     chance, routes = Random(11), [("GET", REPORT), ("GET", f"{REPORT}/swaps"), ("POST", PURCHASE)]
     answered = 0
     for number in range(75):

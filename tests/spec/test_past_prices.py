@@ -41,8 +41,8 @@ async def ask(market: SeriesService, token: str, *pairs: tuple[str, int]) -> htt
     return answer
 
 
-async def test_a_price_is_that_of_the_newest_candle_that_had_closed(market: SeriesService) -> None:
-    """A slow definition: the last swap before the last full minute that was traded in."""
+async def test_a_price_is_that_of_the_newest_candle_closed_at_that_time(market: SeriesService) -> None:
+    """The slow definition: the last swap before the minute of the requested time."""
     random, swaps = Random(2), []
     for n in range(60):
         at = 40 * n + random.randrange(30)
@@ -71,7 +71,7 @@ async def test_a_price_is_that_of_the_newest_candle_that_had_closed(market: Seri
         }  # fmt: skip
 
 
-async def test_what_is_not_known_says_why_beside_what_is(market: SeriesService) -> None:
+async def test_an_unknown_price_has_an_error_beside_known_prices(market: SeriesService) -> None:
     await market.trade(0, 2.0)
     await market.trade(90, 3.0)
     token = await market.service.issue(2)
@@ -86,7 +86,7 @@ async def test_what_is_not_known_says_why_beside_what_is(market: SeriesService) 
     assert await market.service.left(token) == 1
 
 
-async def test_nothing_is_read_for_a_client_without_credits(market: SeriesService) -> None:
+async def test_a_client_without_credits_is_402_even_if_no_price_is_known(market: SeriesService) -> None:
     await market.trade(0, 2.0)
     await market.trade(60, 2.0)
     token = await market.service.issue(1)
@@ -97,7 +97,7 @@ async def test_nothing_is_read_for_a_client_without_credits(market: SeriesServic
     assert refusal(refused) == (402, "INSUFFICIENT_CREDITS")
 
 
-async def test_wider_candles_where_the_narrow_ones_are_gone(market: SeriesService) -> None:
+async def test_a_price_is_that_of_a_wider_candle_if_narrow_candles_are_gone(market: SeriesService) -> None:
     for minute in range(120):
         await market.trade(60 * minute, 1.0 + minute)
     await market.trade(3 * DAY_S, 500.0)
@@ -125,7 +125,7 @@ async def test_wider_candles_where_the_narrow_ones_are_gone(market: SeriesServic
         ({"prices": [{"mint": "abc", "t": 1}]}, "INVALID_TOKEN_ADDRESS"),
     ],
 )
-async def test_what_cannot_be_read_is_refused(market: SeriesService, body: Any, code: str) -> None:
+async def test_an_invalid_body_is_400_and_free(market: SeriesService, body: Any, code: str) -> None:
     token = await market.service.issue(1)
     response = await market.client.post("/v1/prices", json=body, headers=bearer(token))
     assert (response.status_code, response.json()["error"]["code"]) == (400, code)

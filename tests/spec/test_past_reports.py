@@ -35,7 +35,7 @@ async def test_200_is_the_report_that_was_served_then(market: SeriesService) -> 
         if slot % 50 == 0:
             await market.traded.finalize(slot - 10)
         if slot > 100 and slot % 4 == 0:
-            market.service.clock.advance(4_000)  # of 30 requests a minute
+            market.service.clock.advance(4_000)  # for the limit of 30 requests a minute
             served[slot] = (await market.report(token)).json()["data"]
     assert len(served) > 40
 
@@ -52,7 +52,7 @@ async def test_200_is_the_report_that_was_served_then(market: SeriesService) -> 
         assert by_time["dataSpan"]["to"] == report["dataSpan"]["to"]
 
 
-async def test_it_costs_a_credit_and_takes_the_options_of_reports(market: SeriesService) -> None:
+async def test_a_past_report_costs_a_credit_and_takes_the_options_of_reports(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 2.0)
     await market.trade(30, 3.0)
@@ -67,7 +67,7 @@ async def test_it_costs_a_credit_and_takes_the_options_of_reports(market: Series
     assert await market.service.left(token) == 0
 
 
-async def test_404_says_from_when_to_when_there_are_reports(market: SeriesService) -> None:
+async def test_a_404_names_the_span_of_the_reports_that_exist(market: SeriesService) -> None:
     token = await market.service.issue(1)
     assert "No block" in (await ask(market, token, 1)).json()["error"]["message"]
     await market.trade(7, 2.0)
@@ -87,7 +87,7 @@ async def test_404_says_from_when_to_when_there_are_reports(market: SeriesServic
 
 
 @pytest.mark.parametrize("at", ["now", "-1", "slot:", "slot:x", "1.5", "1" * 13])
-async def test_what_is_no_moment_is_refused(market: SeriesService, at: str) -> None:
+async def test_an_invalid_time_is_refused(market: SeriesService, at: str) -> None:
     token = await market.service.issue(1)
     answer = await ask(market, token, at)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BAD_REQUEST")

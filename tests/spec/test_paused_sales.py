@@ -39,7 +39,7 @@ ROUTES: Final = (
     ("POST", PURCHASE),
 )
 PAUSED: Final = Closure(why="paused", is_for_all=True)
-PAUSE_MS: Final = 125_000  # a quote is good for two minutes
+PAUSE_MS: Final = 125_000  # a quote is valid for two minutes
 
 
 def expect_no_quote(answer: httpx.Response) -> None:
@@ -59,7 +59,7 @@ async def ask(shop: SellingApi, method: str, path: str, **headers: str) -> httpx
     return await shop.client.request(method, path, json=body, headers=headers)
 
 
-async def test_every_route_that_is_charged_is_asked(shop: SellingApi) -> None:
+async def test_the_table_of_routes_has_every_charged_route(shop: SellingApi) -> None:
     router: Any = vars(shop.service.app)["router"]
     charged = {(each.method, each.path) for each in router if each.is_charged}
     asked = {
@@ -74,10 +74,10 @@ async def test_every_route_that_is_charged_is_asked(shop: SellingApi) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_a_request_without_credits_is_quoted_nothing(
+async def test_a_request_without_credits_gets_no_quote(
     shop: SellingApi, method: str, path: str
 ) -> None:
-    for after_s in (0, 120):  # an empty page is free; the first candle has closed
+    for after_s in (0, 120):  # two swaps close a candle, because an empty page is free
         append_swap(shop.service.log, shop.service.clock.now() // 1000 + after_s)
     empty = await shop.service.issue(1)
     assert (await shop.client.get(REPORT, headers=bearer(empty))).status_code == 200
@@ -91,7 +91,7 @@ async def test_a_request_without_credits_is_quoted_nothing(
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", REPORT), ("POST", PURCHASE)])
-async def test_a_payment_that_is_refused_is_quoted_nothing_new(
+async def test_a_refused_payment_gets_no_new_quote(
     shop: SellingApi, method: str, path: str
 ) -> None:
     late = await shop.paid(method, path)
@@ -112,7 +112,7 @@ async def test_a_payment_that_is_refused_is_quoted_nothing_new(
         ("buy_credits", {"bundle": 10, "max_usd": 0.025, "idempotency_key": KEY}),
     ],
 )
-async def test_a_tool_quotes_nothing(
+async def test_an_mcp_tool_returns_no_quote(
     shop: SellingApi, tool: str, arguments: dict[str, object]
 ) -> None:
     shop.closure = PAUSED
