@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}, paid for by itself."""
+"""GET /v1/token/{tokenAddress}, paid per request."""
 
 from copy import deepcopy
 from decimal import Decimal
@@ -28,7 +28,7 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi) -> None:
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
     assert response.headers["cache-control"] == "no-store"
     assert response.headers["x-token-status"] == "ready"
-    assert len(response.headers["payment-required"]) < 4_000  # what proxies let through
+    assert len(response.headers["payment-required"]) < 4_000  # the limit of proxies
     demand = demanded(response)
     assert demand["resource"]["url"] == f"{ORIGIN}{PATH}"
     assert demand["accepts"][0]["amount"] == "2500"
@@ -52,7 +52,7 @@ async def test_paid_is_200_with_the_report(shop: SellingApi, world: World) -> No
 
 
 @pytest.mark.parametrize("kind", ["candles", "indicators"])
-async def test_a_page_of_a_series_is_paid_for_by_itself_and_given_again(
+async def test_a_page_of_a_series_is_paid_per_request_and_sent_again_with_its_key(
     shop: SellingApi, world: World, kind: str
 ) -> None:
     path = f"{PATH}/{kind}?tf=m1&limit=3"
@@ -71,7 +71,7 @@ async def test_a_page_of_a_series_is_paid_for_by_itself_and_given_again(
     assert world.received() == 2_500
 
 
-async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
+async def test_a_report_that_is_sent_again_has_the_age_of_its_data(
     shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("GET", PATH)
@@ -90,7 +90,7 @@ async def test_a_report_is_as_old_as_its_data_when_it_is_given_again(
 @pytest.mark.parametrize(
     ("address", "status"), [(UNTRACKED, "not-tracked"), (TOO_YOUNG, "insufficient-data")]
 )
-async def test_a_402_for_an_unknown_token_says_that_it_is_unknown(
+async def test_a_402_for_a_token_without_a_report_says_that_paying_is_pointless(
     shop: SellingApi, address: str, status: str
 ) -> None:
     response = await shop.client.get(f"/v1/token/{address}")
@@ -149,13 +149,13 @@ async def test_the_address_is_checked_before_the_payment(shop: SellingApi, world
     assert world.calls == []
 
 
-async def test_a_payment_that_cannot_be_read_comes_before_404(shop: SellingApi) -> None:
+async def test_an_unreadable_payment_for_an_untracked_token_is_400(shop: SellingApi) -> None:
     response = await shop.send("GET", f"/v1/token/{UNTRACKED}", "nonsense")
 
     assert refusal(response) == (400, "INVALID_PAYMENT")
 
 
-async def test_a_payment_that_is_refused_comes_before_404(shop: SellingApi) -> None:
+async def test_a_refused_payment_for_an_untracked_token_is_402(shop: SellingApi) -> None:
     path = f"/v1/token/{UNTRACKED}"
     demand = await shop.demand("GET", path)
     response = await shop.send("GET", path, shop.pay(demand, amount=2_499))
@@ -163,7 +163,7 @@ async def test_a_payment_that_is_refused_comes_before_404(shop: SellingApi) -> N
     assert refusal(response) == (402, "PAYMENT_FAILED")
 
 
-async def test_a_known_payment_comes_before_404_and_before_old_data(shop: SellingApi) -> None:
+async def test_a_known_payment_is_answered_if_the_data_are_too_old(shop: SellingApi) -> None:
     payment = await shop.paid("GET", PATH)
     await shop.send("GET", PATH, payment, key=KEY)
     shop.service.reports.age_ms = 10**9
@@ -172,7 +172,7 @@ async def test_a_known_payment_comes_before_404_and_before_old_data(shop: Sellin
     assert refusal(await shop.send("GET", PATH, payment)) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_of_two_credentials_the_payment_decides(shop: SellingApi, world: World) -> None:
+async def test_a_payment_takes_precedence_over_a_credit_token(shop: SellingApi, world: World) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     response = await shop.send("GET", PATH, await shop.paid("GET", PATH), **bearer(token))
 
@@ -185,14 +185,14 @@ async def test_of_two_credentials_the_payment_decides(shop: SellingApi, world: W
     assert world.received() == 27_500
 
 
-async def test_a_wrong_credit_token_beside_a_payment_is_no_matter(shop: SellingApi) -> None:
+async def test_a_wrong_credit_token_beside_a_payment_is_ignored(shop: SellingApi) -> None:
     payment = await shop.paid("GET", PATH)
 
     response = await shop.send("GET", PATH, payment, authorization="Bearer nonsense")
     assert response.status_code == 200
 
 
-async def test_without_a_price_credits_go_on(shop: SellingApi) -> None:
+async def test_credits_and_earlier_quotes_are_accepted_without_a_price(shop: SellingApi) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     quoted = await shop.demand("GET", PATH)
     shop.price.usd = None
@@ -210,7 +210,7 @@ async def test_without_a_price_credits_go_on(shop: SellingApi) -> None:
     assert (await shop.send("GET", PATH, shop.pay(quoted), key=OTHER_KEY)).status_code == 200
 
 
-async def test_while_sales_are_closed_a_402_quotes_nothing_and_credits_go_on(
+async def test_a_402_has_no_quote_while_sales_are_closed_and_credits_work(
     shop: SellingApi,
 ) -> None:
     token = (await shop.buy()).json()["data"]["token"]
@@ -242,7 +242,7 @@ async def test_the_price_of_a_request_is_rounded_up(shop: SellingApi) -> None:
     assert demand["accepts"][0]["amount"] == "834"
 
 
-async def test_with_payments_off_a_payment_is_503_and_an_unpaid_request_402(
+async def test_a_payment_is_503_and_an_unpaid_request_402_if_payments_are_off(
     service: Service,
 ) -> None:
     token = await service.issue(1)
@@ -255,7 +255,7 @@ async def test_with_payments_off_a_payment_is_503_and_an_unpaid_request_402(
     assert await service.left(token) == 1
 
 
-async def test_a_browser_may_read_what_it_needs(shop: SellingApi) -> None:
+async def test_pages_of_other_origins_may_use_the_payment_headers(shop: SellingApi) -> None:
     response = await shop.client.get(PATH, headers={"origin": "https://somewhere.example"})
     preflight = await shop.client.options(
         PATH,

@@ -1,11 +1,11 @@
-"""Attacks on payments of other sellers, with the tests of them here.
+"""Attacks on the payments of other sellers, and our tests against them.
 
 replay, one after the other           test_refused_payments  a_replay_is_409
 replay, 20 at once, 1 to 4 processes  test_refused_payments  one_payment_sent_twenty_times_at_once
 replay, whole processes               e2e test_payments      a_hundred_times, four_processes_settle
 20 payments, funds for one            test_refused_payments, e2e test_payments  with_funds_for_one
 other payee, mint, amount; overpaid   test_refused_payments  ATTACKS
-the same in `accepted`                test_refused_payments  a_requirement_of_ones_own
+the same in `accepted`                test_refused_payments  changed_requirements_are_402
 old blockhash, no funds, no account,
   flipped signature                   test_refused_payments  ATTACKS; test_settling
 payer, stranger as fee payer; fee
@@ -14,16 +14,16 @@ payer, stranger as fee payer; fee
 seven more signers                    test_refused_payments  ATTACKS
 the fee payer in a memo or a guard    test_refused_payments  ATTACKS
 a lookup table, a memo not UTF-8      test_refused_payments  ATTACKS
-garbage, a list, {}, version 1        test_refused_payments  a_header_that_is_no_payment_is_400
-X-PAYMENT                             test_refused_payments  a_client_of_version_1_reads_which
+garbage, a list, {}, version 1        test_refused_payments  an_invalid_payment_header_is_400
+X-PAYMENT                             test_refused_payments  a_client_of_x402_version_1
 a header of 1 MB                      here, over a real connection
 a quote for another resource          test_refused_payments  a_quote_buys_only
-killed between broadcast and answer   test_lost_answers  dies_anywhere, payments_of_a_dead_one
+killed between broadcast and answer   test_lost_answers  cancelled_at_any_await, of_a_dead_process
 killed in the middle of settling      e2e test_payment_kills, test_payment_storm
-the client goes while it settles      test_lost_answers  dies_anywhere; test_lost_connections
+the client leaves while it settles    test_lost_answers  cancelled_at_any_await; test_lost_connections
 dropped by the network                test_lost_answers  dropped; the loop stays free: here
 the node is down                      test_refused_payments  not_answer_is_503; test_chain_faults
-the landed transaction, copied        test_refused_payments  read_from_the_chain; test_lost_answers
+the landed transaction, copied        test_refused_payments  copied_from_the_chain; test_lost_answers
 every fault of chain and node         test_chain_faults
 every deviation of a transaction      core test_verify  CORPUS, and any bytes
 a mint that takes a fee               core test_mint; edges test_ready_to_sell
@@ -60,7 +60,7 @@ def request(payment: str) -> bytes:
 @pytest.mark.parametrize(
     ("size", "expected"), [(8_193, 400), (16_000, 400), (17_000, 431), (1_000_000, 431)]
 )
-async def test_a_payment_of_any_size_is_refused_unread(
+async def test_an_oversized_payment_header_is_refused_before_any_node_is_called(
     shop: SellingApi, server: Served, world: World, size: int, expected: int
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)
@@ -88,7 +88,7 @@ async def test_a_payment_of_any_size_is_refused_unread(
 async def test_a_request_that_waits_for_the_chain_delays_no_other(
     world: World, method: str, fault: dict[str, object]
 ) -> None:
-    """Others are answered while it waits, and may even buy."""
+    """Other requests are answered while it waits, and another payment is accepted."""
     async with opened(world, patience_s=60) as shop:
         payments = [await shop.paid("POST", PURCHASE) for _ in range(2)]
         world.go_wrong(**fault)
@@ -104,10 +104,10 @@ async def test_a_request_that_waits_for_the_chain_delays_no_other(
         await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_a_store_that_does_not_answer_speaks_of_this_request_alone(
+async def test_the_error_of_a_failing_store_speaks_only_of_this_request(
     shop: SellingApi,
 ) -> None:
-    """The payment was sent before: a buyer who hears that nothing was sent would pay twice."""
+    """The payment was sent before: if the error denied this, the buyer would pay twice."""
     payment = await shop.paid("POST", PURCHASE)
     assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
     shop.world.sql("ALTER TABLE payment RENAME TO gone")

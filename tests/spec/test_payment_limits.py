@@ -1,4 +1,4 @@
-"""Payments count against the address; one that settles gives back the unit of its 402."""
+"""Payments count against the address; a settled payment gives back the unit of its 402."""
 
 from collections.abc import AsyncIterator
 
@@ -20,7 +20,7 @@ async def shop(world: World) -> AsyncIterator[SellingApi]:
         yield shop
 
 
-async def test_a_settled_payment_costs_one_unit_in_all(shop: SellingApi) -> None:
+async def test_a_settled_payment_and_its_402_use_one_unit_of_the_limit(shop: SellingApi) -> None:
     for left in (4, 3, 2, 1):
         unpaid = await shop.client.get(PATH)
         assert unpaid.headers["x-ratelimit-remaining"] == str(left)
@@ -28,7 +28,7 @@ async def test_a_settled_payment_costs_one_unit_in_all(shop: SellingApi) -> None
         assert paid.status_code == 200
 
 
-async def test_a_refused_payment_gives_nothing_back(shop: SellingApi) -> None:
+async def test_a_refused_payment_gives_no_unit_of_the_limit_back(shop: SellingApi) -> None:
     demand = await shop.demand("GET", PATH)
     for _ in range(4):
         assert (await shop.send("GET", PATH, shop.pay(demand, amount=1))).status_code == 402
@@ -37,15 +37,15 @@ async def test_a_refused_payment_gives_nothing_back(shop: SellingApi) -> None:
     assert shop.world.calls == []
 
 
-async def test_an_answer_that_is_given_again_gives_nothing_back(shop: SellingApi) -> None:
+async def test_an_answer_that_is_sent_again_gives_no_unit_of_the_limit_back(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     statuses = [(await shop.send("POST", PURCHASE, payment, key=KEY)).status_code for _ in range(6)]
 
     assert statuses == [201] * 5 + [429]
 
 
-async def test_a_credit_token_beside_a_payment_lends_no_limit(shop: SellingApi) -> None:
-    """Payments are looked at for the address that sends them, whatever else they carry."""
+async def test_a_payment_beside_a_credit_token_counts_against_the_address(shop: SellingApi) -> None:
+    """The limit of the address applies, whatever credential is sent beside the payment."""
     token = (await shop.buy()).json()["data"]["token"]
     statuses = [
         (await shop.send("GET", PATH, "nonsense", **bearer(token))).status_code for _ in range(5)
@@ -55,7 +55,7 @@ async def test_a_credit_token_beside_a_payment_lends_no_limit(shop: SellingApi) 
     assert (await shop.client.get(PATH, headers=bearer(token))).status_code == 200
 
 
-async def test_the_limit_comes_before_the_payment(shop: SellingApi) -> None:
+async def test_the_limit_is_checked_before_the_payment(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     await shop.send("POST", PURCHASE, payment, key=KEY)
     for _ in range(4):

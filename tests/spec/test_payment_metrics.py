@@ -1,4 +1,4 @@
-"""Outcomes of payments, as an operator counts them."""
+"""Metrics of the outcomes of payments."""
 
 from prometheus_client import REGISTRY
 

@@ -128,7 +128,7 @@ async def test_a_payment_under_way_differs_from_one_that_never_landed(
     assert advise(failed, landed, now).finding is Finding.ARRIVED_UNFINISHED
 
 
-async def test_an_orphan_is_found_and_so_is_the_word_of_who_settled_it(
+async def test_an_orphan_is_found_with_the_note_of_its_settlement_by_hand(
     world: World, money: Money
 ) -> None:
     now = world.clock.now()
@@ -147,7 +147,7 @@ async def test_an_orphan_is_found_and_so_is_the_word_of_who_settled_it(
     assert "refunded" in advise_orphan(kept.orphans[0]).text
 
 
-async def test_a_search_returns_the_newest_of_many_and_finds_nothing_by_nothing(
+async def test_a_search_returns_the_newest_payments_and_none_without_a_criterion(
     money: Money,
 ) -> None:
     store = money.payments
@@ -167,7 +167,7 @@ async def test_a_search_returns_the_newest_of_many_and_finds_nothing_by_nothing(
     assert nothing.payment_count == FOUND_MAX + 5
 
 
-async def test_the_account_of_a_user_without_a_token_is_found_by_no_hint(money: Money) -> None:
+async def test_a_search_by_an_empty_hint_finds_no_payment(money: Money) -> None:
     """Accounts of users have the hint ""; an empty search must not find them all."""
     assert (await found(money, hint="")).payments == []
 
@@ -181,7 +181,7 @@ async def test_the_account_of_a_user_without_a_token_is_found_by_no_hint(money: 
         (Seen(sighting=Landed(paid=5, final=True), bought=Resource("/x")), Finding.LOST_ROW),
     ],
 )
-def test_a_signature_without_a_row_is_looked_up_on_chain(
+def test_the_advice_for_a_signature_without_a_row_follows_the_chain(
     seen: Seen | None, finding: Finding
 ) -> None:
     advice = advise_unknown(UNKNOWN, seen)

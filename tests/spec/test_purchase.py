@@ -52,10 +52,10 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> 
     assert set(demand["extensions"]) == {"payment-identifier", "bazaar"}
 
 
-async def test_a_402_carries_a_young_blockhash_and_asks_no_node(
+async def test_a_402_has_a_recent_blockhash_and_calls_no_node(
     shop: SellingApi, world: World
 ) -> None:
-    """Offered for 30 slots after it was asked for; absent then, not old."""
+    """The blockhash is offered for 30 slots after it was read; then it is absent."""
     await world.chains[-1].refresh_offer()
     world.calls.clear()
     for _ in range(3):
@@ -71,7 +71,7 @@ async def test_a_402_carries_a_young_blockhash_and_asks_no_node(
     assert world.calls == []
 
 
-async def test_both_ways_to_pay_carry_the_blockhash(world: World) -> None:
+async def test_the_offers_in_both_assets_have_the_blockhash(world: World) -> None:
     async with opened(world, also=[world.usdc_terms]) as shop:
         await world.chains[-1].refresh_offer()
         demand = await shop.demand("POST", PURCHASE)
@@ -81,7 +81,7 @@ async def test_both_ways_to_pay_carry_the_blockhash(world: World) -> None:
     ] * 2
 
 
-async def test_a_node_that_does_not_answer_leaves_the_blockhash_out(
+async def test_a_402_has_no_blockhash_if_the_node_does_not_answer(
     shop: SellingApi, world: World
 ) -> None:
     world.go_wrong(calls={"getLatestBlockhash": {"kind": "http", "status": 503}})
@@ -143,7 +143,7 @@ async def test_a_bundle_that_is_not_sold_is_400(shop: SellingApi, query: str) ->
     assert "payment-required" not in response.headers
 
 
-async def test_a_bundle_that_is_not_sold_comes_before_the_payment(
+async def test_a_payment_for_a_bundle_that_is_not_sold_is_not_taken(
     shop: SellingApi, world: World
 ) -> None:
     payment = await shop.paid("POST", PURCHASE)
@@ -152,7 +152,7 @@ async def test_a_bundle_that_is_not_sold_comes_before_the_payment(
     assert world.received() == 0
 
 
-async def test_without_a_price_it_is_503_and_nothing_is_settled(shop: SellingApi) -> None:
+async def test_a_purchase_without_a_price_is_503_if_its_bundle_is_sold(shop: SellingApi) -> None:
     shop.price.usd = None
 
     response = await shop.client.post(PURCHASE)
@@ -162,7 +162,7 @@ async def test_without_a_price_it_is_503_and_nothing_is_settled(shop: SellingApi
 
 
 async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: World) -> None:
-    """In any market, with or without a price."""
+    """The quote holds if the price has changed, and without a price."""
     dearer, unknown, late = [await shop.demand("POST", PURCHASE) for _ in range(3)]
     world.seconds(60)
     shop.price.usd = Decimal("0.8")
@@ -184,7 +184,7 @@ async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: Wo
     assert world.received() == 50_000
 
 
-async def test_a_known_payment_outlives_its_quote_and_the_price(shop: SellingApi) -> None:
+async def test_a_known_payment_is_answered_after_its_quote_and_without_a_price(shop: SellingApi) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     shop.price.usd = None
@@ -195,7 +195,7 @@ async def test_a_known_payment_outlives_its_quote_and_the_price(shop: SellingApi
     assert again.json()["data"] == first.json()["data"]
 
 
-async def test_a_token_that_is_sent_along_is_topped_up(shop: SellingApi, world: World) -> None:
+async def test_a_credit_token_in_the_request_is_topped_up(shop: SellingApi, world: World) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     path = f"{PATH}?bundle=50"
     payment = await shop.paid("POST", path)
@@ -220,7 +220,7 @@ async def test_a_token_that_is_sent_along_is_topped_up(shop: SellingApi, world: 
         ("Basic YTpi", "MISSING_TOKEN"),
     ],
 )
-async def test_a_top_up_of_no_token_is_401_before_anything_is_paid(
+async def test_a_top_up_of_an_invalid_credit_token_is_401_and_not_paid(
     shop: SellingApi, world: World, authorization: str, code: str
 ) -> None:
     headers = {"authorization": authorization}
@@ -238,20 +238,20 @@ async def test_two_equal_purchases_are_two_payments(shop: SellingApi, world: Wor
     assert sorted(world.ledger().values()) == [10, 10]
 
 
-async def test_with_payments_off_it_is_503(service: Service) -> None:
+async def test_a_purchase_is_503_if_payments_are_off(service: Service) -> None:
     assert refusal(await service.client.post(PURCHASE)) == (503, "PRICE_UNAVAILABLE")
     assert refusal(await service.client.post(PATH)) == (400, "INVALID_BUNDLE")
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
-async def test_only_post_buys(shop: SellingApi, method: str) -> None:
+async def test_a_purchase_by_another_method_than_post_is_405(shop: SellingApi, method: str) -> None:
     payment = await shop.paid("POST", PURCHASE)
 
     assert (await shop.send(method, PURCHASE, payment)).status_code == 405
     assert shop.world.received() == 0
 
 
-async def test_the_payment_identifier_is_a_key_like_any_other(shop: SellingApi) -> None:
+async def test_the_payment_identifier_is_an_idempotency_key(shop: SellingApi) -> None:
     plain = await shop.paid("POST", PURCHASE)
     payment = with_identifier(plain, KEY)
     first = await shop.send("POST", PURCHASE, payment)
@@ -263,28 +263,28 @@ async def test_the_payment_identifier_is_a_key_like_any_other(shop: SellingApi) 
     assert refusal(await shop.send("POST", PURCHASE, plain))[0] == 409
 
 
-async def test_two_keys_that_differ_are_400(shop: SellingApi) -> None:
+async def test_an_identifier_that_differs_from_the_idempotency_key_is_400(shop: SellingApi) -> None:
     payment = with_identifier(await shop.paid("POST", PURCHASE), KEY)
 
     assert refusal(await shop.send("POST", PURCHASE, payment, key=OTHER_KEY))[0] == 400
     assert shop.world.received() == 0
 
 
-async def test_several_keys_are_400(shop: SellingApi) -> None:
+async def test_several_idempotency_keys_are_400(shop: SellingApi) -> None:
     keys = [(b"Idempotency-Key", each.encode()) for each in (KEY, OTHER_KEY)]
 
     assert refusal(await shop.client.post(PURCHASE, headers=keys)) == (400, "BAD_REQUEST")
 
 
 @pytest.mark.parametrize("key", ["", "short", "a" * 129, "sixteen characters", "caf\u00e9" * 5])
-async def test_a_key_that_can_be_guessed_is_400(shop: SellingApi, key: str) -> None:
+async def test_an_invalid_idempotency_key_is_400(shop: SellingApi, key: str) -> None:
     payment = await shop.paid("POST", PURCHASE)
     headers = [
         (b"PAYMENT-SIGNATURE", payment.encode()),
         (b"Idempotency-Key", key.encode("latin-1")),
     ]
 
-    for sent in (headers, headers[1:]):  # and before anything is signed
+    for sent in (headers, headers[1:]):  # with a payment and without
         response = await shop.client.post(PURCHASE, headers=sent)
         assert refusal(response) == (400, "BAD_REQUEST")
     assert shop.world.received() == 0

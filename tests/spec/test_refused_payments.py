@@ -1,4 +1,4 @@
-"""Every attack on a payment, as its sender sees it answered: nothing is served, nothing is sent."""
+"""The answers to attacks on payments: nothing is served, and nothing is sent to the chain."""
 
 import asyncio
 from collections.abc import Callable
@@ -154,7 +154,7 @@ async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, 
     expect_refused(response, reason)
     assert demanded(response)["accepts"][0]["extra"]["memo"] != memo_of(demand)
     assert "sendTransaction" not in world.calls
-    assert reason == "insufficient_funds" or world.calls == []  # the node is not asked for nothing
+    assert reason == "insufficient_funds" or world.calls == []  # the node is not called in vain
     assert world.ledger() == {}
     honest = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
     assert honest.status_code == 201
@@ -163,7 +163,7 @@ async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, 
 async def test_an_unknown_blockhash_is_402_unless_the_node_is_behind(
     shop: SellingApi, world: World
 ) -> None:
-    """A node that stands still may not know it yet: the same payment may be sent again."""
+    """A node that does not advance may not know it yet: the payment may be sent again."""
     demand = await shop.demand("POST", PURCHASE)
     old = shop.pay(demand, blockhash=Hash(b"old".ljust(32)))
     early = await shop.send("POST", PURCHASE, old, key=KEY)
@@ -174,7 +174,7 @@ async def test_an_unknown_blockhash_is_402_unless_the_node_is_behind(
     assert refusal(early) == (503, "PAYMENT_UNAVAILABLE")
     assert early.headers["retry-after"] == "2"
     assert "Nothing was charged" in early.json()["error"]["message"]
-    assert "payment-required" not in early.headers  # no second payment is to be signed
+    assert "payment-required" not in early.headers  # the payer must not sign a second payment
     expect_refused(late, "blockhash_not_found")
     assert "Its blockhash has expired" in late.json()["error"]["message"]
     assert "sendTransaction" not in world.calls
@@ -190,7 +190,7 @@ async def test_an_unknown_blockhash_is_402_unless_the_node_is_behind(
         ({"amount": "24999"}, "quote_invalid"),
     ],
 )
-async def test_a_requirement_of_ones_own_is_402(
+async def test_changed_requirements_are_402(
     shop: SellingApi, world: World, changes: dict[str, str], reason: str
 ) -> None:
     demand = await shop.demand("POST", PURCHASE)
@@ -221,14 +221,14 @@ async def test_a_quote_buys_only_the_resource_it_was_made_for(
 @pytest.mark.parametrize(
     "written",
     [
-        # SIMD-0385: the message first, then what signs it; up to 4,096 bytes.
+        # SIMD-0385: the message first, then its signatures; up to 4,096 bytes.
         lambda wire: b"\x81" + wire[130:] + wire[1:129],
         lambda wire: b"\x81" + bytes(3_000) + wire[1:129],
         lambda wire: wire[:129] + b"\x81" + wire[130:],
     ],
     ids=["as it is on the wire", "a large one", "behind its signatures"],
 )
-async def test_a_transaction_of_version_1_is_refused_by_name(
+async def test_a_transaction_of_version_1_is_refused_with_the_expected_version(
     shop: SellingApi, world: World, written: Callable[[bytes], bytes]
 ) -> None:
     demand = await shop.demand("POST", PURCHASE)
@@ -260,7 +260,7 @@ VERSION_1: Final = {
      "\u00e9" * 8, encoded({"x402Version": 2, "payload": {}, "accepted": {}})],
     ids=lambda header: header[:20],
 )  # fmt: skip
-async def test_a_header_that_is_no_payment_is_400(shop: SellingApi, header: str) -> None:
+async def test_an_invalid_payment_header_is_400(shop: SellingApi, header: str) -> None:
     headers = [(b"PAYMENT-SIGNATURE", header.encode("latin-1"))]
     for method, path in (("POST", PURCHASE), ("GET", f"/v1/token/{TRACKED}")):
         response = await shop.client.request(method, path, headers=headers)
@@ -269,7 +269,7 @@ async def test_a_header_that_is_no_payment_is_400(shop: SellingApi, header: str)
         assert "payment-required" not in response.headers
 
 
-async def test_two_payments_at_once_are_400(shop: SellingApi, world: World) -> None:
+async def test_two_payment_headers_are_400(shop: SellingApi, world: World) -> None:
     payments = [await shop.paid("POST", PURCHASE) for _ in range(2)]
     headers = [("PAYMENT-SIGNATURE", each) for each in payments]
 
@@ -278,7 +278,7 @@ async def test_two_payments_at_once_are_400(shop: SellingApi, world: World) -> N
     assert world.received() == 0
 
 
-async def test_a_client_of_version_1_reads_which_version_to_use(shop: SellingApi) -> None:
+async def test_a_client_of_x402_version_1_gets_a_402_that_names_version_2(shop: SellingApi) -> None:
     """`x402-fetch` 1 reads `accepts` of the body, and shows a network that it does not know."""
     response = await shop.client.post(PURCHASE, headers={"X-PAYMENT": encoded(VERSION_1)})
     unpaid = await shop.client.post(PURCHASE)
@@ -292,12 +292,12 @@ async def test_a_client_of_version_1_reads_which_version_to_use(shop: SellingApi
     assert "@x402/fetch" in offer["network"]
 
 
-async def test_what_cannot_be_bought_has_no_word_for_version_1(shop: SellingApi) -> None:
+async def test_errors_other_than_402_have_no_fields_for_x402_version_1(shop: SellingApi) -> None:
     for path in ("/v1/token/abc", "/v1/credits/balance"):
         assert set((await shop.client.get(path)).json()) == {"success", "error", "meta"}
 
 
-def test_each_reason_has_a_word_of_x402_or_is_its_own() -> None:
+def test_each_reason_has_a_code_of_x402_or_is_one_of_our_own() -> None:
     ours = {reason.value for reason in RefusalReason}
     theirs = {value for name, value in vars(svm_constants).items() if name.startswith("ERR_")}
     theirs |= {"invalid_payment_requirements", "insufficient_funds"}  # of the specification
@@ -324,8 +324,8 @@ async def test_a_replay_is_409(shop: SellingApi, world: World) -> None:
     assert world.received() == 25_000
 
 
-async def test_a_payment_read_from_the_chain_buys_nothing(shop: SellingApi, world: World) -> None:
-    """A stranger copies the transaction from the chain and blanks our signature again."""
+async def test_a_payment_copied_from_the_chain_is_409(shop: SellingApi, world: World) -> None:
+    """A stranger copies the transaction from the chain and removes our signature."""
     demand = await shop.demand("POST", PURCHASE)
     bought = await shop.send("POST", PURCHASE, shop.pay(demand), key=KEY)
     landed = world.vm.landed(decoded(bought, "payment-response")["transaction"])
@@ -357,7 +357,7 @@ async def test_one_payment_sent_twenty_times_at_once_is_served_once(
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-async def test_twenty_payments_with_funds_for_one(world: World, processes: int) -> None:
+async def test_one_payment_is_served_of_twenty_with_funds_for_one(world: World, processes: int) -> None:
     poor = world.fund("poor", atoms=25_000)
     async with AsyncExitStack() as stack:
         shops = [await stack.enter_async_context(opened(world)) for _ in range(processes)]
@@ -377,7 +377,7 @@ async def test_twenty_payments_with_funds_for_one(world: World, processes: int) 
     assert world.fees() == 10_001
 
 
-async def test_a_payment_that_reverts_is_402_and_counts(shop: SellingApi, world: World) -> None:
+async def test_three_reverted_payments_are_402_and_stop_further_payments(shop: SellingApi, world: World) -> None:
     world.go_wrong(landing={"kind": "failed"})
     for n in range(3):
         response = await shop.buy(key=f"{KEY}{n}")
@@ -412,10 +412,10 @@ def memo_of(demand: dict[str, Any]) -> str:
     return str(demand["accepts"][0]["extra"]["memo"])
 
 
-async def test_a_treasury_that_was_closed_is_noticed_at_the_first_rejected_payment(
+async def test_a_closed_treasury_is_detected_at_the_first_rejected_payment(
     shop: SellingApi, world: World
 ) -> None:
-    """The payer hears that it is no fault of its own, and the price is looked at again at once."""
+    """The error does not blame the payer, and the price is read again at once."""
     demand = await shop.demand("POST", PURCHASE)
     reads = shop.price.reads
     world.vm.bank.put(world.vm.genesis.treasury_tokens, None)
@@ -428,14 +428,14 @@ async def test_a_treasury_that_was_closed_is_noticed_at_the_first_rejected_payme
     assert "sendTransaction" not in world.calls
 
 
-async def test_a_payer_with_too_little_hears_insufficient_funds(
+async def test_a_payment_without_sufficient_funds_is_refused(
     shop: SellingApi, world: World
 ) -> None:
     poor = world.fund("poor", atoms=24_999)
     expect_refused(await shop.buy(payer=poor), "insufficient_funds")
 
 
-async def test_a_quote_serves_one_message(shop: SellingApi, world: World) -> None:
+async def test_a_quote_is_valid_for_one_payment(shop: SellingApi, world: World) -> None:
     """A second payment on the same terms is refused, sent at once or later, by any payer."""
     demand = await shop.demand("POST", PURCHASE)
     payments = [shop.pay(demand, payer=world.fund(name)) for name in ("one", "two", "three")]

@@ -1,4 +1,4 @@
-"""`timeframes=` of reports, `in=` of candles and indicators, and their frames."""
+"""`timeframes=` of reports, `in=` of candles and indicators, and their timeframes."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -44,7 +44,7 @@ async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
 
 
 async def trade(market: SeriesService) -> None:
-    """Trade for five days, the SOL price apart from that in USD; half of it is folded."""
+    """Trade for five days, at last with a SOL price apart from that in USD; most is final."""
     for n in range(260):
         await market.trade(1_700 * n, 2.0 + (n * 37 % 101) / 70, volume=10**6 + n, is_buy=n % 3 > 0)
         if n == 255:
@@ -73,7 +73,7 @@ async def report(market: SeriesService, token: str, query: str) -> dict[str, Any
     return dict(answer.json()["data"])
 
 
-async def test_a_report_has_the_frames_that_are_asked_for(market: SeriesService) -> None:
+async def test_a_report_has_the_requested_timeframes(market: SeriesService) -> None:
     token = await market.service.issue(20)
     await trade(market)
     plain = await report(market, token, "")
@@ -101,7 +101,7 @@ async def test_a_report_has_the_frames_that_are_asked_for(market: SeriesService)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_REQUEST")
 
 
-async def test_alerts_of_conditions_look_at_the_numbers_of_the_series(
+async def test_alerts_read_the_same_numbers_as_the_series(
     market: SeriesService,
 ) -> None:
     token = await market.service.issue(20)
@@ -136,8 +136,8 @@ async def test_alerts_of_conditions_look_at_the_numbers_of_the_series(
 
 
 @pytest.mark.parametrize("tf", ["m30", "h4"])
-async def test_backtests_fire_by_the_numbers_of_the_series(market: SeriesService, tf: str) -> None:
-    """At the end of each candle, by the newest closed candles of h4 and d1."""
+async def test_backtests_fire_by_the_same_numbers_as_the_series(market: SeriesService, tf: str) -> None:
+    """Conditions are evaluated at the end of each candle, by the newest closed h4 and d1."""
     token = await market.service.issue(20)
     await trade(market)
     closed = {"candles": "closed", "limit": 1_000}
@@ -187,7 +187,7 @@ async def test_backtests_fire_by_the_numbers_of_the_series(market: SeriesService
     assert tested["candles"] == sum(kept)
 
 
-async def test_candles_of_asked_frames_have_the_volume_of_minutes(market: SeriesService) -> None:
+async def test_candles_of_s15_and_m30_have_the_total_volume_of_m5(market: SeriesService) -> None:
     token = await market.service.issue(20)
     await trade(market)
     minutes = (await data(market, token, "candles", tf="m5", limit=1_000))["candles"]

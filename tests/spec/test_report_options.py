@@ -20,7 +20,7 @@ async def report(market: SeriesService, credit_token: str, **query: str) -> dict
     return dict(response.json()["data"])
 
 
-async def test_a_partial_report_comes_from_the_first_priced_swap_on(market: SeriesService) -> None:
+async def test_a_partial_report_is_served_after_the_first_priced_swap(market: SeriesService) -> None:
     token = await market.service.issue(3)
     await market.trade(0, 2.0)
     refused = await market.report(token)
@@ -48,7 +48,7 @@ async def test_a_partial_report_of_a_token_without_a_price_is_refused_and_free(
     assert await market.service.left(token) == 1
 
 
-async def test_a_report_with_history_is_the_same_whether_partial_or_not(
+async def test_a_report_with_enough_history_is_the_same_with_partial(
     market: SeriesService,
 ) -> None:
     token = await market.service.issue(2)
@@ -74,7 +74,7 @@ async def test_a_closed_report_does_not_change_while_a_candle_is_open(
     assert (await report(market, token))["indicators"]["m1"] != closed["indicators"]["m1"]
 
     last = (await report(market, token))["indicators"]["m1"]
-    await market.trade(660, None)  # the minute is over; nothing sets a price in the next one
+    await market.trade(660, None)  # the minute is over; nothing sets a price in the next
     assert (await report(market, token, candles="closed"))["indicators"]["m1"] == last
 
 
@@ -96,7 +96,7 @@ async def test_a_batch_takes_the_same_options(market: SeriesService) -> None:
 
 @pytest.mark.parametrize("path", ["candles", "indicators"])
 @pytest.mark.parametrize("fill", ["none", "previous"])
-async def test_a_series_of_closed_candles_ends_before_the_open_one(
+async def test_a_series_of_closed_candles_ends_before_the_open_candle(
     market: SeriesService, path: str, fill: str
 ) -> None:
     token = await market.service.issue(3)
@@ -113,7 +113,7 @@ async def test_a_series_of_closed_candles_ends_before_the_open_one(
     assert short["nextCursor"]
 
 
-async def test_a_stream_tells_a_young_token_and_closed_candles(tmp_path: Path) -> None:
+async def test_a_stream_takes_the_options_partial_and_closed(tmp_path: Path) -> None:
     async with streaming_service(tmp_path) as streaming:
         headers = bearer(await streaming.service.issue(4))
         path = f"/v1/stream?mints={TOO_NEW}"
@@ -138,7 +138,7 @@ async def test_a_stream_tells_a_young_token_and_closed_candles(tmp_path: Path) -
         ("partial=true&partial=true", "partial: expected once; was there several times"),
     ],
 )
-async def test_an_option_that_is_none_is_refused_and_free(
+async def test_an_invalid_option_is_refused_and_free(
     market: SeriesService, query: str, what: str
 ) -> None:
     token = await market.service.issue(1)

@@ -1,6 +1,6 @@
 """Each product of a 402 is recognised after a restore, on each engine.
 
-Of a page with a range, a cursor or a limit the chain alone shows no more than its worth.
+The chain shows only the price of a page with a range, a cursor or a limit, not which page it is.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ async def next_page(shop: SellingApi, path: str) -> str:
 
 
 async def orphans(world: World) -> Sequence[Orphan]:
-    """Audit; return what has no row."""
+    """Audit; return the payments that have no row."""
     assert await world.audit(full=True) == []
     async with money_in(world.path.parent, clock=world.clock) as money:
         assert await money.books.why_stopped() is None
@@ -52,7 +52,7 @@ async def claimed(shop: SellingApi, purchase: str) -> httpx.Response:
     return await shop.client.post("/v1/credits/rotate", json=claim | signed)
 
 
-async def test_every_page_that_was_paid_for_is_its_buyers(world: World) -> None:
+async def test_every_paid_page_is_sent_again_to_its_buyer_after_a_restore(world: World) -> None:
     sold: list[tuple[str, str, Any]] = []
     async with opened(world) as shop:
         first = [f"{REPORT}/{page}" for page in SERIES]
@@ -81,7 +81,7 @@ async def test_every_page_that_was_paid_for_is_its_buyers(world: World) -> None:
     assert world.calls.count("sendTransaction") == len(sold)
 
 
-async def test_the_wallet_that_paid_for_a_page_gets_a_credit(world: World) -> None:
+async def test_the_wallet_that_paid_for_a_page_gets_a_credit_after_a_restore(world: World) -> None:
     path = f"{REPORT}/{SERIES[0]}"
     async with opened(world) as shop:
         payment = await paid_with_key(shop, "GET", path, KEY)

@@ -1,4 +1,4 @@
-"""A payment on chain and not in a restored store is still its buyer's, and no one else's."""
+"""A payment on chain that a restored store lacks belongs to its buyer, and to no one else."""
 
 import asyncio
 from decimal import Decimal
@@ -58,11 +58,11 @@ async def sold_and_lost(
 
 @pytest.mark.parametrize(("method", "path"), SOLD)
 @pytest.mark.parametrize("after_s", [30, LONG_S])
-async def test_its_key_gets_what_was_paid_for(
+async def test_the_idempotency_key_redeems_a_payment_that_the_store_lost(
     world: World, method: str, path: str, after_s: int
 ) -> None:
     payment, first, copy = await sold_and_lost(world, method, path)
-    sent_count = world.calls.count("sendTransaction")  # again, where it was not seen at once
+    sent_count = world.calls.count("sendTransaction")  # twice if it was not seen at once
 
     async with restored(world, copy, after_s=after_s) as shop:
         answers = [await shop.send(method, path, payment, key=KEY) for _ in range(2)]
@@ -76,7 +76,7 @@ async def test_its_key_gets_what_was_paid_for(
 
 
 @pytest.mark.parametrize("page", ["candles?tf=m5", "candles?tf=d1", "indicators?tf=h1"])
-async def test_the_newest_page_of_a_series_is_found_by_its_transaction_alone(
+async def test_the_newest_page_of_a_series_is_recognised_by_its_transaction(
     world: World, page: str
 ) -> None:
     path = f"{REPORT}/{page}"
@@ -95,7 +95,7 @@ async def test_the_newest_page_of_a_series_is_found_by_its_transaction_alone(
     assert found.offer.credit_count == 1
 
 
-async def test_a_bundle_is_the_same_token_again(world: World) -> None:
+async def test_the_same_credit_token_is_issued_again_for_a_lost_bundle(world: World) -> None:
     payment, first, copy = await sold_and_lost(world)
     token = first.json()["data"]["token"]
 
@@ -110,7 +110,7 @@ async def test_a_bundle_is_the_same_token_again(world: World) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), SOLD)
-async def test_the_one_time_key_of_a_pending_answer_outlives_the_store(
+async def test_the_one_time_key_of_a_pending_answer_is_valid_after_a_restore(
     world: World, method: str, path: str
 ) -> None:
     async with opened(world, patience_s=HASTY_S) as hasty:
@@ -128,7 +128,7 @@ async def test_the_one_time_key_of_a_pending_answer_outlives_the_store(
 
 @pytest.mark.parametrize(("method", "path"), SOLD)
 @pytest.mark.parametrize("key", [None, OTHER_KEY, "0" * 80, "f" * 48])
-async def test_a_header_copied_from_the_chain_gets_nothing(
+async def test_a_copied_payment_header_without_its_key_is_409(
     world: World, method: str, path: str, key: str | None
 ) -> None:
     payment, _, copy = await sold_and_lost(world, method, path)
@@ -156,8 +156,8 @@ async def test_a_one_time_key_is_for_one_payment(world: World) -> None:
         assert (await shop.send("POST", PURCHASE, payments[1], key=keys[1])).is_success
 
 
-async def test_a_memo_copied_by_a_stranger_proves_nothing(world: World) -> None:
-    """The quote is public once it is paid: another wallet may carry it, on its own payment."""
+async def test_a_payment_with_a_copied_memo_is_refused(world: World) -> None:
+    """The quote is public once it is paid: another wallet may put it in its own payment."""
     async with opened(world) as shop:
         copy = back_up(world)
         asked = await shop.client.post(PURCHASE, headers={"Idempotency-Key": KEY})
@@ -178,7 +178,7 @@ async def test_a_memo_copied_by_a_stranger_proves_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/credits/purchase?bundle=500"), ("GET", REPORT)]
 )
-async def test_it_buys_only_what_was_quoted(world: World, method: str, path: str) -> None:
+async def test_a_lost_payment_buys_only_the_resource_of_its_quote(world: World, method: str, path: str) -> None:
     payment, _, copy = await sold_and_lost(world)
 
     async with restored(world, copy) as shop:
@@ -188,7 +188,7 @@ async def test_it_buys_only_what_was_quoted(world: World, method: str, path: str
     assert rows(world) == 0
 
 
-async def test_it_is_taken_at_the_price_it_was_quoted_at(world: World) -> None:
+async def test_a_lost_payment_is_accepted_at_its_quoted_price(world: World) -> None:
     payment, _, copy = await sold_and_lost(world)
 
     async with restored(world, copy, after_s=LONG_S) as shop:
@@ -213,7 +213,7 @@ async def test_a_payment_that_failed_on_chain_is_reported_as_failed(world: World
 
 
 @on_older_chain
-async def test_nothing_is_issued_that_a_fork_may_take_back(world: World) -> None:
+async def test_a_lost_payment_is_not_issued_before_it_is_final(world: World) -> None:
     async with opened(world) as shop:
         copy = back_up(world)
         world.go_wrong(landing={"kind": "vanish", "ms": 4_000})
@@ -233,7 +233,7 @@ async def test_nothing_is_issued_that_a_fork_may_take_back(world: World) -> None
 
 
 @pytest.mark.parametrize("after_s", [30, LONG_S])
-async def test_a_silent_chain_is_no_proof_that_nothing_was_sent(world: World, after_s: int) -> None:
+async def test_a_lost_payment_is_503_while_the_chain_does_not_answer(world: World, after_s: int) -> None:
     payment, _, copy = await sold_and_lost(world)
 
     async with restored(world, copy, after_s=after_s) as shop:
@@ -246,7 +246,7 @@ async def test_a_silent_chain_is_no_proof_that_nothing_was_sent(world: World, af
         assert (await shop.send("POST", PURCHASE, payment, key=KEY)).is_success
 
 
-async def test_a_fee_that_is_too_high_now_does_not_void_what_was_paid(world: World) -> None:
+async def test_a_lost_payment_is_accepted_after_the_network_fee_has_risen(world: World) -> None:
     payment, _, copy = await sold_and_lost(world, "GET", REPORT)
 
     async with restored(world, copy, after_s=30) as shop:
@@ -255,7 +255,7 @@ async def test_a_fee_that_is_too_high_now_does_not_void_what_was_paid(world: Wor
         assert (await shop.send("GET", REPORT, payment, key=KEY)).is_success
 
 
-async def test_many_processes_adopt_it_once(world: World) -> None:
+async def test_three_processes_adopt_a_lost_payment_once(world: World) -> None:
     payment, first, copy = await sold_and_lost(world)
 
     async with (
@@ -275,7 +275,7 @@ async def test_many_processes_adopt_it_once(world: World) -> None:
     assert list(world.ledger().values()) == [10]
 
 
-async def test_closed_sales_do_not_keep_what_was_paid_for(world: World) -> None:
+async def test_a_lost_payment_is_accepted_while_sales_are_closed(world: World) -> None:
     payment, _, copy = await sold_and_lost(world)
 
     async with restored(world, copy) as shop:
@@ -325,7 +325,7 @@ async def test_the_wallet_of_a_stranger_gets_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_key_first", [True, False])
-async def test_key_and_wallet_together_are_served_once(world: World, *, is_key_first: bool) -> None:
+async def test_credits_are_issued_once_to_key_and_wallet_together(world: World, *, is_key_first: bool) -> None:
     payment, answer, copy = await sold_and_lost(world)
 
     async with restored(world, copy, after_s=LONG_S) as shop:
@@ -339,7 +339,7 @@ async def test_key_and_wallet_together_are_served_once(world: World, *, is_key_f
     assert await world.audit(full=True) == []
 
 
-async def test_wallets_that_claim_made_up_purchases_ask_the_chain_within_a_budget(
+async def test_claims_of_invented_purchases_have_a_budget_of_calls_to_the_chain(
     world: World,
 ) -> None:
     stranger = world.fund("stranger")
@@ -353,7 +353,7 @@ async def test_wallets_that_claim_made_up_purchases_ask_the_chain_within_a_budge
         assert refusal(await claimed(shop, made_up[3], stranger)) == (401, "INVALID_PROOF")
 
 
-async def test_a_wallet_hears_that_the_chain_is_silent(world: World) -> None:
+async def test_a_claim_is_503_while_the_chain_does_not_answer(world: World) -> None:
     _, answer, copy = await sold_and_lost(world)
 
     async with restored(world, copy) as shop:
@@ -364,7 +364,7 @@ async def test_a_wallet_hears_that_the_chain_is_silent(world: World) -> None:
         assert (await claimed(shop, signature_of(answer), world.buyer)).status_code == 201
 
 
-async def test_others_rotate_while_the_chain_is_asked_for_a_lost_purchase(world: World) -> None:
+async def test_others_can_rotate_while_a_claim_waits_for_the_chain(world: World) -> None:
     _, answer, copy = await sold_and_lost(world)
 
     async with restored(world, copy) as shop:
@@ -383,10 +383,10 @@ async def test_others_rotate_while_the_chain_is_asked_for_a_lost_purchase(world:
 
 @pytest.mark.parametrize("is_still_taken", [True, False])
 @pytest.mark.parametrize(("method", "path"), SOLD)
-async def test_a_payment_in_either_token_is_recognised(
+async def test_a_lost_payment_in_either_asset_is_recognised(
     world: World, method: str, path: str, *, is_still_taken: bool
 ) -> None:
-    """Also once USDC is taken no more; then its wallet or the operator has it handed out."""
+    """If USDC is no longer accepted, the operator can still adopt a payment in USDC."""
     world.fund("buyer", usdc_atoms=10**9)
     sent: dict[str, str] = {}
     async with opened(world, also=[world.usdc_terms]) as shop:

@@ -59,7 +59,7 @@ async def proof(
     }
 
 
-async def test_a_token_moves_its_credits_to_a_new_one(shop: SellingApi) -> None:
+async def test_a_rotation_moves_the_credits_to_a_new_credit_token(shop: SellingApi) -> None:
     old, _ = await bought(shop)
     response = await shop.client.post(PATH, headers=bearer(old))
 
@@ -79,7 +79,7 @@ async def test_a_rotated_token_is_invalid_everywhere_and_takes_nothing(
 ) -> None:
     """`A rotated credential is INVALID_TOKEN everywhere and takes nothing, not even a top-up.`"""
     old, _ = await bought(shop)
-    assert await balance(shop, old) == 10  # this process knows it
+    assert await balance(shop, old) == 10  # now this process has it in memory
     new = (await shop.client.post(PATH, headers=bearer(old))).json()["data"]["token"]
     sent = len(world.calls)
     payment = {"PAYMENT-SIGNATURE": await shop.paid("POST", PURCHASE)}
@@ -118,7 +118,7 @@ BUYS: Final = [
 async def test_a_rotated_token_in_memory_is_invalid(
     shop: SellingApi, method: str, path: str, body: Any
 ) -> None:
-    """Also if another process has rotated it, and if the page is empty and therefore free."""
+    """Also at routes whose page is empty and therefore free."""
     old, _ = await bought(shop)
     for _ in range(2):  # the first request puts the account in memory
         bought_with = await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(old))
@@ -160,7 +160,7 @@ class Interrupted:
 async def test_a_token_that_is_rotated_before_its_top_up_is_sent_takes_nothing(
     world: World,
 ) -> None:
-    """The payment is not sent, and the new token takes it instead."""
+    """The payment is not sent, and can be sent with the new token instead."""
     chain = Interrupted(world.chain())
     async with opened(world, chain=chain) as shop:
         old, _ = await bought(shop)
@@ -201,8 +201,8 @@ async def test_a_payment_beside_a_rotated_token_in_memory_is_answered(shop: Sell
     assert "payment-response" in answer.headers
 
 
-async def test_what_is_given_back_after_a_rotation_is_on_the_new_token(shop: SellingApi) -> None:
-    """The answer of a request of before could not be sent."""
+async def test_credits_given_back_after_a_rotation_go_to_the_new_credit_token(shop: SellingApi) -> None:
+    """The answer to a request from before the rotation could not be sent."""
     old, _ = await bought(shop)
     ledger = shop.service.ledger
     assert isinstance(ledger, DebitLedger)
@@ -257,7 +257,7 @@ async def test_the_challenge_is_readable_and_expires(shop: SellingApi, world: Wo
     assert "expired" in response.json()["error"]["message"]
 
 
-async def test_only_the_wallet_that_paid_moves_them(shop: SellingApi, world: World) -> None:
+async def test_only_the_wallet_that_paid_can_move_the_credits(shop: SellingApi, world: World) -> None:
     token, purchase = await bought(shop)
     thief = world.fund("thief")
     theirs = await proof(shop, purchase, world.buyer)
@@ -281,7 +281,7 @@ async def test_only_the_wallet_that_paid_moves_them(shop: SellingApi, world: Wor
     assert await balance(shop, token) == 10
 
 
-async def test_a_report_is_no_purchase_of_credits(shop: SellingApi, world: World) -> None:
+async def test_the_payment_for_a_report_is_refused_as_a_proof(shop: SellingApi, world: World) -> None:
     path = f"/v1/token/{TRACKED}"
     response = await shop.send("GET", path, await shop.paid("GET", path))
     purchase = decoded(response, "payment-response")["transaction"]
@@ -290,7 +290,7 @@ async def test_a_report_is_no_purchase_of_credits(shop: SellingApi, world: World
     assert refusal(refused) == (401, "INVALID_PROOF")
 
 
-async def test_a_token_that_was_just_bought_and_is_used_is_in_good_hands(
+async def test_a_wallet_cannot_rotate_a_credit_token_that_was_just_used(
     shop: SellingApi, world: World
 ) -> None:
     token, purchase = await bought(shop)
@@ -319,7 +319,7 @@ async def test_a_rotated_purchase_is_not_answered_again(shop: SellingApi) -> Non
         (bearer("svc_live_" + "0" * 80), "INVALID_TOKEN"),
     ],
 )
-async def test_without_a_proof_it_is_401(
+async def test_a_rotation_without_a_proof_is_401(
     shop: SellingApi, headers: dict[str, str], code: str
 ) -> None:
     assert refusal(await shop.client.post(PATH, headers=headers)) == (401, code)
@@ -341,7 +341,7 @@ async def test_a_body_that_is_too_large_is_413(shop: SellingApi) -> None:
     assert refusal(response) == (413, "PAYLOAD_TOO_LARGE")
 
 
-async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World) -> None:
+async def test_a_credit_token_together_with_a_proof_is_400(shop: SellingApi, world: World) -> None:
     token, purchase = await bought(shop)
     body: Any = await proof(shop, purchase, world.buyer)
 
@@ -362,7 +362,7 @@ async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World)
          "expected the fields purchase, wallet, each a string, and no other field"),
     ],
 )  # fmt: skip
-async def test_an_unreadable_body_is_refused_as_on_every_route(
+async def test_the_error_for_an_unreadable_body_names_the_problem(
     shop: SellingApi, body: bytes, said: str
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -372,8 +372,8 @@ async def test_an_unreadable_body_is_refused_as_on_every_route(
     assert response.json()["error"]["message"] == said
 
 
-async def test_rotations_do_not_begin_the_rate_limit_again(world: World) -> None:
-    """30 requests in 60 s belong to the credit token and to all it was rotated into."""
+async def test_rotations_do_not_reset_the_rate_limit(world: World) -> None:
+    """A credit token and all its successors share 30 requests in 60 s."""
     async with opened(world, api=ApiConfig()) as shop:
         token, _ = await bought(shop)
         statuses = []
@@ -388,7 +388,7 @@ async def test_rotations_do_not_begin_the_rate_limit_again(world: World) -> None
     assert statuses == [200, 200, 200, 200, 201] * 6 + [429] * 10
 
 
-async def test_rotations_are_limited_by_the_chain_they_belong_to(
+async def test_rotations_are_limited_to_10_an_hour_over_successive_tokens(
     shop: SellingApi, world: World
 ) -> None:
     token, _ = await bought(shop)
@@ -423,8 +423,8 @@ async def test_a_rotated_credit_token_is_not_rotated_again(shop: SellingApi, wor
     assert refusal(await shop.client.post(PATH, headers=bearer(token))) == (401, "INVALID_TOKEN")
 
 
-async def test_what_its_holder_has_rotated_no_wallet_moves(shop: SellingApi, world: World) -> None:
-    """The receiver of a credit token rotates it, and it is theirs alone."""
+async def test_no_wallet_can_move_credits_that_their_holder_has_rotated(shop: SellingApi, world: World) -> None:
+    """The receiver of a credit token rotates it, to own it alone."""
     given, purchase = await bought(shop)
     kept = (await shop.client.post(PATH, headers=bearer(given))).json()["data"]["token"]
     world.clock.advance(86_400_000)
@@ -434,7 +434,7 @@ async def test_what_its_holder_has_rotated_no_wallet_moves(shop: SellingApi, wor
     assert await balance(shop, kept) == 10
 
 
-async def test_with_payments_off_it_is_503(service: Service) -> None:
+async def test_a_rotation_is_503_if_payments_are_off(service: Service) -> None:
     token = await service.issue(1)
 
     response = await service.client.post(PATH, headers=bearer(token))

@@ -1,4 +1,4 @@
-"""Paths and methods are taken literally, and everything is in the envelope."""
+"""Paths and methods are taken literally, and every answer has the envelope."""
 
 import pytest
 
@@ -26,7 +26,7 @@ async def test_other_methods_are_405_and_run_nothing(
     assert await service.left(token) == 1
 
 
-async def test_head_where_a_get_is_paid_for_is_405_and_takes_nothing(service: Service) -> None:
+async def test_head_of_a_paid_route_is_405_and_takes_nothing(service: Service) -> None:
     token = await service.issue(1)
 
     response = await service.client.head(TOKEN, headers=bearer(token))
@@ -79,7 +79,7 @@ async def test_head_has_the_headers_of_get_and_no_body(service: Service, path: s
         "/api/public",
     ],
 )
-async def test_other_spellings_are_404(service: Service, path: str) -> None:
+async def test_other_spellings_of_a_path_are_404(service: Service, path: str) -> None:
     token = await service.issue(1)
 
     response = await service.client.get(path, headers=bearer(token), follow_redirects=False)
@@ -89,7 +89,7 @@ async def test_other_spellings_are_404(service: Service, path: str) -> None:
     assert await service.left(token) == 1
 
 
-async def test_an_empty_query_changes_nothing_and_an_unknown_one_is_refused(
+async def test_an_empty_query_is_accepted_and_an_unknown_field_is_400(
     service: Service,
 ) -> None:
     token = await service.issue(1)
@@ -114,7 +114,7 @@ async def test_a_browser_may_read_every_v1_answer(service: Service) -> None:
     assert "access-control-allow-origin" not in without
 
 
-async def test_a_browser_may_ask_first(service: Service) -> None:
+async def test_a_preflight_request_of_a_browser_is_allowed(service: Service) -> None:
     response = await service.client.options(
         TOKEN,
         headers={

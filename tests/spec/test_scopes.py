@@ -1,4 +1,4 @@
-"""Scopes of API keys, shown on routes as later ones will have them: 403 INSUFFICIENT_SCOPE."""
+"""Scopes of API keys, tested with one route for each scope: 403 INSUFFICIENT_SCOPE."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -56,7 +56,7 @@ async def guarded(service: Service) -> AsyncIterator[httpx.AsyncClient]:
     "granted",
     [(), (Scope.TRADE_WRITE,), (Scope.WALLETS_WRITE, Scope.GROUPS_WRITE), tuple(Scope)],
 )
-async def test_a_key_opens_what_its_scopes_say_and_nothing_else(
+async def test_a_key_opens_only_the_routes_of_its_scopes(
     service: Service, granted: tuple[Scope, ...]
 ) -> None:
     key = await Agent(service).key(*granted)
@@ -97,7 +97,7 @@ async def test_a_request_without_a_key_is_401_and_not_403(service: Service) -> N
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (401, "INVALID_TOKEN")
 
 
-async def test_a_refusal_for_lack_of_scope_counts_against_the_key(service: Service) -> None:
+async def test_a_403_counts_against_the_limit_of_the_key(service: Service) -> None:
     key = await Agent(service).key()
     async with guarded(service) as client:
         answers = [await client.get("/v1/trade:write", headers=bearer(key)) for _ in range(21)]
@@ -106,7 +106,7 @@ async def test_a_refusal_for_lack_of_scope_counts_against_the_key(service: Servi
 
 
 async def test_each_description_names_the_scope_that_a_403_names(service: Service) -> None:
-    key = await Agent(service).key()  # it reads, and no more
+    key = await Agent(service).key()  # it has only the scopes to read
     assert isinstance(service.app, HttpApplication)
     operations = [route for route in service.app.router if isinstance(route, Operation)]
     taking = [each for each in operations if any(API_KEY in proof for proof in each.proofs)]

@@ -22,7 +22,7 @@ def swap(mint: Mint, usd: float, micro_usd: int) -> PricedSwap:
 
 @pytest.fixture
 async def screened(service: Service) -> Service:
-    """Return a service that lists three tokens: SOL of ten minutes, USDC of one, USDT of none."""
+    """Return a service that lists three tokens: SOL with ten minutes, USDC with one, USDT with none."""
     market = service.market
     await market.append(1, START)
     for mint, symbol in SYMBOLS.items():
@@ -47,7 +47,7 @@ async def symbols(service: Service, where: str, **query: Any) -> list[str]:
     return [each["symbol"] for each in response.json()["data"]["tokens"]]
 
 
-async def test_a_page_has_what_was_asked_for_and_costs_a_credit(screened: Service) -> None:
+async def test_a_page_has_the_fields_of_the_condition_and_costs_a_credit(screened: Service) -> None:
     response = await ask(screened, where="ema9_m1 > 100 and not price < 1", sort="price")
 
     assert response.status_code == 200
@@ -81,7 +81,7 @@ async def test_fields_may_be_chosen(screened: Service) -> None:
     }  # fmt: skip
 
 
-async def test_what_is_not_known_is_not_true_and_comes_last(screened: Service) -> None:
+async def test_an_unknown_value_meets_no_condition_and_is_sorted_last(screened: Service) -> None:
     assert await symbols(screened, "price > 0") == ["SOL", "USDC"]
     assert await symbols(screened, "not price > 0") == []
     assert await symbols(screened, "price > 0 or age_s > 0") == ["SOL", "USDC", "USDT"]
@@ -99,7 +99,7 @@ async def test_a_crossing_is_seen_in_the_newest_candle(screened: Service) -> Non
     assert await symbols(screened, "crosses_above(price, ema9_m1)") == ["SOL"]
 
 
-async def test_pages_follow_one_another(screened: Service) -> None:
+async def test_a_cursor_returns_the_next_page_of_the_same_query(screened: Service) -> None:
     first = (await ask(screened, sort="price", limit=1)).json()["data"]
     assert (first["matches"], [each["symbol"] for each in first["tokens"]]) == (3, ["SOL"])
     cursor = first["nextCursor"]
@@ -112,7 +112,7 @@ async def test_pages_follow_one_another(screened: Service) -> None:
         assert "cursor" in refused.json()["error"]["message"]
 
 
-async def test_a_body_is_asked_as_a_query_is(screened: Service) -> None:
+async def test_a_request_by_body_gets_the_page_of_the_same_query(screened: Service) -> None:
     headers = bearer(await screened.issue(3))
     body: dict[str, Any] = {
         "where": "price > 0",
@@ -159,7 +159,7 @@ async def test_an_invalid_request_is_refused_before_a_payment_is_requested(
     assert response.json()["error"]["message"].startswith(message)
 
 
-async def test_without_a_credential_it_must_be_paid_for(screened: Service) -> None:
+async def test_a_request_without_a_credential_is_402(screened: Service) -> None:
     response = await screened.client.get(PATH, params={"where": "price > 1"})
     assert response.status_code == 402
 

@@ -76,7 +76,7 @@ def expect_refused(answer: httpx.Response, why: str) -> None:
 
 
 @pytest.mark.parametrize("path", [REPORT, CANDLES])
-async def test_a_wallet_spends_what_it_has_bought(
+async def test_a_wallet_spends_the_credits_that_it_has_bought(
     shop: SellingApi, world: World, path: str
 ) -> None:
     token = (await shop.buy()).json()["data"]["token"]
@@ -108,8 +108,8 @@ async def test_a_batch_is_signed_for_with_the_challenge_of_its_body(shop: Sellin
     assert answer.headers["x-credits-remaining"] == "9"
 
 
-async def test_a_signature_takes_credits_once(shop: SellingApi, world: World) -> None:
-    """Again, at once, after a failure, at another replica: it takes one credit, or none."""
+async def test_a_signature_is_accepted_once(shop: SellingApi, world: World) -> None:
+    """It is sent several times at once, to two replicas, and again later."""
     await shop.buy()
     header = await sign_in(shop)
     async with opened(world) as replica:
@@ -124,7 +124,7 @@ async def test_a_signature_takes_credits_once(shop: SellingApi, world: World) ->
     assert left == "8"
 
 
-async def test_its_idempotency_key_gets_a_lost_answer_again(shop: SellingApi) -> None:
+async def test_a_sign_in_gets_a_lost_answer_again_with_its_idempotency_key(shop: SellingApi) -> None:
     await shop.buy()
     header = await sign_in(shop)
     first = await get(shop, REPORT, header, **{"idempotency-key": KEY})
@@ -137,7 +137,7 @@ async def test_its_idempotency_key_gets_a_lost_answer_again(shop: SellingApi) ->
     expect_refused(other, "invalid_siwx_nonce")
 
 
-async def test_an_answer_that_could_not_be_sent_is_not_given_for_another_credit(
+async def test_a_new_report_is_made_if_the_first_answer_could_not_be_sent(
     shop: SellingApi,
 ) -> None:
     """The credit was given back, so the next request buys a report of that moment."""
@@ -162,7 +162,7 @@ async def test_an_answer_that_could_not_be_sent_is_not_given_for_another_credit(
     assert again.headers["x-credits-remaining"] == "9"
 
 
-async def test_errors_cost_nothing_and_leave_the_signature_good(shop: SellingApi) -> None:
+async def test_errors_cost_nothing_and_do_not_use_up_the_signature(shop: SellingApi) -> None:
     await shop.buy()
     path = f"/v1/token/{TOO_YOUNG}"
     header = await sign_in(shop, path)
@@ -173,7 +173,7 @@ async def test_errors_cost_nothing_and_leave_the_signature_good(shop: SellingApi
     assert left == "9"
 
 
-async def test_it_is_good_for_five_minutes_and_one_path(shop: SellingApi, world: World) -> None:
+async def test_a_sign_in_is_valid_for_five_minutes_and_one_path(shop: SellingApi, world: World) -> None:
     await shop.buy()
     header = await sign_in(shop)
     other = await get(shop, f"{REPORT}/swaps", header)
@@ -199,7 +199,7 @@ async def test_it_is_good_for_five_minutes_and_one_path(shop: SellingApi, world:
         ({"requestId": "7"}, "invalid_siwx_nonce"),
     ],
 )
-async def test_only_our_challenge_is_good(
+async def test_a_changed_challenge_is_refused(
     shop: SellingApi, changes: dict[str, Any], why: str
 ) -> None:
     await shop.buy()
@@ -218,7 +218,7 @@ async def test_a_signature_of_another_wallet_spends_nothing(shop: SellingApi) ->
     expect_refused(await get(shop, REPORT, encoded(forged)), "invalid_siwx_signature")
 
 
-async def test_credits_that_others_own_are_out_of_reach(shop: SellingApi) -> None:
+async def test_a_wallet_cannot_spend_credits_that_are_not_its_alone(shop: SellingApi) -> None:
     """Credits that a holder has rotated, or topped up with a grant, are not the wallet's alone."""
     token = (await shop.buy()).json()["data"]["token"]
     rotated = await shop.client.post("/v1/credits/rotate", headers=bearer(token))
@@ -230,12 +230,12 @@ async def test_credits_that_others_own_are_out_of_reach(shop: SellingApi) -> Non
     topped_up = await shop.send("POST", PURCHASE, payment, **bearer(granted))
     assert topped_up.is_success
     assert refusal(await get(shop, REPORT, await sign_in(shop))) == (402, "INSUFFICIENT_CREDITS")
-    for _ in range(5):  # the oldest are spent first: those of the grant
+    for _ in range(5):  # the oldest credits are spent first: those of the grant
         await shop.client.get(REPORT, headers=bearer(granted))
     assert (await get(shop, REPORT, await sign_in(shop))).status_code == 200
 
 
-async def test_the_account_with_most_credits_is_spent(shop: SellingApi) -> None:
+async def test_credits_are_taken_from_the_account_with_the_most_credits(shop: SellingApi) -> None:
     await shop.buy()
     bundle = "/v1/credits/purchase?bundle=50"
     await shop.send("POST", bundle, await shop.paid("POST", bundle), key=OTHER_KEY)
@@ -246,11 +246,11 @@ async def test_the_account_with_most_credits_is_spent(shop: SellingApi) -> None:
 
 @pytest.mark.parametrize("header", ["", "no base64!", encoded([]), encoded({"domain": 1}),
                                     encoded({"domain": "x" * 5_000})])  # fmt: skip
-async def test_what_is_no_sign_in_is_400(shop: SellingApi, header: str) -> None:
+async def test_an_invalid_sign_in_header_is_400(shop: SellingApi, header: str) -> None:
     assert refusal(await get(shop, REPORT, header)) == (400, "BAD_REQUEST")
 
 
-async def test_it_goes_with_no_credential_and_gives_way_to_a_payment(shop: SellingApi) -> None:
+async def test_a_sign_in_is_400_beside_a_credit_token_and_ignored_beside_a_payment(shop: SellingApi) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     header = await sign_in(shop)
     both = await get(shop, REPORT, header, **bearer(token))
@@ -276,8 +276,8 @@ async def test_each_challenge_has_a_nonce_of_its_own(shop: SellingApi) -> None:
     assert all(len(bytes.fromhex(nonce)) == 16 for nonce in nonces)
 
 
-async def test_nothing_a_stranger_makes_of_a_header_spends_a_credit(shop: SellingApi) -> None:
-    """Every field changed after signing, at random: nothing is taken."""
+async def test_a_header_changed_after_signing_spends_no_credit(shop: SellingApi) -> None:
+    """The field and its new value are chosen at random."""
     random, token = Random(7), (await shop.buy()).json()["data"]["token"]
     fields = sorted(build_siwx_schema()["properties"])
     for _ in range(60):

@@ -62,7 +62,7 @@ async def make_as(service: Service, key: str, asked: dict[str, Any]) -> dict[str
     return made
 
 
-async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: str) -> None:
+async def test_an_alert_is_created_read_changed_and_deleted(service: Service, key: str) -> None:
     assert (await call(service, key, "GET", SIGNALS)).json()["data"] == {"signals": []}
     made = await make(service, key)
     secret = made.pop("webhookSecret")
@@ -110,7 +110,7 @@ async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: 
         assert refusal(await call(service, key, method, f"{path}{end}")) == (404, "NOT_FOUND")
 
 
-async def test_a_rule_of_closed_candles_says_so(service: Service, key: str) -> None:
+async def test_an_alert_may_be_limited_to_closed_candles(service: Service, key: str) -> None:
     made = await make(service, key, candles="closed")
     kept = await call(service, key, "GET", f"{SIGNALS}/{made['signalId']}")
     assert made["candles"] == kept.json()["data"]["candles"] == "closed"
@@ -118,7 +118,7 @@ async def test_a_rule_of_closed_candles_says_so(service: Service, key: str) -> N
     assert refusal(wrong) == (400, "BAD_REQUEST")
 
 
-async def test_a_move_has_a_percentage_and_a_window(service: Service, key: str) -> None:
+async def test_an_alert_about_a_move_has_percent_and_window_but_no_level(service: Service, key: str) -> None:
     made = (await call(service, key, "POST", SIGNALS, MOVE)).json()["data"]
     assert {name: made[name] for name in ("level", "margin", "percent", "windowS")} == {
         "level": None,
@@ -170,14 +170,14 @@ FLAWS: Final[list[dict[str, Any]]] = [
 ]
 
 
-async def test_what_cannot_be_looked_at_is_refused(service: Service, key: str) -> None:
+async def test_an_invalid_alert_is_refused(service: Service, key: str) -> None:
     for flaw in FLAWS:
         response = await call(service, key, "POST", SIGNALS, ASKED | flaw)
         assert refusal(response) == (400, "BAD_REQUEST"), flaw
     assert (await call(service, key, "GET", SIGNALS)).json()["data"] == {"signals": []}
 
 
-async def test_a_change_is_checked_as_a_whole(service: Service, key: str) -> None:
+async def test_an_invalid_change_of_an_alert_is_refused(service: Service, key: str) -> None:
     path = f"{SIGNALS}/{(await make(service, key))['signalId']}"
     for flaw in ({"percent": 5}, {"margin": -1}, {"kind": "below"}, {"webhookUrl": "x"}):
         assert refusal(await call(service, key, "PATCH", path, flaw)) == (400, "BAD_REQUEST")
@@ -185,7 +185,7 @@ async def test_a_change_is_checked_as_a_whole(service: Service, key: str) -> Non
     assert refusal(wrong) == (400, "INVALID_TOKEN_ADDRESS")
 
 
-async def test_a_crossing_of_another_number_has_no_level(service: Service, key: str) -> None:
+async def test_an_alert_about_two_numbers_takes_no_level_percent_or_window(service: Service, key: str) -> None:
     crossing = {"kind": "crosses_field", "comparedWith": "indicators.h1.ema200", "level": None}
     path = f"{SIGNALS}/{(await make(service, key, **crossing))['signalId']}"
     kept = "SELECT level, revision FROM signal"
@@ -199,7 +199,7 @@ async def test_a_crossing_of_another_number_has_no_level(service: Service, key: 
     assert expected in refused.json()["error"]["message"]
 
 
-async def test_what_is_not_ones_own_is_not_found(service: Service, key: str) -> None:
+async def test_an_unknown_or_anothers_alert_is_404(service: Service, key: str) -> None:
     path = f"{SIGNALS}/{(await make(service, key))['signalId']}"
     other = await Agent(service, "other@example.org").key(Scope.SIGNALS_WRITE)
     assert (await call(service, other, "GET", SIGNALS)).json()["data"] == {"signals": []}
@@ -217,7 +217,7 @@ async def test_what_is_not_ones_own_is_not_found(service: Service, key: str) -> 
     assert (await call(service, key, "GET", path)).json()["data"]["name"] == "up"
 
 
-async def test_there_are_20_and_no_more(service: Service, key: str) -> None:
+async def test_an_account_has_at_most_20_alerts(service: Service, key: str) -> None:
     for _ in range(20):
         await make(service, key)
     response = await call(service, key, "POST", SIGNALS, ASKED)
@@ -225,7 +225,7 @@ async def test_there_are_20_and_no_more(service: Service, key: str) -> None:
     assert "20 alerts" in response.json()["error"]["message"]
 
 
-async def test_the_same_key_makes_the_same_signal(service: Service, key: str) -> None:
+async def test_the_same_idempotency_key_creates_one_alert(service: Service, key: str) -> None:
     first = await call(service, key, "POST", SIGNALS, ASKED, **IDEMPOTENT)
     again = await call(service, key, "POST", SIGNALS, ASKED, **IDEMPOTENT)
     assert first.status_code == again.status_code == 201
@@ -246,7 +246,7 @@ async def test_an_email_needs_a_verified_address(service: Service, key: str) -> 
     assert refusal(response) == (400, "BAD_REQUEST")
 
 
-async def test_a_secret_is_renewed_and_shown_once(service: Service, key: str) -> None:
+async def test_a_webhook_secret_is_renewed_and_shown_once(service: Service, key: str) -> None:
     made = await make(service, key)
     path = f"{SIGNALS}/{made['signalId']}"
     renewed = await call(service, key, "POST", f"{path}/secret")
@@ -262,7 +262,7 @@ async def test_a_secret_is_renewed_and_shown_once(service: Service, key: str) ->
     assert hmac.compare_digest(service.accounts.secrets.webhook_secret(nonce), secret)
 
 
-async def test_a_test_is_an_event_and_an_email(service: Service, key: str) -> None:
+async def test_a_test_alert_makes_an_event_and_an_email(service: Service, key: str) -> None:
     made = await make(service, key, webhookUrl="https://example.org/hook", email=True)
     path = f"{SIGNALS}/{made['signalId']}"
     tested = await call(service, key, "POST", f"{path}/test")
@@ -289,10 +289,10 @@ async def test_a_test_is_an_event_and_an_email(service: Service, key: str) -> No
     assert len(ids) == 10
 
 
-async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
+async def test_a_firing_makes_an_event(service: Service, key: str) -> None:
     watcher = watcher_of(service)
     await watcher.round()
-    low = await make(service, key, level=0.0)  # above it already: fires nothing
+    low = await make(service, key, level=0.0)  # the price is above it already: no firing
     moved = (await call(service, key, "POST", SIGNALS, MOVE | {"field": "price.usd"})).json()
     await watcher.round()
     for _ in range(3):
@@ -309,14 +309,14 @@ async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
 
 
 async def fired_by(service: Service, key: str, made: dict[str, Any]) -> list[float]:
-    """Return the values at which a signal fired, oldest first."""
+    """Return the values at which an alert fired, oldest first."""
     path = f"{SIGNALS}/{made['signalId']}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
     return [each["value"] for each in reversed(events)]
 
 
 def priced(service: Service, usd: float, *, depth_usd: int) -> None:
-    """Let a token trade whose price rests on so much."""
+    """Append a trade of a token whose pool has a depth of *depth_usd*."""
     tip = service.log.tip_at(service.log.seq)
     slot, time = (tip.slot or 0) + 1, tip.time or 0
     traded = PricedSwap(Mint(WSOL), 0, 0, -1, 0, True, 10**6, usd, usd / 100)  # noqa: FBT003
@@ -324,7 +324,7 @@ def priced(service: Service, usd: float, *, depth_usd: int) -> None:
     service.log.append(slot, time, traded, standings={Mint(WSOL): pools})
 
 
-async def test_a_rule_looks_at_prices_of_its_confidence_alone(service: Service, key: str) -> None:
+async def test_an_alert_about_a_price_ignores_prices_below_its_least_confidence(service: Service, key: str) -> None:
     watcher = watcher_of(service)
     usual = {name: value for name, value in MOVE.items() if name != "leastConfidence"}
     usual |= {"field": "price.usd"}
@@ -344,7 +344,7 @@ async def test_a_rule_looks_at_prices_of_its_confidence_alone(service: Service, 
     assert await fired_by(service, key, liquidity) == [200_000.0, 5_000.0, 200_000.0]
 
 
-async def test_another_least_confidence_begins_a_rule_again(service: Service, key: str) -> None:
+async def test_another_least_confidence_makes_a_new_revision_of_an_alert(service: Service, key: str) -> None:
     made = await make(service, key)
     path = f"{SIGNALS}/{made['signalId']}"
     revision = "SELECT revision FROM signal"
@@ -361,10 +361,10 @@ async def test_another_least_confidence_begins_a_rule_again(service: Service, ke
     assert refusal(wrong) == (400, "BAD_REQUEST")
 
 
-async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(
+async def test_at_most_three_webhooks_of_one_alert_wait(
     service: Service, key: str
 ) -> None:
-    """Nothing is sent here, as if its receiver were down."""
+    """Nothing is sent, as if the receiver were down: the oldest and the two newest wait."""
     watcher, deliveries = watcher_of(service), deliveries_of(service, waiting_max=3)
     move = MOVE | {"field": "price.usd", "webhookUrl": "https://example.org/"}
     dead, quiet = [
@@ -391,7 +391,7 @@ async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(
     assert [each["webhook"] for each in events] == [None] * len(reported)
 
 
-async def test_another_address_or_a_test_ends_the_rest_of_a_rule_that_failed(
+async def test_a_new_address_or_a_test_ends_the_pause_after_a_failed_webhook(
     service: Service, key: str
 ) -> None:
     one, two = "https://example.org/one", "https://example.org/two"
@@ -399,7 +399,7 @@ async def test_another_address_or_a_test_ends_the_rest_of_a_rule_that_failed(
     path = f"{SIGNALS}/{made['signalId']}"
 
     async def refused() -> list[str]:
-        """Let a receiver refuse what is due; return the addresses that it was sent to."""
+        """Let the receivers refuse all due webhooks; return the addresses of these webhooks."""
         await deliveries.take_in()
         turns = await deliveries.lease([])
         ended = [
@@ -520,7 +520,7 @@ async def test_each_route_needs_its_scope_and_a_key(service: Service) -> None:
           "comparedWith": "indicators.h1.macd.signal"}),
     ],
 )  # fmt: skip
-async def test_a_condition_of_screens_is_made_an_alert(
+async def test_a_condition_of_one_comparison_becomes_an_alert(
     service: Service, key: str, where: str, kept: dict[str, Any]
 ) -> None:
     body = {"name": "From a backtest", "mint": WSOL, "kind": "condition", "where": where}
@@ -542,7 +542,7 @@ async def test_a_condition_of_screens_is_made_an_alert(
         ("price >", "at character"),
     ],
 )
-async def test_a_condition_that_no_alert_looks_at_is_refused(
+async def test_a_condition_that_an_alert_cannot_evaluate_is_refused(
     service: Service, key: str, where: str, said: str
 ) -> None:
     body = {"name": "More", "mint": WSOL, "kind": "condition", "where": where}

@@ -1,6 +1,6 @@
-"""Each payment has a signed receipt, which anyone checks against /.well-known/did.json.
+"""Each payment has a signed receipt, which anyone can verify with /.well-known/did.json.
 
-The other implementation of Ed25519 is that of the package cryptography.
+These tests verify it with the Ed25519 of another package, cryptography.
 """
 
 import json
@@ -71,14 +71,14 @@ async def checked(client: httpx.AsyncClient, receipt: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("method", "path"), SOLD)
-async def test_a_payment_has_one(shop: SellingApi, world: World, method: str, path: str) -> None:
+async def test_a_payment_has_a_signed_receipt(shop: SellingApi, world: World, method: str, path: str) -> None:
     demand = await shop.demand(method, path)
     sent_at = world.clock.now() // 1000
     answer = await shop.send(method, path, shop.pay(demand), key=KEY)
     claims = await checked(shop.client, receipt_of(answer))
 
     assert answer.is_success
-    # The chain's clock goes on while the answer is on its way.
+    # The clock of the chain advances while the request is answered.
     assert sent_at <= claims["issuedAt"] <= world.clock.now() // 1000
     assert claims == {
         "version": 1,
@@ -95,7 +95,7 @@ async def test_a_payment_has_one(shop: SellingApi, world: World, method: str, pa
     assert sum(map(len, lines)) < HEADER_BYTES_MAX
 
 
-async def test_credits_that_are_added_to_a_credit_token_have_one(shop: SellingApi) -> None:
+async def test_a_top_up_of_a_credit_token_has_a_signed_receipt(shop: SellingApi) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     payment = await shop.paid("POST", PURCHASE)
     answer = await shop.send("POST", PURCHASE, payment, **bearer(token))
@@ -103,7 +103,7 @@ async def test_credits_that_are_added_to_a_credit_token_have_one(shop: SellingAp
     assert (await checked(shop.client, receipt_of(answer)))["resourceUrl"] == ORIGIN + PURCHASE
 
 
-async def test_it_is_the_same_again_after_a_minute(shop: SellingApi, world: World) -> None:
+async def test_an_answer_that_is_sent_again_has_the_same_receipt(shop: SellingApi, world: World) -> None:
     payment = await shop.paid("GET", REPORT)
     first = await shop.send("GET", REPORT, payment, key=KEY)
     world.clock.advance(60_000)
@@ -112,7 +112,7 @@ async def test_it_is_the_same_again_after_a_minute(shop: SellingApi, world: Worl
     assert receipt_of(again) == receipt_of(first)
 
 
-async def test_nothing_but_a_settled_payment_has_one(shop: SellingApi) -> None:
+async def test_only_a_settled_payment_has_a_receipt(shop: SellingApi) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     missing = f"/v1/token/{UNTRACKED}"
     answers = [
@@ -128,7 +128,7 @@ async def test_nothing_but_a_settled_payment_has_one(shop: SellingApi) -> None:
             assert "extensions" not in decoded(answer, "payment-response")
 
 
-async def test_a_changed_claim_is_found(shop: SellingApi) -> None:
+async def test_a_receipt_with_the_claims_of_another_is_invalid(shop: SellingApi) -> None:
     head, claims, signature = receipt_of(await shop.buy()).split(".")
     other = receipt_of(await shop.send("GET", REPORT, await shop.paid("GET", REPORT)))
 
@@ -137,7 +137,7 @@ async def test_a_changed_claim_is_found(shop: SellingApi) -> None:
         await checked(shop.client, f"{head}.{other.split('.')[1]}.{signature}")
 
 
-async def test_one_of_a_replaced_root_is_good_as_long_as_its_key_is_listed(world: World) -> None:
+async def test_a_receipt_is_valid_after_its_root_secret_was_replaced(world: World) -> None:
     async with opened(world) as shop:
         old = receipt_of(await shop.buy())
         assert len((await shop.client.get(DOCUMENT)).json()["verificationMethod"]) == 1
@@ -154,7 +154,7 @@ async def test_one_of_a_replaced_root_is_good_as_long_as_its_key_is_listed(world
             assert (await checked(shop.client, receipt))["version"] == 1
 
 
-async def test_the_program_of_the_documents_checks_it(
+async def test_the_documented_program_verifies_a_receipt(
     shop: SellingApi,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -172,7 +172,7 @@ async def test_the_program_of_the_documents_checks_it(
     assert capsys.readouterr().out == f"{ORIGIN}{REPORT}\n"
 
 
-async def test_a_port_is_part_of_the_identifier(world: World) -> None:
+async def test_the_identifier_of_the_service_includes_its_port(world: World) -> None:
     async with opened(world, origin="http://127.0.0.1:8402") as shop:
         document = (await shop.client.get(DOCUMENT)).json()
 
@@ -180,5 +180,5 @@ async def test_a_port_is_part_of_the_identifier(world: World) -> None:
     assert document["assertionMethod"][0].startswith("did:web:127.0.0.1%3A8402#")
 
 
-async def test_where_nothing_is_sold_there_are_no_keys(service: Service) -> None:
+async def test_the_did_document_is_404_if_nothing_is_sold(service: Service) -> None:
     assert (await service.client.get(DOCUMENT)).status_code == 404

@@ -55,7 +55,7 @@ async def test_updates_add_up_to_the_snapshot_of_a_new_client(streaming: Streami
         _, snapshot = await reader.some(2)
         reported = snapshot.data
         for number in range(20):
-            if number % 5 == 0:  # others who join meanwhile were sent something else
+            if number % 5 == 0:  # clients that join later get other events
                 await now(streaming, TRADED[0])
             await streaming.trade()
             update = await reader.next()
@@ -65,7 +65,7 @@ async def test_updates_add_up_to_the_snapshot_of_a_new_client(streaming: Streami
         assert reported == await now(streaming, TRADED[0])
 
 
-async def test_an_update_leaves_out_what_has_not_changed(streaming: Streaming) -> None:
+async def test_an_update_has_only_fields_that_have_changed(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
 
     async with streaming.open(token) as reader:
@@ -89,7 +89,7 @@ async def test_only_the_mints_that_trade_are_sent(streaming: Streaming) -> None:
         assert [each.data["token"] for each in await reader.some(2)] == [SECOND, TRADED[0]]
 
 
-async def test_at_most_four_updates_a_second_and_none_is_lost(streaming: Streaming) -> None:
+async def test_a_stream_sends_at_most_four_updates_a_second_and_loses_no_trade(streaming: Streaming) -> None:
     token, service = await streaming.service.issue(1), streaming.service
 
     async with streaming.open(token) as reader:
@@ -132,11 +132,11 @@ async def test_a_client_that_comes_back_gets_a_snapshot_after_its_last_event(
         await streaming.trade()
         last = await reader.next()
 
-    # This process has not yet read what another one sent the client.
+    # As if another process had sent it to the client; this process has not read it yet.
     await streaming.trade(is_seen=False)
     async with streaming.open(token, last_event_id=str(service.log.seq)) as reader:
         _, ahead = await reader.some(2)
-    async with streaming.open(token, last_event_id="9" * 18) as reader:  # of another log
+    async with streaming.open(token, last_event_id="9" * 18) as reader:  # an id of another log
         _, other = await reader.some(2)
 
     assert last.event_id is not None
@@ -144,7 +144,7 @@ async def test_a_client_that_comes_back_gets_a_snapshot_after_its_last_event(
     assert ahead.event_id == other.event_id == last.event_id + 1
 
 
-async def test_a_heartbeat_every_15_s(streaming: Streaming) -> None:
+async def test_a_stream_sends_a_heartbeat_every_15_s(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
 
     async with streaming.open(token) as reader:
@@ -180,7 +180,7 @@ async def test_each_started_minute_costs_a_credit_for_each_mint(streaming: Strea
     assert await service.left(token) == 1
 
 
-async def test_what_happens_while_a_minute_is_paid_for_is_made_up_for(
+async def test_a_snapshot_follows_trades_that_came_while_a_minute_was_paid(
     streaming: Streaming,
 ) -> None:
     token, service = await streaming.service.issue(2), streaming.service
@@ -188,7 +188,7 @@ async def test_what_happens_while_a_minute_is_paid_for_is_made_up_for(
     async with streaming.open(token) as reader:
         await reader.some(2)
         service.clock.advance(60_000)
-        service.streams.look()  # it waits for its minute from now on
+        service.streams.look()  # the stream waits for the debit of its minute
         await streaming.trade()
         await streaming.settled()
         service.streams.look()
@@ -199,7 +199,7 @@ async def test_what_happens_while_a_minute_is_paid_for_is_made_up_for(
 
 
 @pytest.mark.parametrize("ends_by", ["a trade", "leaving", "the next"])
-async def test_a_minute_is_under_way_until_an_event_was_sent_or_it_is_over(
+async def test_the_row_of_a_minute_is_deleted_after_an_event_or_its_end(
     streaming: Streaming, ends_by: str
 ) -> None:
     service = streaming.service
@@ -212,7 +212,7 @@ async def test_a_minute_is_under_way_until_an_event_was_sent_or_it_is_over(
         reader = await stack.enter_async_context(streaming.open(token))
         await reader.some(2)
         await streaming.pass_time(60)
-        (quiet,) = under_way()  # the minute before, in which a snapshot was sent, is none
+        (quiet,) = under_way()  # the first minute has no row: it had a snapshot
         match ends_by:
             case "a trade":
                 await streaming.trade()
@@ -222,7 +222,7 @@ async def test_a_minute_is_under_way_until_an_event_was_sent_or_it_is_over(
             case _:
                 await streaming.pass_time(60)
                 assert quiet not in under_way()
-        # Its commit takes along what is known by now.
+        # The commit of this stream includes the changes so far.
         reader = await stack.enter_async_context(streaming.open(other))
         await reader.some(2)
         assert quiet not in under_way()
@@ -241,8 +241,8 @@ async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
     assert await streaming.service.left(token) == 1
 
 
-async def test_minutes_in_which_the_process_stood_still_are_not_paid(streaming: Streaming) -> None:
-    """One is begun once it goes on, however often streams are looked after until it is paid."""
+async def test_minutes_during_which_the_process_was_suspended_are_not_paid(streaming: Streaming) -> None:
+    """One minute begins when it resumes, however often streams are checked until it is paid."""
     token, service = await streaming.service.issue(10), streaming.service
 
     async with streaming.open(token) as reader:
@@ -256,7 +256,7 @@ async def test_minutes_in_which_the_process_stood_still_are_not_paid(streaming: 
         assert await service.left(token) == 8
 
 
-async def test_stale_data_ends_it_and_a_minute_without_events_is_refunded(
+async def test_stale_data_end_a_stream_and_a_minute_without_events_is_refunded(
     streaming: Streaming,
 ) -> None:
     token, service = await streaming.service.issue(10), streaming.service
@@ -277,7 +277,7 @@ async def test_stale_data_ends_it_and_a_minute_without_events_is_refunded(
     assert await service.left(token) == 5
 
 
-async def test_a_minute_that_is_given_back_at_the_end_stays_so_though_the_next_one_is_due(
+async def test_the_next_minute_is_not_charged_if_stale_data_end_the_stream(
     streaming: Streaming,
 ) -> None:
     token, service = await streaming.service.issue(10), streaming.service
@@ -287,7 +287,7 @@ async def test_a_minute_that_is_given_back_at_the_end_stays_so_though_the_next_o
         for _ in range(4):
             await streaming.pass_time(60)
         left = await service.left(token)
-        await streaming.pass_time(61)  # in one look: too old, and due
+        await streaming.pass_time(61)  # one check finds stale data and a minute that is due
         events = await reader.rest()
     await streaming.until_closed()
 
@@ -297,7 +297,7 @@ async def test_a_minute_that_is_given_back_at_the_end_stays_so_though_the_next_o
     assert await service.left(token) == 6
 
 
-async def test_a_stop_ends_it_and_keeps_a_minute_with_events(
+async def test_a_shutdown_ends_a_stream_and_refunds_no_minute_with_events(
     streaming: Streaming,
 ) -> None:
     token, service = await streaming.service.issue(10), streaming.service
@@ -314,7 +314,7 @@ async def test_a_stop_ends_it_and_keeps_a_minute_with_events(
     assert await service.left(token) == 9
 
 
-async def test_a_mint_that_is_followed_no_more_ends_it(streaming: Streaming) -> None:
+async def test_a_stream_ends_if_one_of_its_mints_is_no_longer_tracked(streaming: Streaming) -> None:
     token, service = await streaming.service.issue(2), streaming.service
 
     async with streaming.open(token, TRADED) as reader:
@@ -328,7 +328,7 @@ async def test_a_mint_that_is_followed_no_more_ends_it(streaming: Streaming) -> 
     assert SECOND in end.data["message"]
 
 
-async def test_a_ledger_that_does_not_answer_ends_it_and_takes_nothing(
+async def test_a_stream_ends_if_the_ledger_is_unavailable_and_nothing_is_taken(
     streaming: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, service = await streaming.service.issue(2), streaming.service
@@ -366,7 +366,7 @@ async def filled_key(streaming: Streaming, credit_count: int) -> str:
         ("scopes = ?", '["wallets:read"]', "credential_refused"),
     ],
 )
-async def test_an_api_key_pays_for_the_minutes_in_which_it_may(
+async def test_a_stream_ends_if_its_api_key_may_not_pay_for_the_next_minute(
     streaming: Streaming, change: str, value: object, reason: str
 ) -> None:
     key = await filled_key(streaming, 10)
@@ -398,7 +398,7 @@ async def test_an_api_key_pays_for_the_minutes_in_which_it_may(
         (f"{TRACKED},{SECOND}", True, (402, "INSUFFICIENT_CREDITS")),
     ],
 )
-async def test_refusals_take_nothing(
+async def test_a_refused_stream_costs_nothing(
     tmp_path: Path, mints: str | None, headers: Any, expected: tuple[int, str]
 ) -> None:
     async with streaming_service(tmp_path, streams=StreamsConfig(mints_max=2)) as streaming:
@@ -414,7 +414,7 @@ async def test_refusals_take_nothing(
         assert await streaming.service.left(token) == 1
 
 
-async def test_as_many_mints_as_a_stream_may_have_fit_into_an_address(streaming: Streaming) -> None:
+async def test_the_address_of_a_stream_may_have_50_mints(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
     mints = ["9" * 40 + f"{number:04}".replace("0", "a") for number in range(1, 51)]
 
@@ -425,7 +425,7 @@ async def test_as_many_mints_as_a_stream_may_have_fit_into_an_address(streaming:
     assert (response.status_code, response.json()["error"]["code"]) == (404, "TOKEN_NOT_FOUND")
 
 
-async def test_stale_data_is_refused(streaming: Streaming) -> None:
+async def test_a_stream_of_stale_data_is_503_and_free(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
     streaming.service.clock.advance(300_001)
 
@@ -435,7 +435,7 @@ async def test_stale_data_is_refused(streaming: Streaming) -> None:
     assert await streaming.service.left(token) == 1
 
 
-async def test_streams_are_bounded_by_account_and_in_all(tmp_path: Path) -> None:
+async def test_open_streams_are_limited_for_each_account_and_in_total(tmp_path: Path) -> None:
     bounds = StreamsConfig(open_max=2, per_account_max=1)
     async with streaming_service(tmp_path, streams=bounds) as streaming:
         one, two, three = [await streaming.service.issue(2) for _ in range(3)]

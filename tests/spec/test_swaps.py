@@ -95,12 +95,12 @@ async def test_a_page_is_newest_first_with_every_field_of_its_swaps(
         (None, (None, None)),
     ],
 )
-async def test_what_is_in_no_volume_is_shown_with_its_reason(
+async def test_an_excluded_volume_is_shown_with_its_reason(
     market: SeriesService,
     evidence: Evidence | None,
     excluded: tuple[float | None, str | None],
 ) -> None:
-    """In logs of before, `uncounted` is None."""
+    """`uncounted` is None in rows of older logs."""
     token = await market.service.issue(1)
     counted = swap(1, evidence=Evidence(None, 225_000_000, "signer"))
     await market.traded.slot(1, BEGIN_S, swap(0, volume=0, evidence=evidence), counted)
@@ -119,7 +119,7 @@ async def test_what_is_in_no_volume_is_shown_with_its_reason(
         (0, None, "noPrice"),
     ],
 )
-async def test_a_swap_at_a_rejected_price_is_in_no_volume_for_the_same_reason(
+async def test_a_swap_at_a_rejected_price_is_excluded_from_volume_for_that_reason(
     market: SeriesService, trip: int, offered: tuple[float, float] | None, reason: str
 ) -> None:
     token = await market.service.issue(1)
@@ -134,7 +134,7 @@ async def test_a_swap_at_a_rejected_price_is_in_no_volume_for_the_same_reason(
     assert excluded["reason"] == reason
 
 
-async def test_cursors_are_stable_while_swaps_come_and_slots_die(market: SeriesService) -> None:
+async def test_cursors_are_stable_while_swaps_come_and_slots_are_retracted(market: SeriesService) -> None:
     token = await market.service.issue(3)
     for number in range(1, 5):
         await market.traded.slot(number, BEGIN_S, *(swap(n) for n in range(2)))
@@ -155,7 +155,7 @@ async def test_cursors_are_stable_while_swaps_come_and_slots_die(market: SeriesS
     assert await market.service.left(token) == 0
 
 
-async def test_refusals_are_those_of_the_report_and_a_page_without_swaps_is_free(
+async def test_errors_equal_those_of_the_report_and_an_empty_page_is_free(
     market: SeriesService,
 ) -> None:
     token = await market.service.issue(1)

@@ -16,7 +16,7 @@ from support.scenes.payments.selling_api import KEY, decoded, opened
 from support.scenes.service import refusal
 
 
-async def test_holders_with_every_field_and_refusals_that_are_free(tmp_path: Path) -> None:
+async def test_holders_have_every_field_and_errors_are_free(tmp_path: Path) -> None:
     holders = FakeHolders()
     async with series_service(tmp_path, holders=holders) as market:
         await market.traded.slot(1, BEGIN_S)
@@ -52,7 +52,7 @@ async def test_holders_with_every_field_and_refusals_that_are_free(tmp_path: Pat
         assert await market.service.left(token) == 1
 
 
-async def test_who_cannot_pay_uses_up_no_calls_of_the_node(tmp_path: Path) -> None:
+async def test_holders_are_not_read_for_a_client_that_cannot_pay(tmp_path: Path) -> None:
     holders = FakeHolders()
     async with series_service(tmp_path, holders=holders) as market:
         await market.traded.slot(1, BEGIN_S)
@@ -71,7 +71,7 @@ HOLDERS = f"/v1/token/{TRACKED}/holders"
 
 
 @pytest.mark.parametrize("wallet", ["unfunded", "unknown"])
-async def test_a_payment_that_would_fail_uses_up_no_calls_of_the_node(
+async def test_holders_are_not_read_for_a_payment_without_funds(
     world: World, wallet: str
 ) -> None:
     """A new wallet costs nothing, and its signature on a quote proves no money."""

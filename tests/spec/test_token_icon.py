@@ -9,7 +9,7 @@ from support.scenes.service import Service
 PATH = f"/v1/token/{WSOL}/icon.svg"
 
 
-async def test_it_is_a_picture_that_runs_and_fetches_nothing(service: Service) -> None:
+async def test_the_icon_is_an_svg_without_scripts_or_external_content(service: Service) -> None:
     response = await service.client.get(PATH)
 
     assert response.status_code == 200
@@ -22,7 +22,7 @@ async def test_it_is_a_picture_that_runs_and_fetches_nothing(service: Service) -
     assert not [name for node in svg.iter() for name in node.attrib if name.startswith("on")]
 
 
-async def test_it_is_the_same_for_ever_and_another_for_another_mint(service: Service) -> None:
+async def test_the_icon_never_changes_and_differs_between_mints(service: Service) -> None:
     pictures = {(await service.client.get(PATH)).content for _ in range(3)}
     other = await service.client.get(f"/v1/token/{USDC}/icon.svg")
 
@@ -30,14 +30,14 @@ async def test_it_is_the_same_for_ever_and_another_for_another_mint(service: Ser
     assert other.content not in pictures
 
 
-async def test_who_has_it_is_not_sent_it_again(service: Service) -> None:
+async def test_a_client_that_has_the_icon_is_answered_304(service: Service) -> None:
     etag = (await service.client.get(PATH)).headers["etag"]
     response = await service.client.get(PATH, headers={"If-None-Match": etag})
 
     assert (response.status_code, response.content) == (304, b"")
 
 
-async def test_what_is_no_mint_is_400(service: Service) -> None:
+async def test_the_icon_of_an_invalid_address_is_refused(service: Service) -> None:
     response = await service.client.get("/v1/token/abc/icon.svg")
 
     assert response.json()["error"]["code"] == "INVALID_TOKEN_ADDRESS"

@@ -13,7 +13,7 @@ PATH = f"/v1/token/{TRACKED}/metadata"
 STRANGER = "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM"
 
 
-async def test_a_plain_mint(service: Service) -> None:
+async def test_the_metadata_of_a_plain_mint_have_every_field(service: Service) -> None:
     await service.market.track(TRACKED)
     await service.market.learn(TRACKED, replace(FACTS, read_at_ms=UnixMs(NOW)))
     response = await service.client.get(PATH)
@@ -74,8 +74,8 @@ async def test_the_powers_of_its_issuer_are_described_in_words(service: Service)
     ]
 
 
-async def test_a_scaled_amount_is_the_one_in_effect(service: Service) -> None:
-    """The facts are read once a day; what is announced takes its place by itself."""
+async def test_a_new_multiplier_takes_effect_at_its_announced_time(service: Service) -> None:
+    """The facts are read once a day, but the multiplier does not wait for the next reading."""
     begins = NOW // 1000 + 60
     scaled = ScaledUiAmount(multiplier=2.5, new_multiplier=5.0, effective_at=begins)
     await service.market.track(TRACKED)
@@ -101,7 +101,7 @@ async def test_a_scaled_amount_is_the_one_in_effect(service: Service) -> None:
     assert "show 5 tokens" in after["inWords"][-1]
 
 
-async def test_what_is_not_known(service: Service) -> None:
+async def test_a_token_without_facts_is_404_and_an_invalid_address_400(service: Service) -> None:
     await service.market.track(TRACKED)
     for mint, status, code in (
         ("abc", 400, "INVALID_TOKEN_ADDRESS"),

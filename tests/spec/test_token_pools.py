@@ -38,7 +38,7 @@ def standing(pool: str, at: int) -> Standing:
     return found
 
 
-async def test_a_pool_with_every_field(market: SeriesService) -> None:
+async def test_a_pool_has_every_field(market: SeriesService) -> None:
     token = await market.service.issue(2)
     moved = PricedSwap(
         TOKEN, 3, 0, -1, 0, is_buy=True, volume=0, price_usd=None, price_sol=None,
@@ -82,7 +82,7 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
     }  # fmt: skip
 
 
-async def test_candles_of_one_pool(market: SeriesService) -> None:
+async def test_candles_of_one_pool_have_only_its_swaps(market: SeriesService) -> None:
     token = await market.service.issue(3)
     start = BEGIN_S - BEGIN_S % 3_600 + 3_600
     other = replace(swap(1), pool="other", offered=(200.0, 2.0), price_usd=None, volume=0)
@@ -124,7 +124,7 @@ async def test_a_refusal_is_free(market: SeriesService) -> None:
     assert await market.service.left(token) == 1
 
 
-async def test_a_request_that_presents_nothing_reads_no_past_and_no_swaps(
+async def test_a_request_without_credits_reads_no_candles_and_no_swaps(
     market: SeriesService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await market.traded.slot(1, BEGIN_S, swap(0), standings={TOKEN: standing("pool", BEGIN_S)})

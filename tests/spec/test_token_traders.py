@@ -25,7 +25,7 @@ def swap(index: int, signer: str, micro_usd: int, amount: int, *, is_buy: bool) 
     )  # fmt: skip
 
 
-async def test_a_page_with_every_field(market: SeriesService) -> None:
+async def test_a_page_has_every_field_of_its_traders(market: SeriesService) -> None:
     token = await market.service.issue(2)
     await market.traded.slot(1, BEGIN_S, swap(0, "ann", 100_000_000, 10**9, is_buy=True))
     sold = swap(0, "ann", 60_000_000, 5 * 10**8, is_buy=False)
@@ -84,7 +84,7 @@ async def test_a_page_with_every_field(market: SeriesService) -> None:
     assert [each["trader"] for each in fewer.json()["data"]["traders"]] == ["ann"]
 
 
-async def test_an_hour_and_a_day_reach_back_behind_the_swaps_that_are_read(
+async def test_the_sums_of_a_day_include_swaps_older_than_those_that_are_read(
     market: SeriesService,
 ) -> None:
     token = await market.service.issue(1)
@@ -132,7 +132,7 @@ async def test_a_day_of_traders_is_sold_if_no_swap_is_kept(
     assert await market.service.left(token) == 0
 
 
-async def test_without_swaps_it_is_free(market: SeriesService) -> None:
+async def test_a_page_without_swaps_is_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.traded.slot(1, BEGIN_S, swap(0, "ann", 1, 1, is_buy=True))
     quiet = await market.ask("traders", credit_token=token, mint=QUIET)

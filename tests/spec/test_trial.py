@@ -16,7 +16,7 @@ DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
 
 
-async def test_it_is_the_report_without_credential_or_payment(service: Service) -> None:
+async def test_a_trial_is_the_report_without_credential_or_payment(service: Service) -> None:
     token = await service.issue(1)
     sold = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
     given = await service.client.get(PATH)
@@ -29,7 +29,7 @@ async def test_it_is_the_report_without_credential_or_payment(service: Service) 
     assert "x-credits-remaining" not in given.headers
 
 
-async def test_ten_a_day_and_address_then_429_says_how_to_go_on(service: Service) -> None:
+async def test_ten_trials_a_day_are_free_and_then_a_429_names_the_paid_endpoints(service: Service) -> None:
     for _ in range(10):
         assert (await service.client.get(PATH)).status_code == 200
     refused = await service.client.get(PATH)
@@ -45,7 +45,7 @@ async def test_ten_a_day_and_address_then_429_says_how_to_go_on(service: Service
     assert (await service.client.get(PATH)).status_code == 200
 
 
-async def test_errors_are_not_counted(service: Service) -> None:
+async def test_errors_do_not_count_as_trials(service: Service) -> None:
     for _ in range(15):
         assert (await service.client.get(f"/v1/trial/{UNTRACKED}")).status_code == 404
     young = await service.client.get(f"/v1/trial/{TOO_YOUNG}")
@@ -56,14 +56,14 @@ async def test_errors_are_not_counted(service: Service) -> None:
     assert [answer.status_code for answer in answers] == [200] * 10 + [429]
 
 
-async def test_0_turns_it_off(tmp_path: Path) -> None:
+async def test_0_trial_reports_per_day_turn_the_endpoint_off(tmp_path: Path) -> None:
     async with running_service(tmp_path, api=ApiConfig(trial_reports_per_day=0)) as service:
         assert (await service.client.get(PATH)).status_code == 404
         paths = (await service.client.get("/openapi.json")).json()["paths"]
     assert "/v1/trial/{tokenAddress}" not in paths
 
 
-async def test_a_402_for_a_report_names_it(shop: SellingApi) -> None:
+async def test_a_402_for_a_report_names_the_trial(shop: SellingApi) -> None:
     unpaid = await shop.client.get(f"/v1/token/{TRACKED}")
     assert unpaid.json()["error"]["details"]["trial"] == f"{ORIGIN}{PATH}"
     for path in (f"/v1/token/{TRACKED}/candles?tf=m1", f"/v1/token/{TRACKED}/swaps"):
@@ -71,12 +71,12 @@ async def test_a_402_for_a_report_names_it(shop: SellingApi) -> None:
 
 
 async def test_views_of_pages_and_trials_are_counted_together() -> None:
-    """A page's window of the same name is the same window."""
+    """Both use the rate limit of the same name."""
     limits = MemoryLimits(ManualClock(NOW))
     first, second = FreeViews.of(20, limits.limiter), FreeViews.of(20, limits.limiter)
     assert first == second
 
 
-async def test_endpoint_1_stays_402(shop: SellingApi) -> None:
+async def test_endpoint_1_is_402_after_a_trial(shop: SellingApi) -> None:
     await shop.client.get(PATH)
     assert (await shop.client.get(f"/v1/token/{TRACKED}")).status_code == 402

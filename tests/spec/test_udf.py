@@ -1,4 +1,4 @@
-"""GET /v1/udf/...: what charts that speak UDF ask for."""
+"""GET /v1/udf/...: the requests of charts that use UDF."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -59,11 +59,11 @@ async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -
     found = (await ask(market, "search", query=TOKEN[:6], type="", exchange="", limit=10)).json()
     assert [each["ticker"] for each in found] == [TOKEN]
     shouted = await ask(market, "search", query=TOKEN.upper(), limit=30)
-    assert shouted.json() == found  # the library sends what is typed in upper case
+    assert shouted.json() == found  # the library sends typed text in upper case
     symbol = (await ask(market, "symbols", symbol=found[0]["ticker"])).json()
     assert (symbol["ticker"], symbol["type"], symbol["session"]) == (TOKEN, "crypto", "24x7")
     assert set(symbol["supported_resolutions"]) <= set(config["supported_resolutions"])
-    assert symbol["pricescale"] == 100  # the list knows no price of it
+    assert symbol["pricescale"] == 100  # the list has no price of the token
 
     bars = (
         await ask(
@@ -95,7 +95,7 @@ async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -
     assert {len(values) for values in before.values()} == {0}
 
 
-async def test_no_bars_are_no_data_and_free(market: SeriesService) -> None:
+async def test_a_span_without_bars_is_no_data_and_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     asked = {"symbol": TOKEN, "from_": 0, "to": 100}
     resolutions = (await ask(market, "config")).json()["supported_resolutions"]
@@ -106,7 +106,7 @@ async def test_no_bars_are_no_data_and_free(market: SeriesService) -> None:
     assert await market.service.left(token) == 1
 
 
-async def test_a_symbol_that_is_the_mint_of_another_token_does_not_stand_for_it(
+async def test_a_symbol_equal_to_the_mint_of_another_token_does_not_replace_it(
     market: SeriesService,
 ) -> None:
     lists = market.service.market
@@ -122,7 +122,7 @@ async def test_a_symbol_that_is_the_mint_of_another_token_does_not_stand_for_it(
     assert (await ask(market, "symbols", symbol=TOKEN)).json()["ticker"] == TOKEN
 
 
-async def test_a_short_symbol_names_its_token_among_many_that_contain_it(
+async def test_a_short_symbol_finds_its_token_among_many_that_contain_it(
     market: SeriesService,
 ) -> None:
     lists = market.service.market
@@ -147,7 +147,7 @@ async def test_a_short_symbol_names_its_token_among_many_that_contain_it(
     assert (await ask(market, "symbols", symbol="ai")).status_code == 404
 
 
-async def test_a_failure_is_one_of_udf(market: SeriesService) -> None:
+async def test_an_error_has_the_shape_of_udf(market: SeriesService) -> None:
     token = await market.service.issue(1)
     bars = {"symbol": UNTRACKED, "resolution": "1"}
     for answer, status, code in (

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress} with If-None-Match: what the client has costs nothing."""
+"""GET /v1/token/{tokenAddress} with If-None-Match: a report that the client has is free."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def test_an_unchanged_report_is_304_and_costs_nothing(service: Service) ->
 
 
 @pytest.mark.parametrize("tags", ['"as it was"', SPACED, "*"])
-async def test_any_form_of_the_tag_will_do(service: Service, tags: str) -> None:
+async def test_each_form_of_the_tag_is_accepted(service: Service, tags: str) -> None:
     token = await service.issue(1)
     response = await service.client.get(PATH, headers=bearer(token) | {"If-None-Match": tags})
 
@@ -65,7 +65,7 @@ async def test_a_caller_who_could_not_pay_gets_no_unchanged_report(service: Serv
         assert response.status_code == status, headers
 
 
-async def test_what_cannot_be_sold_is_refused_as_ever(service: Service) -> None:
+async def test_a_missing_or_stale_report_is_refused_despite_if_none_match(service: Service) -> None:
     token = await service.issue(1)
     headers = bearer(token) | {"If-None-Match": "*"}
     young = await service.client.get(f"/v1/token/{TOO_YOUNG}", headers=headers)
@@ -77,7 +77,7 @@ async def test_what_cannot_be_sold_is_refused_as_ever(service: Service) -> None:
     assert await service.left(token) == 1
 
 
-async def test_it_counts_in_the_rate_limit(service: Service) -> None:
+async def test_a_304_counts_against_the_rate_limit(service: Service) -> None:
     headers = bearer(await service.issue(1)) | {"If-None-Match": "*"}
     for _ in range(30):
         assert (await service.client.get(PATH, headers=headers)).status_code == 304
@@ -85,7 +85,7 @@ async def test_it_counts_in_the_rate_limit(service: Service) -> None:
     assert (await service.client.get(PATH, headers=headers)).status_code == 429
 
 
-async def test_a_payment_buys_what_it_is_sent_for(shop: SellingApi) -> None:
+async def test_a_payment_buys_a_report_despite_if_none_match(shop: SellingApi) -> None:
     payment = await shop.paid("GET", PATH)
     response = await shop.send("GET", PATH, payment, **{"If-None-Match": "*"})
 

@@ -1,4 +1,4 @@
-"""USDC beside the payment token, where the operator allows it: what is offered, paid, refused."""
+"""USDC beside the payment token, if the operator allows it: offers, payments, refusals."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ Demand = dict[str, Any]
 
 @pytest.fixture
 async def shop(world: World) -> AsyncIterator[SellingApi]:
-    """A shop that takes both; its own token is worth half a dollar, its buyer has both."""
+    """A shop that accepts both: its own token costs half a dollar, and its buyer has both."""
     world.fund("buyer", usdc_atoms=10**9)
     async with opened(world, also=[world.usdc_terms]) as shop:
         shop.price.usd = Decimal("0.5")
@@ -56,7 +56,7 @@ def last_asset(world: World) -> str:
 
 
 @pytest.mark.parametrize(("method", "path", "usdc_atoms", "_status"), SOLD)
-async def test_the_402_offers_both_its_own_token_first(
+async def test_a_402_offers_the_payment_token_first_and_then_usdc(
     shop: SellingApi, world: World, method: str, path: str, usdc_atoms: int, _status: int
 ) -> None:
     response = await shop.client.request(method, path)
@@ -85,7 +85,7 @@ async def test_the_402_offers_both_its_own_token_first(
 
 
 @pytest.mark.parametrize(("method", "path", "usdc_atoms", "status"), SOLD)
-async def test_each_is_paid_with_and_arrives_in_its_own_treasury(  # noqa: PLR0913  fixtures
+async def test_each_asset_is_accepted_and_arrives_in_its_own_treasury(  # noqa: PLR0913  fixtures
     shop: SellingApi, world: World, *, method: str, path: str, usdc_atoms: int, status: int
 ) -> None:
     for terms, atoms in ((world.terms, 2 * usdc_atoms), (world.usdc_terms, usdc_atoms)):
@@ -103,7 +103,7 @@ async def test_each_is_paid_with_and_arrives_in_its_own_treasury(  # noqa: PLR09
     assert await world.audit(full=True, is_usdc_taken=True) == []
 
 
-async def test_the_worth_of_a_payment_is_that_of_its_moment(shop: SellingApi, world: World) -> None:
+async def test_the_worth_of_a_payment_is_that_at_the_time_of_payment(shop: SellingApi, world: World) -> None:
     """The price of the payment token falls between the quote and the payment; USDC's does not."""
     asked = await shop.demand("POST", PURCHASE)
     own = only(asked, world.terms.asset)
@@ -118,7 +118,7 @@ async def test_the_worth_of_a_payment_is_that_of_its_moment(shop: SellingApi, wo
 
 
 class SlowPrice:
-    """A dollar, once *is_reported*."""
+    """A price of one dollar, which is available when *is_reported* is set."""
 
     def __init__(self) -> None:
         self.is_reported = asyncio.Event()
@@ -128,7 +128,7 @@ class SlowPrice:
         return Quote(usd=Decimal(1), observed_at=now)
 
 
-async def test_a_payment_does_not_break_off_the_reading_of_a_slow_price(world: World) -> None:
+async def test_a_payment_does_not_cancel_the_reading_of_a_slow_price(world: World) -> None:
     price = SlowPrice()
     cache = PriceCache(price, decimals=world.terms.decimals, clock=world.clock)
     token = AcceptedToken(terms=world.terms, price_cache=cache, name="", symbol="")
@@ -142,7 +142,7 @@ async def test_a_payment_does_not_break_off_the_reading_of_a_slow_price(world: W
 
 
 def another_offer(demand: Demand, shop: SellingApi) -> str:
-    """The header speaks of the payment token, the transaction brings USDC."""
+    """The header names the payment token, but the transaction pays USDC."""
     own = only(demand, shop.world.terms.asset)
     return signature_header(own, shop.transaction(only(demand, USDC)))
 
@@ -158,7 +158,7 @@ def a_quote_of_the_other(demand: Demand, shop: SellingApi) -> str:
 
 
 def the_amount_of_the_other(demand: Demand, shop: SellingApi) -> str:
-    """As many atoms as the payment token's price says: twice the price in USDC, and no less."""
+    """The amount is that of the payment token: twice the price in USDC."""
     own = only(demand, shop.world.terms.asset)
     changed = [only(demand, USDC)["accepts"][0] | {"amount": own["accepts"][0]["amount"]}]
     return shop.pay(demand | {"accepts": changed})
@@ -186,7 +186,7 @@ def a_third(demand: Demand, shop: SellingApi) -> str:
     ],
 )
 @pytest.mark.parametrize("sold", SOLD)
-async def test_what_is_not_exactly_one_of_the_offers_is_refused_and_not_sent(
+async def test_a_payment_that_equals_no_offer_is_refused_and_not_sent(
     shop: SellingApi,
     world: World,
     sold: tuple[str, str, int, int],
@@ -204,8 +204,8 @@ async def test_what_is_not_exactly_one_of_the_offers_is_refused_and_not_sent(
     assert world.sql("SELECT count(*) FROM payment") == 0
 
 
-async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(world: World) -> None:
-    """Byte for byte: one offer, in the token of the operator's, and nothing that hints at more."""
+async def test_a_402_of_a_shop_without_usdc_has_one_offer_and_no_mention_of_usdc(world: World) -> None:
+    """The header is compared byte for byte, as it was before USDC could be accepted."""
     async with opened(world) as shop:
         for method, path, atoms, _ in SOLD:
             response = await shop.client.request(method, path)
@@ -259,7 +259,7 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
             }
 
 
-async def test_usdc_is_no_payment_where_it_is_not_taken(shop: SellingApi, world: World) -> None:
+async def test_a_payment_in_usdc_is_refused_if_usdc_is_not_accepted(shop: SellingApi, world: World) -> None:
     payment = shop.pay(only(await shop.demand("GET", REPORT), USDC))
     async with opened(world) as other:
         refused = await other.send("GET", REPORT, payment)
@@ -270,7 +270,7 @@ async def test_usdc_is_no_payment_where_it_is_not_taken(shop: SellingApi, world:
         assert "also" not in (await other.client.get(BUNDLES)).json()["data"]
 
 
-async def test_a_token_without_a_price_is_not_offered_and_the_other_is(
+async def test_only_the_other_asset_is_offered_if_one_has_no_price(
     shop: SellingApi, world: World
 ) -> None:
     shop.price.usd = None
@@ -311,7 +311,7 @@ async def test_the_list_has_both_prices_and_agrees_with_the_demand(
         assert amounts == [own["price"], usdc["price"]]
 
 
-async def test_funds_in_one_token_cover_nothing_in_the_other(
+async def test_funds_in_one_asset_do_not_cover_a_payment_in_the_other(
     shop: SellingApi, world: World
 ) -> None:
     poor = world.fund("poor", atoms=0, usdc_atoms=25_000)
@@ -325,7 +325,7 @@ async def test_funds_in_one_token_cover_nothing_in_the_other(
     assert paid.status_code == 201, paid.text
 
 
-async def test_a_payment_in_usdc_is_answered_again_once_usdc_is_not_accepted(
+async def test_a_payment_in_usdc_is_answered_after_usdc_is_no_longer_accepted(
     shop: SellingApi, world: World
 ) -> None:
     asked = await shop.client.post(PURCHASE, headers={"Idempotency-Key": KEY})
@@ -341,7 +341,7 @@ async def test_a_payment_in_usdc_is_answered_again_once_usdc_is_not_accepted(
     assert world.sql("SELECT state, final FROM payment") == ("issued", 1)
 
 
-async def test_a_tool_is_paid_for_in_usdc(shop: SellingApi, world: World) -> None:
+async def test_an_mcp_tool_can_be_paid_for_in_usdc(shop: SellingApi, world: World) -> None:
     shop.service.reports.body = whole_report(has_m1=False)
     async with mcp_beside(shop.service.app, shop.service.clock) as app, mcp_client(app) as client:
         unpaid = await client.call_tool("get_token", {"mint": TRACKED})

@@ -31,7 +31,7 @@ UPGRADE = (
 
 
 async def refusal(opened: Socket) -> tuple[int, str, int | None]:
-    """Return status and code of the error that *opened* is refused by, and the close code."""
+    """Return status and code of the error that refuses *opened*, and the close code."""
     error = await opened.message()
     assert error["type"] == "error"
     with pytest.raises(ConnectionClosed):
@@ -40,10 +40,10 @@ async def refusal(opened: Socket) -> tuple[int, str, int | None]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_it_gives_the_events_of_server_sent_events_at_their_price(
+async def test_a_websocket_has_the_events_and_the_price_of_server_sent_events(
     streaming: Streaming, seed: int
 ) -> None:
-    """For any trades, minutes and end: the same in the same order, and as much is taken."""
+    """Trades and minutes are random: events and credits taken are the same on both."""
     random, credit_count = Random(seed), 12
     one, two = [await streaming.service.issue(credit_count) for _ in range(2)]
 
@@ -67,7 +67,7 @@ async def test_it_gives_the_events_of_server_sent_events_at_their_price(
     await streaming.until_closed()
 
     assert {each.name for each in said} == {"minute", "snapshot", "update", "end"}
-    # How long each client waits before it comes back is random.
+    # The time after which each client reconnects is random.
     assert [*said[:-1], replace(said[-1], retry_ms=None)] == [
         *reported[:-1], replace(reported[-1], retry_ms=None)
     ]  # fmt: skip
@@ -76,7 +76,7 @@ async def test_it_gives_the_events_of_server_sent_events_at_their_price(
     assert left == await streaming.service.left(one) < credit_count
 
 
-async def test_the_handshake_says_what_the_head_of_a_stream_says(streaming: Streaming) -> None:
+async def test_the_handshake_has_the_headers_of_a_stream(streaming: Streaming) -> None:
     token = await streaming.service.issue(5)
 
     async with stream(streaming, token, TRADED, origin="https://elsewhere.example") as opened:
@@ -92,7 +92,7 @@ async def test_the_handshake_says_what_the_head_of_a_stream_says(streaming: Stre
     assert [each.data["token"] for each in snapshots] == list(TRADED)
 
 
-async def test_the_first_message_authenticates_and_asks(streaming: Streaming) -> None:
+async def test_the_first_message_has_the_credential_and_the_query(streaming: Streaming) -> None:
     token = await streaming.service.issue(2)
 
     async with socket(streaming) as opened:
@@ -103,11 +103,11 @@ async def test_the_first_message_authenticates_and_asks(streaming: Streaming) ->
     assert [each.data["token"] for each in snapshots] == list(TRADED)
 
 
-async def test_the_first_message_may_leave_the_query_in_the_address(streaming: Streaming) -> None:
+async def test_the_query_may_be_in_the_address_and_not_in_the_first_message(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
 
     async with socket(streaming, f"?mints={TRACKED}") as opened:
-        # In two frames, as a client may cut it.
+        # In two frames, because a client may split a message.
         text = json.dumps({"type": "auth", "token": token})
         await opened.connection.send([text[:9], text[9:]])
 
@@ -138,7 +138,7 @@ async def test_a_client_that_comes_back_gets_a_snapshot_after_its_last_event(
     assert (ahead.name, ahead.event_id) == ("snapshot", last.event_id + 1)
 
 
-async def test_a_client_that_closes_has_left_and_pays_no_further_minute(
+async def test_a_client_that_closes_pays_no_further_minute(
     streaming: Streaming,
 ) -> None:
     token = await streaming.service.issue(3)
@@ -152,7 +152,7 @@ async def test_a_client_that_closes_has_left_and_pays_no_further_minute(
     assert await streaming.service.left(token) == 2
 
 
-async def test_too_few_credits_end_it_in_order(streaming: Streaming) -> None:
+async def test_a_websocket_ends_with_an_end_event_if_credits_are_too_few(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
 
     async with stream(streaming, token, TRADED[:1]) as opened:
@@ -193,10 +193,10 @@ REFUSED: list[tuple[str | None, Any, tuple[int, str]]] = [
 
 
 @pytest.mark.parametrize(("mints", "token", "expected"), REFUSED)
-async def test_refusals_take_nothing(
+async def test_a_refused_websocket_costs_nothing(
     tmp_path: Path, mints: str | None, token: Any, expected: tuple[int, str]
 ) -> None:
-    """In the head: an HTTP response.  By the first message: a message and a close code."""
+    """A refused head gets an HTTP response, a refused first message an error and a close code."""
     async with streaming_service(tmp_path, streams=StreamsConfig(mints_max=2)) as streaming:
         own = await streaming.service.issue(1)
         shown = own if token is True else token
@@ -220,7 +220,7 @@ async def test_refusals_take_nothing(
         assert await streaming.service.left(own) == 1
 
 
-async def test_one_stream_too_many_says_when_to_come_back(tmp_path: Path) -> None:
+async def test_the_error_of_one_stream_too_many_has_a_time_to_retry(tmp_path: Path) -> None:
     bounds = StreamsConfig(per_account_max=1)
     async with streaming_service(tmp_path, streams=bounds) as streaming:
         token = await streaming.service.issue(2)
@@ -238,7 +238,7 @@ async def test_one_stream_too_many_says_when_to_come_back(tmp_path: Path) -> Non
      '{"type": "auth", "mints": {"a": 1}}', '{"type": "auth", "mints": null}',
      '{"type": "auth", "lastEventId": "\\u0000", "typo": 1}', "[" * 4_000],
 )  # fmt: skip
-async def test_what_is_no_first_message_is_refused(streaming: Streaming, message: str) -> None:
+async def test_an_invalid_first_message_is_refused(streaming: Streaming, message: str) -> None:
     async with socket(streaming) as opened:
         await opened.connection.send(message)
 
@@ -250,7 +250,7 @@ async def test_what_is_no_first_message_is_refused(streaming: Streaming, message
     [("x" * 4_097, 1009), (b"{}", 1003), (["{"] * 200, 1008)],
     ids=["too large", "binary", "too many frames"],
 )
-async def test_frames_beyond_the_bounds_close_it(
+async def test_frames_beyond_the_bounds_close_a_websocket(
     streaming: Streaming, sent: Any, closed: int
 ) -> None:
     async with socket(streaming) as opened:
@@ -261,7 +261,7 @@ async def test_frames_beyond_the_bounds_close_it(
         assert await opened.close_code() == closed
 
 
-async def test_what_follows_the_first_message_is_ignored_within_a_bound(
+async def test_messages_after_the_first_are_ignored_up_to_a_limit(
     streaming: Streaming,
 ) -> None:
     token = await streaming.service.issue(1)
@@ -288,7 +288,7 @@ async def test_what_follows_the_first_message_is_ignored_within_a_bound(
         UPGRADE[: UPGRADE.index(b"Sec-WebSocket-Key")],
     ],
 )
-async def test_a_handshake_with_a_fault_is_refused(streaming: Streaming, head: bytes) -> None:
+async def test_an_invalid_handshake_is_refused(streaming: Streaming, head: bytes) -> None:
     async with streaming.server.connection() as client:
         await client.send(head + b"\r\n")
         status, headers, body = await client.answer()
@@ -297,7 +297,7 @@ async def test_a_handshake_with_a_fault_is_refused(streaming: Streaming, head: b
     assert json.loads(body)["error"]["code"] == "BAD_REQUEST"
 
 
-async def test_no_other_path_and_no_other_method_becomes_one(streaming: Streaming) -> None:
+async def test_other_paths_and_methods_do_not_become_a_websocket(streaming: Streaming) -> None:
     for asked in (b"GET /v1/health", b"GET /v1/streams", b"HEAD /v1/stream", b"POST /v1/stream"):
         async with streaming.server.connection() as client:
             await client.send(UPGRADE.replace(b"GET /v1/stream", asked) + b"\r\n")
@@ -305,7 +305,7 @@ async def test_no_other_path_and_no_other_method_becomes_one(streaming: Streamin
             assert b" 101 " not in line
 
 
-async def test_no_first_message_in_time_ends_it(streaming: Streaming) -> None:
+async def test_a_websocket_is_closed_if_no_first_message_comes_in_time(streaming: Streaming) -> None:
     bounds = Bounds(first_message_s_max=0.05)
     async with (
         served(streaming.service.app, bounds, clock=streaming.service.clock) as server,
@@ -314,7 +314,7 @@ async def test_no_first_message_in_time_ends_it(streaming: Streaming) -> None:
         assert await refusal(opened) == (408, "REQUEST_TIMEOUT", 4408)
 
 
-async def test_one_that_awaits_its_first_message_gives_way_to_others(streaming: Streaming) -> None:
+async def test_the_oldest_websocket_without_a_first_message_is_closed_for_others(streaming: Streaming) -> None:
     bounds = Bounds(connections_per_client_max=2)
     async with served(streaming.service.app, bounds, clock=streaming.service.clock) as server:
         here = replace(streaming, server=server)
@@ -324,7 +324,7 @@ async def test_one_that_awaits_its_first_message_gives_way_to_others(streaming: 
             assert (await refusal(third))[0] == 400
 
 
-async def test_a_stop_ends_those_that_tell_and_those_that_wait(streaming: Streaming) -> None:
+async def test_a_shutdown_ends_streaming_and_waiting_websockets(streaming: Streaming) -> None:
     token, service = await streaming.service.issue(2), streaming.service
     draining = Draining(at_end=service.streams.stop)
     async with AsyncExitStack() as stack:
@@ -338,7 +338,7 @@ async def test_a_stop_ends_those_that_tell_and_those_that_wait(streaming: Stream
         assert await waiting.close_code() == 1001
 
 
-async def test_agents_find_its_address_and_first_message(streaming: Streaming) -> None:
+async def test_llms_txt_has_the_address_and_the_first_message_of_a_websocket(streaming: Streaming) -> None:
     index = (await streaming.service.client.get("/llms.txt")).text
     address = re.findall(r"`(wss?://\S+)` is a WebSocket", index)
     (first,) = re.findall(r'`(\{"type": "auth".*\})`', index)

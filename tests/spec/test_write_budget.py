@@ -1,4 +1,4 @@
-"""Rows that an account may make us keep: rows that it cannot delete, however often it asks."""
+"""The budget of an account for requests that make rows which it cannot delete."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -22,7 +22,7 @@ from mintscope.solana.blocks import WSOL
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
-# The budget of a day is used up, which is counted in memory.
+# Tests use up the budget of a day.  It is counted in memory, so one engine is enough.
 pytestmark = [pytest.mark.storm, pytest.mark.engine("sqlite")]
 
 GROUPS: Final = "/v1/groups"
@@ -44,7 +44,7 @@ def counted(by: str, outcome: str) -> float:
     return REGISTRY.get_sample_value("mintscope_account_writes_total", labels) or 0.0
 
 
-async def test_what_is_made_and_deleted_leaves_no_more_than_the_budget(service: Service) -> None:
+async def test_watchlists_made_and_deleted_leave_rows_within_the_budget(service: Service) -> None:
     key = await Agent(service).key(Scope.GROUPS_WRITE)
     ((before,),) = service.accounts.rows(ROWS)
     statuses = []
@@ -71,7 +71,7 @@ async def test_what_is_made_and_deleted_leaves_no_more_than_the_budget(service: 
     assert (await call(service, key, "GET", GROUPS)).status_code == 200, "reading goes on"
 
 
-async def test_all_accounts_together_have_a_budget_and_one_leaves_room(service: Service) -> None:
+async def test_all_accounts_share_a_budget_and_one_account_cannot_use_it_up(service: Service) -> None:
     limits = MemoryLimits(service.clock)
     budget = WriteBudget(
         limits,
@@ -97,7 +97,7 @@ async def test_all_accounts_together_have_a_budget_and_one_leaves_room(service: 
     assert WRITES_OF_ALL.count == AccountsConfig().writes_per_minute_max
 
 
-async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Service) -> None:
+async def test_an_account_gets_a_limited_number_of_alert_emails_a_day(service: Service) -> None:
     key = await Agent(service).key(Scope.SIGNALS_WRITE)
     asked = {"name": "up", "mint": WSOL, "field": "price.usd", "kind": "above", "level": 9.5}
     made = await call(service, key, "POST", "/v1/signals", asked | {"email": True})
@@ -120,7 +120,7 @@ async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Ser
     assert SignalsConfig().emails_per_day_max == EmailBounds().day_max == 50
 
 
-async def test_a_challenge_is_counted_and_leaves_no_row(service: Service) -> None:
+async def test_a_challenge_counts_against_the_budget_and_leaves_no_row(service: Service) -> None:
     key = await Agent(service).key(Scope.WALLETS_WRITE)
     holder = await service.accounts.keys.find(key, "192.0.2.1")
     assert holder is not None
@@ -134,8 +134,8 @@ async def test_a_challenge_is_counted_and_leaves_no_row(service: Service) -> Non
     assert service.accounts.rows(ROWS) == before
 
 
-async def test_a_cap_that_is_lowered_again_and_again_is_counted(service: Service) -> None:
-    """Each lower one is in the audit log for good; the same one changes nothing."""
+async def test_each_change_of_a_cap_counts_against_the_budget(service: Service) -> None:
+    """Each lower cap stays in the audit log; an equal cap adds no row."""
     key = await Agent(service).key(Scope.TRADE_WRITE)
     ((key_id,),) = service.accounts.rows("SELECT id FROM api_key")
     ((before,),) = service.accounts.rows(ROWS)
@@ -151,7 +151,7 @@ async def test_a_cap_that_is_lowered_again_and_again_is_counted(service: Service
     assert after - before == WRITES.count - 1
 
 
-async def test_a_key_is_revoked_though_the_budget_is_used_up(service: Service) -> None:
+async def test_a_key_can_be_revoked_after_the_budget_is_used_up(service: Service) -> None:
     """A thief of the key may have used it up."""
     key = await Agent(service).key(Scope.WALLETS_WRITE)
     path = "/v1/account/wallets/challenge"
@@ -164,8 +164,8 @@ async def test_a_key_is_revoked_though_the_budget_is_used_up(service: Service) -
     assert (await call(service, key, "GET", "/v1/me")).status_code == 401
 
 
-async def test_a_challenge_that_is_replayed_makes_rows_within_the_budget(service: Service) -> None:
-    """Linked and unlinked again and again: each of both is in the audit log for good."""
+async def test_a_wallet_linked_and_unlinked_repeatedly_makes_rows_within_the_budget(service: Service) -> None:
+    """Each link and each unlink stays in the audit log."""
     agent = Agent(service)
     key = await agent.key(Scope.WALLETS_WRITE)
     wallet, statuses = Wallet(WSOL), []
