@@ -106,6 +106,7 @@ async def test_deposits_are_limited_to_60_an_hour(service: Service, key: str) ->
     for _ in range(61):
         moved = await post(service, key, DEPOSIT, {"creditToken": token, "credits": 1})
         statuses.append(moved.status_code)
+        # Slow enough for the limit of 60 requests a minute of the key.
         service.clock.advance(1_000)
 
     assert statuses == [200] * 60 + [429]
@@ -116,7 +117,9 @@ async def test_deposits_are_limited_to_60_an_hour(service: Service, key: str) ->
     assert (await account(service, key))["balance"] == 100
 
 
-async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(service: Service, key: str) -> None:
+async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(
+    service: Service, key: str
+) -> None:
     token = await service.issue(10)
     body = {"creditToken": token, "credits": 4}
     deposits = await asyncio.gather(
@@ -162,9 +165,7 @@ async def test_an_invalid_deposit_or_withdrawal_is_refused(
     assert service.accounts.rows("SELECT id FROM credit_move") == []
 
 
-async def test_the_error_of_an_invalid_body_names_the_field(
-    service: Service, key: str
-) -> None:
+async def test_the_error_of_an_invalid_body_names_the_field(service: Service, key: str) -> None:
     token = await service.issue(2)
     for path, body, message in (
         (WITHDRAW, {"credits": 0}, "credits: expected an integer of at least 1; there was 0"),
@@ -180,7 +181,9 @@ async def test_the_error_of_an_invalid_body_names_the_field(
         assert response.json()["error"]["message"] == message
 
 
-async def test_a_deposit_of_more_credits_than_the_credit_token_has_is_refused(service: Service, key: str) -> None:
+async def test_a_deposit_of_more_credits_than_the_credit_token_has_is_refused(
+    service: Service, key: str
+) -> None:
     token = await service.issue(2)
     asked = {"creditToken": token, "credits": 3}
     assert refusal(await post(service, key, DEPOSIT, asked)) == (402, "INSUFFICIENT_CREDITS")

@@ -68,7 +68,9 @@ async def test_signups_are_limited_to_20_an_hour_from_one_ipv6_site(proxied: Ser
     assert [answer.status_code for answer in elsewhere] == [201] * 20
 
 
-async def test_refused_signups_of_a_network_do_not_count_against_its_ipv6_site(proxied: Service) -> None:
+async def test_refused_signups_of_a_network_do_not_count_against_its_ipv6_site(
+    proxied: Service,
+) -> None:
     first = [
         (await sign_up(proxied, number, x_forwarded_for="2001:db8:1::1")).status_code
         for number in range(30)
@@ -81,6 +83,7 @@ async def test_refused_signups_of_a_network_do_not_count_against_its_ipv6_site(p
     ]
 
     assert first == [201] * 5 + [429] * 25
+    # The site has 20 signups an hour; the first network has used five of them.
     assert others == [201] * 15 + [429]
 
 
@@ -156,7 +159,9 @@ async def test_each_key_is_limited_to_60_requests_a_minute(service: Service) -> 
     assert other.status_code == 200
 
 
-async def test_unknown_keys_count_against_the_address_but_not_against_a_known_key(service: Service) -> None:
+async def test_unknown_keys_count_against_the_address_but_not_against_a_known_key(
+    service: Service,
+) -> None:
     key = await Agent(service).key()
     answers = [
         await service.client.get("/v1/me", headers=bearer(f"svc_live_{number:080x}"))
@@ -231,7 +236,7 @@ async def test_a_refused_attempt_does_not_extend_the_wait(proxied: Service) -> N
     assert (await agent.exchange()).status_code == 401
 
 
-async def test_limits_are_configured(tmp_path: Path) -> None:
+async def test_the_limits_of_signups_and_exchanges_can_be_configured(tmp_path: Path) -> None:
     limits = AccountsConfig(
         signup_limit_requests=1,
         signup_limit_window_s=9,

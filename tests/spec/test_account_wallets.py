@@ -79,7 +79,9 @@ async def test_an_invalid_proof_links_no_wallet(service: Service, key: str) -> N
     assert await listed(service, key) == []
 
 
-async def test_a_challenge_of_one_account_links_no_wallet_to_another(service: Service, key: str) -> None:
+async def test_a_challenge_of_one_account_links_no_wallet_to_another(
+    service: Service, key: str
+) -> None:
     other = await Agent(service, "other@example.org").key(Scope.WALLETS_WRITE)
     text = await challenge(service, key)
     signed, ours = str(WALLET.sign_message(text.encode())), str(WALLET.pubkey())
@@ -137,7 +139,7 @@ def paid(service: Service, number: int, payer: Keypair, begun_at: int) -> None:
 
 
 async def test_payments_of_linked_wallets_come_in_pages(service: Service, key: str) -> None:
-    begun = [int(NOW) + (number // 2) * 1_000 for number in range(5)]  # pairs with one time
+    begun = [int(NOW) + (number // 2) * 1_000 for number in range(5)]  # two at each time
     for number, at in enumerate(begun):
         paid(service, number, WALLET, at)
     paid(service, 9, OTHER, int(NOW))

@@ -76,7 +76,7 @@ async def tell(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return reported
 
 
-async def test_an_agent_finds_a_token_tries_the_rule_and_makes_an_alert(service: Service) -> None:
+async def test_an_agent_finds_a_token_backtests_a_rule_and_makes_an_alert(service: Service) -> None:
     key = await Agent(service).key(Scope.TRADE_READ, Scope.SIGNALS_WRITE, Scope.SIGNALS_READ)
     ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')
     account = await service.ledger.find(await service.issue(CREDITS + 4))

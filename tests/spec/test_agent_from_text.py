@@ -54,7 +54,7 @@ class Reader:
         assert re.search(r"same request with\s+`PAYMENT-SIGNATURE`", index)  # how it is paid for
 
     def find(self, does: str) -> Written:
-        """Return the one call whose description says *does*."""
+        """Return the only call whose description contains *does*."""
         found = [match for match in CALL.finditer(self.guide) if does in match[3]]
         assert len(found) == 1, (does, [match[2] for match in found])
         method, target, text = found[0].groups()
@@ -74,7 +74,9 @@ class Reader:
         return answer
 
 
-async def test_an_agent_gets_a_key_buys_and_rotates_by_the_texts_of_the_service(shop: SellingApi, world: World) -> None:
+async def test_an_agent_gets_a_key_buys_and_rotates_by_the_texts_of_the_service(
+    shop: SellingApi, world: World
+) -> None:
     agent = Reader(shop, "reader@example.org")
     await agent.read()
     read = agent.find("Returns the price of a Solana token in USD and SOL, and EMA")
@@ -112,7 +114,7 @@ async def test_an_agent_gets_a_key_buys_and_rotates_by_the_texts_of_the_service(
     assert world.received() == 25_000
 
 
-# Most need a value that no example can be: a wallet's signature, one's own credit token, a code.
+# Most need a value that no example has: a wallet's signature, one's own credit token, a code.
 OF_ITS_OWN: Final = {
     "POST /v1/credits/rotate", "POST /v1/credits/rotate/challenge", "POST /v1/credits/purchase",
     "POST /v1/account/credits/deposit", "POST /v1/account/wallets", "GET /v1/demo/402",
@@ -161,7 +163,7 @@ async def test_the_scopes_in_the_guide_suffice_for_each_call(
             assert "x-credits-charged" not in answer.headers
     # The token has no data here: 404 and 503 mean that the request was not refused.
     assert {each: status for each, status in statuses.items() if status not in REACHED} == {
-        "POST /v1/account/credits/withdraw": 403,  # a key with a cap cannot withdraw, as its line says
+        "POST /v1/account/credits/withdraw": 403,  # as its line says, a key with a cap cannot
     }
     assert {"GET /v1/screen", "GET /v1/trial/{tokenAddress}", "POST /v1/prices"} <= statuses.keys()
     assert len(statuses) > 40

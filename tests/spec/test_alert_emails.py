@@ -94,7 +94,9 @@ async def email_of(service: Service) -> EmailMessage:
     return message_of(written, sender="alerts@mintscope.example", name="mintscope", at=NOW)
 
 
-async def test_an_email_describes_the_firing_and_links_to_pause_the_alert(service: Service, key: str) -> None:
+async def test_an_email_describes_the_firing_and_links_to_pause_the_alert(
+    service: Service, key: str
+) -> None:
     watcher = watcher_of(service)
     path = await make(service, key, kind="below", fires="once", message="Sell half.")
     await watcher.round()
@@ -127,7 +129,9 @@ async def test_a_test_alert_contains_the_symbol(service: Service, key: str) -> N
     assert await alerts.test(owner.user_id, SignalId(9)) is None
 
 
-async def test_an_alert_that_fires_once_fires_again_after_it_is_resumed(service: Service, key: str) -> None:
+async def test_an_alert_that_fires_once_fires_again_after_it_is_resumed(
+    service: Service, key: str
+) -> None:
     watcher = watcher_of(service)
     path = await make(service, key, fires="once")
     await watcher.round()
@@ -169,7 +173,9 @@ async def test_an_alert_ends_when_it_expires(service: Service, key: str) -> None
     assert (await get(service, key, f"{path}/events"))["events"] == []
 
 
-async def test_an_alert_fires_if_the_price_crosses_above_its_average(service: Service, key: str) -> None:
+async def test_an_alert_fires_if_the_price_crosses_above_its_average(
+    service: Service, key: str
+) -> None:
     """The price is above its one-minute EMA 9 after each rise, and below it after each fall."""
     watcher = watcher_of(service)
     crossing = ASKED | {

@@ -100,7 +100,9 @@ async def test_the_same_answer_is_sent_again_if_the_data_have_changed(
     assert await shop.left(token) == 9
 
 
-async def test_a_repeated_request_costs_a_credit_after_ten_minutes(shop: Service, server: Served) -> None:
+async def test_a_repeated_request_costs_a_credit_after_ten_minutes(
+    shop: Service, server: Served
+) -> None:
     token = await shop.issue(10)
     first = await answered(server, "report", token)
     shop.reports.body = CHANGED
@@ -112,7 +114,9 @@ async def test_a_repeated_request_costs_a_credit_after_ten_minutes(shop: Service
     assert await shop.left(token) == 8
 
 
-async def test_a_second_credit_buys_a_new_answer_after_a_slow_debit(shop: Service, server: Served) -> None:
+async def test_a_second_credit_buys_a_new_answer_after_a_slow_debit(
+    shop: Service, server: Served
+) -> None:
     """The ten minutes of the answer and of its key begin before the debit, however slow it is."""
     token = await shop.issue(10)
     async with server.connection() as client:
@@ -122,6 +126,7 @@ async def test_a_second_credit_buys_a_new_answer_after_a_slow_debit(shop: Servic
             shop.clock.advance(1_000)
         first = await client.answer()
     shop.reports.body = CHANGED
+    # Ten minutes and 1 ms after the request, but less than ten minutes after its debit.
     shop.clock.advance(10 * MINUTE_MS - 999)
 
     _, body = await answered(server, "report", token)
@@ -167,7 +172,9 @@ async def test_an_answer_paid_with_the_last_credit_is_sent_again(
     assert (await answered(server, "report at once", token))[1] == first[1]
 
 
-async def test_an_idempotency_key_applies_to_one_request_of_one_account(shop: Service, server: Served) -> None:
+async def test_an_idempotency_key_applies_to_one_request_of_one_account(
+    shop: Service, server: Served
+) -> None:
     token, other = await shop.issue(10), await shop.issue(10)
     for route in ("report at once", "report", "candles", "indicators", "batch"):
         await answered(server, route, token)
@@ -179,7 +186,9 @@ async def test_an_idempotency_key_applies_to_one_request_of_one_account(shop: Se
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_concurrent_requests_with_one_idempotency_key_take_one_credit(shop: Service, server: Served, route: str) -> None:
+async def test_concurrent_requests_with_one_idempotency_key_take_one_credit(
+    shop: Service, server: Served, route: str
+) -> None:
     token = await shop.issue(10)
     found = await asyncio.gather(*(answered(server, route, token) for _ in range(AT_ONCE)))
 
@@ -251,7 +260,9 @@ async def test_an_answer_made_again_by_another_replica_expires_with_its_debit(
     assert CHANGED in body
 
 
-async def test_a_repeated_request_costs_a_credit_if_the_first_was_refunded(shop: Service, server: Served) -> None:
+async def test_a_repeated_request_costs_a_credit_if_the_first_was_refunded(
+    shop: Service, server: Served
+) -> None:
     token, since = await shop.issue(10), left_count()
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", token, key=KEY))
@@ -270,7 +281,9 @@ async def test_a_repeated_request_costs_a_credit_if_the_first_was_refunded(shop:
     assert await shop.left(token) == 9
 
 
-async def test_an_api_key_spends_one_credit_for_one_idempotency_key(shop: Service, server: Served) -> None:
+async def test_an_api_key_spends_one_credit_for_one_idempotency_key(
+    shop: Service, server: Served
+) -> None:
     key = await Agent(shop).key()
     ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
     bought = await shop.ledger.find(await shop.issue(10))

@@ -17,7 +17,9 @@ from support.scenes.service import credit_token
 RISING = "price > 1.5"
 
 
-async def test_a_backtest_has_every_field_of_its_firings_and_horizons(market: SeriesService) -> None:
+async def test_a_backtest_has_every_field_of_its_firings_and_horizons(
+    market: SeriesService,
+) -> None:
     token = await market.service.issue(2)
     for minute, price in enumerate((1.0, 2.0, 2.2, 1.8, 2.0, 1.0, 3.0)):
         await market.trade(60 * minute, price)
@@ -162,7 +164,9 @@ async def test_a_token_without_candles_is_404_and_costs_nothing(market: SeriesSe
     assert await market.service.left(token) == 1
 
 
-async def test_a_long_condition_is_402_unpaid_and_401_with_an_unknown_token(market: SeriesService) -> None:
+async def test_a_long_condition_is_402_unpaid_and_401_with_an_unknown_token(
+    market: SeriesService,
+) -> None:
     where = " and ".join(["price > 1.5"] * 18)
     response = await market.ask("backtest", where=where)
     unpaid = await market.ask("backtest", credit_token=credit_token(9), where=where)

@@ -48,7 +48,9 @@ async def trade_both(market: SeriesService, minutes: int) -> None:
         market.service.clock.step(at * 1000 - market.service.clock.now())
 
 
-async def test_the_backtest_of_two_tokens_combines_the_backtests_of_each(market: SeriesService) -> None:
+async def test_the_backtest_of_two_tokens_combines_the_backtests_of_each(
+    market: SeriesService,
+) -> None:
     await trade_both(market, 500)
     token = await market.service.issue(20)
     asked = {"where": RISING, "tf": "m1", "feeBps": 50, "from": BEGIN_S + 6_000}
@@ -112,7 +114,9 @@ async def test_tokens_without_data_have_errors_and_alone_are_free(
     assert await market.service.left(token) == 0
 
 
-async def test_a_backtest_of_fewer_than_10_000_candles_costs_one_credit(market: SeriesService) -> None:
+async def test_a_backtest_of_fewer_than_10_000_candles_costs_one_credit(
+    market: SeriesService,
+) -> None:
     """Two tokens, each with candles of two timeframes."""
     await trade_both(market, 300)
     token = await market.service.issue(2)

@@ -18,7 +18,9 @@ async def ask(service: Service, mints: list[str], token: str) -> httpx.Response:
     return await service.client.post(PATH, json={"mints": mints}, headers=bearer(token))
 
 
-async def test_each_mint_gets_a_report_for_one_credit_or_an_error_for_free(service: Service) -> None:
+async def test_each_mint_gets_a_report_for_one_credit_or_an_error_for_free(
+    service: Service,
+) -> None:
     token = await service.issue(3)
 
     response = await ask(service, [UNTRACKED, TRACKED, TOO_YOUNG], token)
@@ -70,7 +72,9 @@ async def test_stale_data_is_reported_for_each_mint_and_costs_nothing(service: S
 
 
 @pytest.mark.parametrize("left", [0, 1])
-async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(service: Service, left: int) -> None:
+async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(
+    service: Service, left: int
+) -> None:
     service.reports.others.add(OTHER)
     token = await service.issue(2)
     for _ in range(2 - left):
@@ -130,7 +134,9 @@ async def test_a_request_without_a_valid_credential_is_refused(
         assert service.reports.reads == 0
 
 
-async def test_a_payment_is_refused_and_the_error_names_the_purchase_endpoint(shop: SellingApi) -> None:
+async def test_a_payment_is_refused_and_the_error_names_the_purchase_endpoint(
+    shop: SellingApi,
+) -> None:
     unpaid = await shop.client.post(PATH, json={"mints": [TRACKED]})
     paid = await shop.client.post(
         PATH, json={"mints": [TRACKED]}, headers={"PAYMENT-SIGNATURE": "x"}

@@ -93,7 +93,9 @@ async def test_409_duplicate_application(service: Service) -> None:
 @pytest.mark.parametrize(
     "email", ["AGENT@Example.ORG", " agent@example.org\n", "\uff41gent@example.org"]
 )
-async def test_an_email_address_in_another_spelling_is_a_duplicate(service: Service, email: str) -> None:
+async def test_an_email_address_in_another_spelling_is_a_duplicate(
+    service: Service, email: str
+) -> None:
     await service.client.post(SIGNUP_PATH, json=signup_body())
 
     response = await service.client.post(SIGNUP_PATH, json=signup_body(email))
@@ -259,7 +261,9 @@ async def test_other_methods_are_405_in_both_shapes(service: Service) -> None:
         "a@example.org\u2028Bcc: b@example.org",
     ],
 )
-async def test_an_address_that_could_add_an_email_header_is_refused(service: Service, email: str) -> None:
+async def test_an_address_that_could_add_an_email_header_is_refused(
+    service: Service, email: str
+) -> None:
     (reported,) = await refused(service, json=signup_body(email))
 
     assert reported["field"] == "email"

@@ -86,7 +86,7 @@ async def test_an_expired_payment_is_402_with_a_new_demand(
 
 
 @every_pace
-async def test_an_expired_payment_with_the_offered_blockhash_is_simulated_at_most_once(
+async def test_an_expired_payment_with_an_offered_blockhash_is_simulated_at_most_once(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
     await world.chains[-1].refresh_offer()
@@ -101,7 +101,9 @@ async def test_an_expired_payment_with_the_offered_blockhash_is_simulated_at_mos
 
 
 @every_pace
-async def test_a_payment_three_blocks_before_its_end_is_accepted(world: World, shop: SellingApi) -> None:
+async def test_a_payment_three_blocks_before_its_end_is_accepted(
+    world: World, shop: SellingApi
+) -> None:
     payment = await shop.paid("POST", PURCHASE)
     world.slots(GOOD_BLOCKS - 3)
 
@@ -111,7 +113,7 @@ async def test_a_payment_three_blocks_before_its_end_is_accepted(world: World, s
 
 
 @every_pace
-async def test_a_demand_says_for_how_long_a_payment_may_land(
+async def test_a_demand_has_the_time_within_which_a_payment_may_land(
     shop: SellingApi, pace: SlotPace
 ) -> None:
     demand = await shop.demand("POST", PURCHASE)
@@ -149,7 +151,7 @@ async def test_a_pending_payment_fails_when_the_end_of_its_blockhash_is_final(
     pending = await shop.send("POST", PURCHASE, payment, key=KEY)
     assert pending.json()["error"]["code"] == "PAYMENT_PENDING"
     (last,) = (world.sql("SELECT last_valid_height FROM payment"),)
-    assert sent_at + GOOD_BLOCKS <= last <= sent_at + GOOD_BLOCKS + 12  # the chain advanced meanwhile
+    assert sent_at + GOOD_BLOCKS <= last <= sent_at + GOOD_BLOCKS + 12  # the chain has advanced
 
     while world.vm.block("finalized").height < last:
         world.slots(1)

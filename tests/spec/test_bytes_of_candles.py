@@ -19,7 +19,7 @@ ONE: Final = (
 
 
 class Lived:
-    """A market that trades, folds and loses slots at random, and its swaps except retracted ones."""
+    """A market that trades, folds and loses slots at random, and its swaps that are not lost."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)

@@ -36,7 +36,7 @@ class Logged(NamedTuple):
 
 
 class Lived:
-    """A market that trades and loses slots at random, and its swaps except retracted ones."""
+    """A market that trades and loses slots at random, and its swaps that are not lost."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)

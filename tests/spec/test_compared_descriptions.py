@@ -59,5 +59,5 @@ def test_an_equal_or_extended_description_has_no_break() -> None:
         ((*PRICE, "required"), ["usd"], "body: field usd is required"),
     ],
 )
-def test_each_break_is_found(path: tuple[str, ...], to: object, found: str) -> None:
+def test_each_breaking_change_is_found(path: tuple[str, ...], to: object, found: str) -> None:
     assert any(found in line for line in changed(*path, to=to))

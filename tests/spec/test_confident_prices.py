@@ -181,7 +181,9 @@ async def test_a_token_that_stops_trading_is_idle_and_loses_confidence(
     ]
 
 
-async def test_a_batch_and_a_stream_have_the_price_of_the_report(scene: Followed, tmp_path: Path) -> None:
+async def test_a_batch_and_a_stream_have_the_price_of_the_report(
+    scene: Followed, tmp_path: Path
+) -> None:
     await scene.ingest(ListSource(chain()))
     async with served(scene, tmp_path) as service:
         price, _ = await price_of(service)

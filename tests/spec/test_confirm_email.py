@@ -66,7 +66,9 @@ async def test_a_wrong_code_is_400_with_the_field_code(service: Service, secret:
     assert await state(service, secret) == "awaiting_confirmation"
 
 
-async def test_the_right_code_is_refused_after_five_wrong_codes(service: Service, secret: str) -> None:
+async def test_the_right_code_is_refused_after_five_wrong_codes(
+    service: Service, secret: str
+) -> None:
     code = service.accounts.code()
     for _ in range(5):
         assert (await confirm(service, secret, wrong(code))).status_code == 400

@@ -45,7 +45,9 @@ async def test_the_demo_report_has_every_value_and_never_changes(service: Servic
     assert sha256(msgspec.json.encode(before)).hexdigest()[:16] == "08991eb105d11ddf"
 
 
-async def test_the_demo_report_has_the_fields_of_endpoint_1_without_its_charge(service: Service) -> None:
+async def test_the_demo_report_has_the_fields_of_endpoint_1_without_its_charge(
+    service: Service,
+) -> None:
     demo = await service.client.get(TOKEN)
     paid = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(await service.issue(1)))
 
@@ -55,7 +57,9 @@ async def test_the_demo_report_has_the_fields_of_endpoint_1_without_its_charge(s
     assert set(demo.headers) - set(paid.headers) <= {"vary", "content-encoding"}
 
 
-async def test_the_demo_demand_never_changes_and_the_official_model_reads_it(service: Service) -> None:
+async def test_the_demo_demand_never_changes_and_the_official_model_reads_it(
+    service: Service,
+) -> None:
     response = await service.client.get(DEMAND)
     again = await service.client.get(DEMAND)
 

@@ -110,7 +110,9 @@ async def test_the_surfaces_of_sales_and_contact_are_404_without_them(service: S
 
 
 @pytest.mark.parametrize("accept", ["text/html", "*/*"])
-async def test_surfaces_are_served_beside_the_pages_for_each_accept_header(tmp_path: Path, accept: str) -> None:
+async def test_surfaces_are_served_beside_the_pages_for_each_accept_header(
+    tmp_path: Path, accept: str
+) -> None:
     async with website(tmp_path) as site:
         transport = httpx.ASGITransport(site.app)
         async with httpx.AsyncClient(transport=transport, base_url=site.origin) as client:
@@ -159,7 +161,9 @@ async def test_the_index_is_short_and_names_every_call(listed: SellingApi) -> No
         assert (await listed.client.get(package)).status_code == 200
 
 
-async def test_each_endpoint_in_well_known_x402_is_402_with_its_own_resource(listed: SellingApi) -> None:
+async def test_each_endpoint_in_well_known_x402_is_402_with_its_own_resource(
+    listed: SellingApi,
+) -> None:
     sold = (await listed.client.get("/.well-known/x402")).json()
     terms = listed.world.terms
 
@@ -281,7 +285,9 @@ async def test_the_headers_of_a_402_fit_the_default_limits_of_proxies(
         assert len(returned) < 5 * 1024
 
 
-async def test_the_body_of_a_402_has_price_assets_and_links_to_read_and_buy(listed: SellingApi) -> None:
+async def test_the_body_of_a_402_has_price_assets_and_links_to_read_and_buy(
+    listed: SellingApi,
+) -> None:
     unpaid = await listed.client.get(f"/v1/token/{TRACKED}")
     details, offer = unpaid.json()["error"]["details"], demanded(unpaid)["accepts"][0]
     advertised = {name: details.pop(name) for name in ("trial", "description", "extensions")}

@@ -249,7 +249,9 @@ async def test_503_and_500_have_the_error_shape_of_the_exchange(
     assert "a bug" not in body["messages"][0]["message"]
 
 
-async def test_the_same_idempotency_key_returns_the_same_api_key_for_ten_minutes(agent: Agent) -> None:
+async def test_the_same_idempotency_key_returns_the_same_api_key_for_ten_minutes(
+    agent: Agent,
+) -> None:
     await approved(agent)
     first = await agent.exchange(idempotency_key="a-key-that-is-hard-to-guess")
     agent.service.clock.advance(WINDOW_MS)

@@ -222,7 +222,9 @@ async def test_each_indicator_has_points_for_the_first_candles(
 
 
 @pytest.mark.parametrize("fill", ["none", "previous"])
-async def test_short_pages_of_indicators_equal_one_long_page(market: SeriesService, fill: str) -> None:
+async def test_short_pages_of_indicators_equal_one_long_page(
+    market: SeriesService, fill: str
+) -> None:
     """The short pages are joined by their cursors."""
     token, names = await market.service.issue(10), "ema(34),psar,obv,avwap(1700000400),keltner"
     for n in range(90):

@@ -57,7 +57,9 @@ async def test_200_consumes_one_credit_and_returns_the_remaining_credits(service
     assert await service.left(token) == 0
 
 
-async def test_200_has_the_age_of_the_data_and_must_be_revalidated_by_caches(service: Service) -> None:
+async def test_200_has_the_age_of_the_data_and_must_be_revalidated_by_caches(
+    service: Service,
+) -> None:
     token = await service.issue(3)
 
     headers = (await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))).headers
@@ -163,7 +165,9 @@ async def test_a_refused_request_costs_nothing(
     assert await service.left(token) == 1
 
 
-async def test_an_internal_error_is_500_without_its_text_and_costs_nothing(service: Service) -> None:
+async def test_an_internal_error_is_500_without_its_text_and_costs_nothing(
+    service: Service,
+) -> None:
     token = await service.issue(1)
     service.reports.bug = ZeroDivisionError("the secret of line 7")
 
@@ -195,7 +199,9 @@ async def test_balance_zero_is_402_and_consumes_nothing(service: Service) -> Non
 
 
 @pytest.mark.parametrize("address", [UNTRACKED, TOO_YOUNG])
-async def test_balance_zero_comes_before_404(service: Service, address: str) -> None:
+async def test_a_balance_of_zero_is_402_for_a_token_without_a_report(
+    service: Service, address: str
+) -> None:
     token = await service.issue(1)
     await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
 

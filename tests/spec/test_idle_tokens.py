@@ -46,7 +46,7 @@ async def test_an_unchanged_report_has_the_data_status_idle(service: Service) ->
 @pytest.mark.parametrize(
     ("ages", "expected"), [((0, 0), "live"), ((0, 300_001), "live"), ((300_001, 9**9), "idle")]
 )
-async def test_a_batch_is_idle_if_all_its_tokens_are(
+async def test_a_batch_is_idle_if_all_its_tokens_are_idle(
     service: Service, ages: tuple[int, int], expected: str
 ) -> None:
     token = await service.issue(2)

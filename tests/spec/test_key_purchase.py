@@ -36,7 +36,9 @@ async def test_a_bundle_fills_the_account_and_the_key_spends_it(shop: SellingApi
     assert refusal(await shop.send("POST", PURCHASE, payment, key=KEY)) == (401, "MISSING_TOKEN")
 
 
-async def test_a_purchase_without_the_scope_is_403_and_not_paid(shop: SellingApi, world: World, key: str) -> None:
+async def test_a_purchase_without_the_scope_is_403_and_not_paid(
+    shop: SellingApi, world: World, key: str
+) -> None:
     shop.service.accounts.change("UPDATE api_key SET scopes = ?", '["trade:read"]')
     payment = await shop.paid("POST", PURCHASE)
     for sent in (

@@ -107,7 +107,9 @@ async def test_a_key_has_a_rate_limit_of_its_own(service: Service, key: str) -> 
     assert [each.status_code for each in ours] == [200] * 30 + [429]
 
 
-async def test_the_error_of_a_reached_cap_has_the_time_at_which_it_ends(service: Service, key: str) -> None:
+async def test_the_error_of_a_reached_cap_has_the_time_at_which_it_ends(
+    service: Service, key: str
+) -> None:
     await fill(service, 10)
     cap(service, 2)
     answers = [await service.client.get(DATA, headers=bearer(key)) for _ in range(3)]

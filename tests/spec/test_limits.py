@@ -54,7 +54,7 @@ async def test_a_client_is_served_after_it_has_waited_for_retry_after(service: S
     assert await statuses(service, TOKEN, 11, headers) == [200] * 10 + [429]
 
 
-async def test_a_window_does_not_open_at_the_full_minute(service: Service) -> None:
+async def test_the_limit_is_not_reset_at_the_full_minute(service: Service) -> None:
     headers = bearer(await service.issue(100))
     service.clock.advance(59_500)
     assert await statuses(service, TOKEN, 30, headers) == [200] * 30
@@ -91,7 +91,7 @@ async def test_every_credit_token_has_a_bucket_of_its_own(service: Service) -> N
     assert await statuses(service, TOKEN, 1, bearer(second)) == [200]
 
 
-async def test_made_up_credentials_share_the_bucket_of_their_address(service: Service) -> None:
+async def test_unknown_credentials_share_the_bucket_of_their_address(service: Service) -> None:
     for number in range(30):
         await statuses(service, TOKEN, 1, bearer(credit_token(1_000 + number)))
 

@@ -242,7 +242,9 @@ async def test_pages_hold_each_token_once(listed: Service) -> None:
     assert cursor is None
 
 
-async def test_the_next_page_continues_after_a_token_whose_value_has_changed(listed: Service) -> None:
+async def test_the_next_page_continues_after_a_token_whose_value_has_changed(
+    listed: Service,
+) -> None:
     """A token that stays in its place is neither missed nor repeated."""
     first = (await listed.client.get(f"{PATH}?limit=1")).json()["data"]
     assert [token["symbol"] for token in first["tokens"]] == ["USDC"]

@@ -66,7 +66,7 @@ async def test_a_paid_answer_is_sent_again_with_its_key_and_is_409_without_it(
     ("price_age_ms", "later_ms", "expected"),
     [(299_000, 0, "live"), (300_001, 0, "idle"), (None, 0, "live"), (300_001, 60_000, "degraded")],
 )
-async def test_a_repeated_report_has_the_data_status_of_its_own_prices(
+async def test_a_repeated_report_has_the_data_status_of_its_own_data(
     shop: SellingApi, price_age_ms: int | None, later_ms: int, expected: str
 ) -> None:
     shop.service.reports.price_age_ms[TRACKED] = price_age_ms
@@ -204,7 +204,9 @@ async def test_a_payment_on_a_slow_chain_is_503_and_its_key_redeems_it(
     assert world.fees() == 10_001
 
 
-async def test_a_client_with_an_idempotency_key_gets_no_other_key(hasty: SellingApi, world: World) -> None:
+async def test_a_client_with_an_idempotency_key_gets_no_other_key(
+    hasty: SellingApi, world: World
+) -> None:
     world.go_wrong(landing={"kind": "never"})
     pending = await hasty.buy(key=KEY)
 
@@ -212,7 +214,9 @@ async def test_a_client_with_an_idempotency_key_gets_no_other_key(hasty: Selling
     assert "idempotency-key" not in pending.headers
 
 
-async def test_a_payment_that_never_landed_is_402_after_its_expiry(hasty: SellingApi, world: World) -> None:
+async def test_a_payment_that_never_landed_is_402_after_its_expiry(
+    hasty: SellingApi, world: World
+) -> None:
     world.go_wrong(landing={"kind": "never"})
     payment = await hasty.paid("POST", PURCHASE)
     await hasty.send("POST", PURCHASE, payment, key=KEY)

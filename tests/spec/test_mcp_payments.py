@@ -143,7 +143,9 @@ async def test_a_purchase_with_a_credit_token_tops_it_up(shop: SellingApi, app: 
     assert await shop.service.left(token) == 11
 
 
-async def test_a_credit_token_without_credits_gets_the_terms(shop: SellingApi, app: ASGIApp) -> None:
+async def test_a_credit_token_without_credits_gets_the_terms(
+    shop: SellingApi, app: ASGIApp
+) -> None:
     token = await shop.service.issue(1)
     async with mcp_client(app, bearer(token)) as client:
         assert not (await client.call_tool("get_token", READ)).is_error
@@ -219,9 +221,7 @@ async def test_a_call_above_its_own_budget_is_refused_for_free(
     assert world.received() == 0
 
 
-async def test_calls_stop_at_the_budget_of_their_session(
-    shop: SellingApi, app: ASGIApp
-) -> None:
+async def test_calls_stop_at_the_budget_of_their_session(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(10)
     stated = {HEADER: "credits=3, session=morning"}
     async with mcp_client(app, bearer(token) | stated) as client:
@@ -242,7 +242,9 @@ async def test_calls_stop_at_the_budget_of_their_session(
     assert await shop.service.left(token) == 6
 
 
-async def test_concurrent_calls_take_no_more_than_their_budget(shop: SellingApi, app: ASGIApp) -> None:
+async def test_concurrent_calls_take_no_more_than_their_budget(
+    shop: SellingApi, app: ASGIApp
+) -> None:
     token = await shop.service.issue(20)
     async with mcp_client(app, bearer(token) | {HEADER: "credits=3"}) as client:
         results = await asyncio.gather(*[client.call_tool("get_token", READ) for _ in range(20)])
@@ -262,7 +264,9 @@ async def test_failed_calls_take_nothing_of_the_budget(shop: SellingApi, app: AS
         assert not (await client.call_tool("get_token", READ)).is_error
 
 
-async def test_each_payment_counts_once_against_a_budget_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
+async def test_each_payment_counts_once_against_a_budget_in_usd(
+    shop: SellingApi, world: World, app: ASGIApp
+) -> None:
     async with mcp_client(app, {HEADER: "usd=0.03, session=a"}) as client:
         _, meta = await paid(shop, client, "buy_credits", BUY)
         again = await client.call_tool("buy_credits", BUY, meta=meta)
@@ -282,7 +286,9 @@ async def test_each_payment_counts_once_against_a_budget_in_usd(shop: SellingApi
     assert world.received() == 25_000 + 2 * 2_500
 
 
-async def test_mpp_payments_count_against_a_budget_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
+async def test_mpp_payments_count_against_a_budget_in_usd(
+    shop: SellingApi, world: World, app: ASGIApp
+) -> None:
     path = f"/v1/token/{TRACKED}"
     results = []
     for more in ({"max_usd": 0.0024}, {}, {}):
@@ -299,7 +305,9 @@ async def test_mpp_payments_count_against_a_budget_in_usd(shop: SellingApi, worl
     assert world.received() == 2_500
 
 
-async def test_a_repeated_call_takes_no_credit_of_the_budget(shop: SellingApi, app: ASGIApp) -> None:
+async def test_a_repeated_call_takes_no_credit_of_the_budget(
+    shop: SellingApi, app: ASGIApp
+) -> None:
     token = await shop.service.issue(10)
     async with mcp_client(app, bearer(token) | {HEADER: "credits=2"}) as client:
         results = [
@@ -335,7 +343,9 @@ async def test_no_credit_is_spent_with_an_invalid_budget(
     assert await shop.service.left(token) == 1
 
 
-async def test_an_internal_error_costs_nothing_and_has_a_request_id(shop: SellingApi, app: ASGIApp) -> None:
+async def test_an_internal_error_costs_nothing_and_has_a_request_id(
+    shop: SellingApi, app: ASGIApp
+) -> None:
     token = await shop.service.issue(1)
     async with mcp_client(app, bearer(token)) as client:
         shop.service.reports.bug = RuntimeError("a bug")

@@ -79,7 +79,9 @@ async def test_get_token_passes_partial_and_closed_to_the_report(
     assert await service.left(token) == 0
 
 
-async def test_tools_describe_their_cost_and_their_arguments(service: Service, app: ASGIApp) -> None:
+async def test_tools_describe_their_cost_and_their_arguments(
+    service: Service, app: ASGIApp
+) -> None:
     paths = (await service.client.get("/openapi.json")).json()["paths"]
     tools = [tool for tool in TOOLS if tool.path in paths]  # the list may not be served
     async with mcp_client(app) as client:
@@ -183,7 +185,9 @@ async def test_messages_are_limited_to_600_from_one_address(http: httpx.AsyncCli
     assert answers[-1].json()["error"]["code"] == "RATE_LIMITED"
 
 
-async def test_other_methods_other_paths_and_large_bodies_are_refused(http: httpx.AsyncClient) -> None:
+async def test_other_methods_other_paths_and_large_bodies_are_refused(
+    http: httpx.AsyncClient,
+) -> None:
     for method in ("GET", "DELETE", "PUT"):
         answer = await http.request(method, "/mcp", headers=JSON)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
@@ -213,7 +217,9 @@ def text_of(result: CallToolResult) -> object:
     return msgspec.json.decode(result.content[0].text)  # type: ignore[union-attr]
 
 
-async def test_the_credits_that_calls_report_equal_the_credits_taken(service: Service, app: ASGIApp) -> None:
+async def test_the_credits_that_calls_report_equal_the_credits_taken(
+    service: Service, app: ASGIApp
+) -> None:
     token, chance = await service.issue(25), Random(7)
     calls: list[tuple[str, dict[str, Any]]]
     spoilt: list[dict[str, Any]] = [

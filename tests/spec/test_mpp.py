@@ -154,7 +154,9 @@ async def test_a_challenge_has_the_terms_of_x402(two_assets: SellingApi) -> None
         }
 
 
-async def test_the_headers_of_a_402_with_two_assets_are_below_3500_bytes(two_assets: SellingApi) -> None:
+async def test_the_headers_of_a_402_with_two_assets_are_below_3500_bytes(
+    two_assets: SellingApi,
+) -> None:
     two_assets.price.usd = Decimal("0.5")  # longer amounts
     sold = (await two_assets.client.get("/.well-known/x402")).json()["endpoints"]
     for each in sold:
@@ -165,7 +167,9 @@ async def test_the_headers_of_a_402_with_two_assets_are_below_3500_bytes(two_ass
         assert sum(map(len, lines)) < HEADER_BYTES_MAX, path
 
 
-async def test_a_payment_in_the_second_asset_is_accepted(two_assets: SellingApi, world: World) -> None:
+async def test_a_payment_in_the_second_asset_is_accepted(
+    two_assets: SellingApi, world: World
+) -> None:
     world.buyer = world.fund("buyer", usdc_atoms=10**6)
     answer = await two_assets.client.get(REPORT, headers=ASKING)
     _, usdc = challenges(answer)
@@ -193,7 +197,9 @@ async def test_changed_terms_buy_nothing(
     assert world.received() == 0
 
 
-async def test_a_payment_buys_one_answer_on_one_route_and_in_one_form(shop: SellingApi, world: World) -> None:
+async def test_a_payment_buys_one_answer_on_one_route_and_in_one_form(
+    shop: SellingApi, world: World
+) -> None:
     one = await challenge(shop, "GET", REPORT)
     wire = transaction(shop, one)
     paid = credential(one, wire)
@@ -212,14 +218,18 @@ async def test_a_payment_buys_one_answer_on_one_route_and_in_one_form(shop: Sell
     assert world.received() == 2_500
 
 
-async def test_an_mpp_payment_with_a_memo_of_its_own_is_refused(shop: SellingApi, world: World) -> None:
+async def test_an_mpp_payment_with_a_memo_of_its_own_is_refused(
+    shop: SellingApi, world: World
+) -> None:
     answer = await pay(shop, "GET", REPORT, memo=b"9f3c5a7e1b2d4f608192a3b4c5d6e7f8")
 
     assert answer.json()["error"]["code"] == "PAYMENT_FAILED"
     assert world.received() == 0
 
 
-async def test_a_payment_for_an_untracked_token_is_not_taken(shop: SellingApi, world: World) -> None:
+async def test_a_payment_for_an_untracked_token_is_not_taken(
+    shop: SellingApi, world: World
+) -> None:
     answer = await pay(shop, "GET", f"/v1/token/{UNTRACKED}")
 
     assert answer.status_code == 404

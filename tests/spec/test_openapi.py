@@ -15,7 +15,7 @@ from support.scenes.service import Service, bearer
 CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "0" * 64}
 VERB = re.compile(r"([a-z]+)(?:[A-Z][a-z]*|[0-9]+)+$")
 
-# Patterns are those of ECMAScript, whose syntax Python cannot read.
+# Patterns have the syntax of ECMAScript, which Python cannot read in full.
 EXAMPLE_OF = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator, {"pattern": lambda *_: None}
 )
@@ -176,7 +176,9 @@ async def test_every_answer_of_an_account_is_described(
     assert set(schema("/v1/me", "get", "200")) - {"scopesAskedFor"} == set(me)
 
 
-async def test_the_request_bodies_of_the_account_routes_are_described(document: dict[str, Any]) -> None:
+async def test_the_request_bodies_of_the_account_routes_are_described(
+    document: dict[str, Any],
+) -> None:
     def body(path: str) -> dict[str, Any]:
         request = document["paths"][path]["post"]["requestBody"]
         assert request["required"] is True
@@ -193,7 +195,9 @@ async def test_the_request_bodies_of_the_account_routes_are_described(document: 
     assert document["components"]["schemas"]["UserType"]["enum"] == ["both", "provider", "trader"]
 
 
-async def test_credentials_headers_and_prices_of_paid_routes_are_described(document: dict[str, Any]) -> None:
+async def test_credentials_headers_and_prices_of_paid_routes_are_described(
+    document: dict[str, Any],
+) -> None:
     token = document["paths"]["/v1/token/{tokenAddress}"]["get"]
     purchase = document["paths"]["/v1/credits/purchase"]["post"]
 
@@ -262,7 +266,9 @@ async def test_every_example_conforms_to_its_schema(document: dict[str, Any]) ->
     assert "userId" not in example("/v1/credits/purchase", status="201")
 
 
-async def test_each_route_that_may_answer_304_is_described(service: Service, document: dict[str, Any]) -> None:
+async def test_each_route_that_may_answer_304_is_described(
+    service: Service, document: dict[str, Any]
+) -> None:
     conditional = {
         path
         for path, ways in document["paths"].items()

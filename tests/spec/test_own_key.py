@@ -138,9 +138,7 @@ async def test_the_owner_of_the_mailbox_gets_an_e_mail_about_a_rotation(
     assert events == [("rotated",)]
 
 
-async def test_requested_scopes_are_reviewed_and_granted(
-    service: Service, agent: Agent
-) -> None:
+async def test_requested_scopes_are_reviewed_and_granted(service: Service, agent: Agent) -> None:
     key = await agent.key()
     body = {"scopes": ["signals:write", "trade:read"], "motivation": "To be woken."}
     asked = await service.client.post(SCOPES, json=body, headers=bearer(key))
@@ -231,7 +229,9 @@ async def test_a_decision_about_scopes_can_be_undone_within_a_minute(
     assert "trade:write" in (await me(service, key)).json()["data"]["scopes"]
 
 
-async def test_scopes_that_a_key_already_has_are_not_requested(service: Service, agent: Agent) -> None:
+async def test_scopes_that_a_key_already_has_are_not_requested(
+    service: Service, agent: Agent
+) -> None:
     key = await agent.key(Scope.TRADE_WRITE)
     answer = await service.client.post(
         SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key)
@@ -252,7 +252,7 @@ async def test_scopes_that_a_key_already_has_are_not_requested(service: Service,
         (SCOPES, {"scopes": [], "motivation": "x" * 1_001}),
     ],
 )
-async def test_400_says_what_was_expected(
+async def test_the_message_of_a_400_names_the_expected_value(
     service: Service, agent: Agent, path: str, body: dict[str, Any]
 ) -> None:
     key = await agent.key()

@@ -52,7 +52,9 @@ def rows(world: World) -> int:
     [OWN, b"0123456789abcdef", "Pago de prueba número 7".encode(), b"x" * 64],
     ids=["official", "shortest", "a text", "longest"],
 )
-async def test_a_payment_with_its_own_memo_buys_the_resource_of_its_quote(shop: SellingApi, world: World, memo: bytes) -> None:
+async def test_a_payment_with_its_own_memo_buys_the_resource_of_its_quote(
+    shop: SellingApi, world: World, memo: bytes
+) -> None:
     changes = {"memo": memo, "units": ENOUGH_UNITS}
     report = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, **changes))
     payment = await shop.paid("POST", PURCHASE, **changes)
@@ -85,7 +87,9 @@ async def test_a_payment_without_a_memo_buys_the_resource_of_its_quote(
     assert await world.audit(full=True) == []
 
 
-async def test_two_equal_transactions_without_a_memo_are_one_payment(shop: SellingApi, world: World) -> None:
+async def test_two_equal_transactions_without_a_memo_are_one_payment(
+    shop: SellingApi, world: World
+) -> None:
     demands = [await shop.demand("POST", PURCHASE) for _ in range(2)]
     wires = [without_memo(shop, demand) for demand in demands]
     payments = map(signature_header, demands, wires)
@@ -136,7 +140,9 @@ async def test_one_quote_is_valid_for_one_payment(shop: SellingApi, world: World
     assert rows(world) == 1
 
 
-async def test_a_payment_with_the_quote_of_another_route_is_refused(shop: SellingApi, world: World) -> None:
+async def test_a_payment_with_the_quote_of_another_route_is_refused(
+    shop: SellingApi, world: World
+) -> None:
     """A quote is for one resource and one amount."""
     sold = [("GET", REPORT), ("GET", f"/v1/token/{TOO_YOUNG}"), ("POST", PURCHASE),
             ("POST", BUNDLE_500), ("GET", f"{REPORT}/swaps")]  # fmt: skip
@@ -191,7 +197,9 @@ async def test_an_old_quote_is_refused(shop: SellingApi, world: World) -> None:
     expect_refused(await shop.send("GET", REPORT, shop.pay(demand, memo=OWN)), "quote_expired")
 
 
-async def test_twenty_concurrent_requests_with_one_transaction_are_one_payment(shop: SellingApi, world: World) -> None:
+async def test_twenty_concurrent_requests_with_one_transaction_are_one_payment(
+    shop: SellingApi, world: World
+) -> None:
     """Each request has a quote of its own."""
     demands = [await shop.demand("POST", PURCHASE) for _ in range(20)]
     wire = shop.transaction(demands[0], memo=OWN)

@@ -41,7 +41,9 @@ async def ask(market: SeriesService, token: str, *pairs: tuple[str, int]) -> htt
     return answer
 
 
-async def test_a_price_is_that_of_the_newest_candle_closed_at_that_time(market: SeriesService) -> None:
+async def test_a_price_is_that_of_the_newest_candle_closed_at_that_time(
+    market: SeriesService,
+) -> None:
     """The slow definition: the last swap before the minute of the requested time."""
     random, swaps = Random(2), []
     for n in range(60):
@@ -86,7 +88,9 @@ async def test_an_unknown_price_has_an_error_beside_known_prices(market: SeriesS
     assert await market.service.left(token) == 1
 
 
-async def test_a_client_without_credits_is_402_even_if_no_price_is_known(market: SeriesService) -> None:
+async def test_a_client_without_credits_is_402_even_if_no_price_is_known(
+    market: SeriesService,
+) -> None:
     await market.trade(0, 2.0)
     await market.trade(60, 2.0)
     token = await market.service.issue(1)
@@ -97,7 +101,9 @@ async def test_a_client_without_credits_is_402_even_if_no_price_is_known(market:
     assert refusal(refused) == (402, "INSUFFICIENT_CREDITS")
 
 
-async def test_a_price_is_that_of_a_wider_candle_if_narrow_candles_are_gone(market: SeriesService) -> None:
+async def test_a_price_is_that_of_a_wider_candle_if_narrow_candles_are_gone(
+    market: SeriesService,
+) -> None:
     for minute in range(120):
         await market.trade(60 * minute, 1.0 + minute)
     await market.trade(3 * DAY_S, 500.0)

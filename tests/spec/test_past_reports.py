@@ -52,7 +52,9 @@ async def test_200_is_the_report_that_was_served_then(market: SeriesService) -> 
         assert by_time["dataSpan"]["to"] == report["dataSpan"]["to"]
 
 
-async def test_a_past_report_costs_a_credit_and_takes_the_options_of_reports(market: SeriesService) -> None:
+async def test_a_past_report_costs_a_credit_and_takes_the_options_of_reports(
+    market: SeriesService,
+) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 2.0)
     await market.trade(30, 3.0)

@@ -22,7 +22,7 @@ from support.scenes.service import Service, bearer, refusal
 PATH = f"/v1/token/{TRACKED}"
 
 
-async def test_unpaid_is_402_with_the_demand(shop: SellingApi) -> None:
+async def test_an_unpaid_request_is_402_with_the_demand(shop: SellingApi) -> None:
     response = await shop.client.get(PATH)
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
@@ -35,7 +35,7 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi) -> None:
     assert demand["error"] == "Payment required"
 
 
-async def test_paid_is_200_with_the_report(shop: SellingApi, world: World) -> None:
+async def test_a_paid_request_is_200_with_the_report(shop: SellingApi, world: World) -> None:
     response = await shop.send("GET", PATH, await shop.paid("GET", PATH))
 
     assert response.status_code == 200
@@ -172,7 +172,9 @@ async def test_a_known_payment_is_answered_if_the_data_are_too_old(shop: Selling
     assert refusal(await shop.send("GET", PATH, payment)) == (409, "PAYMENT_ALREADY_USED")
 
 
-async def test_a_payment_takes_precedence_over_a_credit_token(shop: SellingApi, world: World) -> None:
+async def test_a_payment_takes_precedence_over_a_credit_token(
+    shop: SellingApi, world: World
+) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     response = await shop.send("GET", PATH, await shop.paid("GET", PATH), **bearer(token))
 

@@ -18,12 +18,12 @@ garbage, a list, {}, version 1        test_refused_payments  an_invalid_payment_
 X-PAYMENT                             test_refused_payments  a_client_of_x402_version_1
 a header of 1 MB                      here, over a real connection
 a quote for another resource          test_refused_payments  a_quote_buys_only
-killed between broadcast and answer   test_lost_answers  cancelled_at_any_await, of_a_dead_process
+killed between broadcast and answer   test_lost_answers  at_any_await, of_a_dead_process
 killed in the middle of settling      e2e test_payment_kills, test_payment_storm
-the client leaves while it settles    test_lost_answers  cancelled_at_any_await; test_lost_connections
+the client leaves while it settles    test_lost_answers  at_any_await; test_lost_connections
 dropped by the network                test_lost_answers  dropped; the loop stays free: here
 the node is down                      test_refused_payments  not_answer_is_503; test_chain_faults
-the landed transaction, copied        test_refused_payments  copied_from_the_chain; test_lost_answers
+the landed transaction, copied        test_refused_payments  from_the_chain; test_lost_answers
 every fault of chain and node         test_chain_faults
 every deviation of a transaction      core test_verify  CORPUS, and any bytes
 a mint that takes a fee               core test_mint; edges test_ready_to_sell

@@ -37,7 +37,9 @@ async def test_a_refused_payment_gives_no_unit_of_the_limit_back(shop: SellingAp
     assert shop.world.calls == []
 
 
-async def test_an_answer_that_is_sent_again_gives_no_unit_of_the_limit_back(shop: SellingApi) -> None:
+async def test_an_answer_that_is_sent_again_gives_no_unit_of_the_limit_back(
+    shop: SellingApi,
+) -> None:
     payment = await shop.paid("POST", PURCHASE)
     statuses = [(await shop.send("POST", PURCHASE, payment, key=KEY)).status_code for _ in range(6)]
 

@@ -11,7 +11,7 @@ def counted(outcome: str, reason: str = "") -> float:
     return REGISTRY.get_sample_value("mintscope_payments_total", labels) or 0.0
 
 
-async def test_every_outcome_is_counted(shop: SellingApi, world: World) -> None:
+async def test_every_outcome_of_a_payment_is_counted(shop: SellingApi, world: World) -> None:
     kinds = [
         ("settled", ""),
         ("redelivered", ""),

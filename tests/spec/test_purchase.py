@@ -26,7 +26,7 @@ from support.scenes.service import Service, bearer, refusal
 PATH = "/v1/credits/purchase"
 
 
-async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> None:
+async def test_an_unpaid_purchase_is_402_with_the_demand(shop: SellingApi, world: World) -> None:
     response = await shop.client.post(PURCHASE)
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
@@ -96,7 +96,7 @@ async def test_a_402_has_no_blockhash_if_the_node_does_not_answer(
 @pytest.mark.parametrize(
     ("size", "price"), [(10, 25_000), (50, 112_500), (100, 200_000), (500, 750_000)]
 )
-async def test_paid_is_201_with_a_credit_token(
+async def test_a_paid_purchase_is_201_with_a_credit_token(
     shop: SellingApi, world: World, size: int, price: int
 ) -> None:
     path = f"{PATH}?bundle={size}"
@@ -184,7 +184,9 @@ async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: Wo
     assert world.received() == 50_000
 
 
-async def test_a_known_payment_is_answered_after_its_quote_and_without_a_price(shop: SellingApi) -> None:
+async def test_a_known_payment_is_answered_after_its_quote_and_without_a_price(
+    shop: SellingApi,
+) -> None:
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     shop.price.usd = None

@@ -357,7 +357,9 @@ async def test_one_payment_sent_twenty_times_at_once_is_served_once(
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-async def test_one_payment_is_served_of_twenty_with_funds_for_one(world: World, processes: int) -> None:
+async def test_one_payment_is_served_of_twenty_with_funds_for_one(
+    world: World, processes: int
+) -> None:
     poor = world.fund("poor", atoms=25_000)
     async with AsyncExitStack() as stack:
         shops = [await stack.enter_async_context(opened(world)) for _ in range(processes)]
@@ -377,7 +379,9 @@ async def test_one_payment_is_served_of_twenty_with_funds_for_one(world: World, 
     assert world.fees() == 10_001
 
 
-async def test_three_reverted_payments_are_402_and_stop_further_payments(shop: SellingApi, world: World) -> None:
+async def test_three_reverted_payments_are_402_and_stop_further_payments(
+    shop: SellingApi, world: World
+) -> None:
     world.go_wrong(landing={"kind": "failed"})
     for n in range(3):
         response = await shop.buy(key=f"{KEY}{n}")
@@ -401,7 +405,7 @@ async def test_a_chain_that_does_not_answer_is_503(shop: SellingApi, world: Worl
     assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
 
 
-async def test_closed_sales_are_503(shop: SellingApi, world: World) -> None:
+async def test_a_payment_is_503_while_sales_are_closed(shop: SellingApi, world: World) -> None:
     world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
 
     assert refusal(await shop.buy()) == (503, "PAYMENT_UNAVAILABLE")

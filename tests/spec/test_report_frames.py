@@ -136,7 +136,9 @@ async def test_alerts_read_the_same_numbers_as_the_series(
 
 
 @pytest.mark.parametrize("tf", ["m30", "h4"])
-async def test_backtests_fire_by_the_same_numbers_as_the_series(market: SeriesService, tf: str) -> None:
+async def test_backtests_fire_by_the_same_numbers_as_the_series(
+    market: SeriesService, tf: str
+) -> None:
     """Conditions are evaluated at the end of each candle, by the newest closed h4 and d1."""
     token = await market.service.issue(20)
     await trade(market)

@@ -20,7 +20,9 @@ async def report(market: SeriesService, credit_token: str, **query: str) -> dict
     return dict(response.json()["data"])
 
 
-async def test_a_partial_report_is_served_after_the_first_priced_swap(market: SeriesService) -> None:
+async def test_a_partial_report_is_served_after_the_first_priced_swap(
+    market: SeriesService,
+) -> None:
     token = await market.service.issue(3)
     await market.trade(0, 2.0)
     refused = await market.report(token)

@@ -178,7 +178,9 @@ async def test_a_payment_with_a_copied_memo_is_refused(world: World) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/credits/purchase?bundle=500"), ("GET", REPORT)]
 )
-async def test_a_lost_payment_buys_only_the_resource_of_its_quote(world: World, method: str, path: str) -> None:
+async def test_a_lost_payment_buys_only_the_resource_of_its_quote(
+    world: World, method: str, path: str
+) -> None:
     payment, _, copy = await sold_and_lost(world)
 
     async with restored(world, copy) as shop:
@@ -233,7 +235,9 @@ async def test_a_lost_payment_is_not_issued_before_it_is_final(world: World) -> 
 
 
 @pytest.mark.parametrize("after_s", [30, LONG_S])
-async def test_a_lost_payment_is_503_while_the_chain_does_not_answer(world: World, after_s: int) -> None:
+async def test_a_lost_payment_is_503_while_the_chain_does_not_answer(
+    world: World, after_s: int
+) -> None:
     payment, _, copy = await sold_and_lost(world)
 
     async with restored(world, copy, after_s=after_s) as shop:
@@ -325,7 +329,9 @@ async def test_the_wallet_of_a_stranger_gets_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_key_first", [True, False])
-async def test_credits_are_issued_once_to_key_and_wallet_together(world: World, *, is_key_first: bool) -> None:
+async def test_credits_are_issued_once_to_key_and_wallet_together(
+    world: World, *, is_key_first: bool
+) -> None:
     payment, answer, copy = await sold_and_lost(world)
 
     async with restored(world, copy, after_s=LONG_S) as shop:

@@ -201,7 +201,9 @@ async def test_a_payment_beside_a_rotated_token_in_memory_is_answered(shop: Sell
     assert "payment-response" in answer.headers
 
 
-async def test_credits_given_back_after_a_rotation_go_to_the_new_credit_token(shop: SellingApi) -> None:
+async def test_credits_given_back_after_a_rotation_go_to_the_new_credit_token(
+    shop: SellingApi,
+) -> None:
     """The answer to a request from before the rotation could not be sent."""
     old, _ = await bought(shop)
     ledger = shop.service.ledger
@@ -257,7 +259,9 @@ async def test_the_challenge_is_readable_and_expires(shop: SellingApi, world: Wo
     assert "expired" in response.json()["error"]["message"]
 
 
-async def test_only_the_wallet_that_paid_can_move_the_credits(shop: SellingApi, world: World) -> None:
+async def test_only_the_wallet_that_paid_can_move_the_credits(
+    shop: SellingApi, world: World
+) -> None:
     token, purchase = await bought(shop)
     thief = world.fund("thief")
     theirs = await proof(shop, purchase, world.buyer)
@@ -281,7 +285,9 @@ async def test_only_the_wallet_that_paid_can_move_the_credits(shop: SellingApi, 
     assert await balance(shop, token) == 10
 
 
-async def test_the_payment_for_a_report_is_refused_as_a_proof(shop: SellingApi, world: World) -> None:
+async def test_the_payment_for_a_report_is_refused_as_a_proof(
+    shop: SellingApi, world: World
+) -> None:
     path = f"/v1/token/{TRACKED}"
     response = await shop.send("GET", path, await shop.paid("GET", path))
     purchase = decoded(response, "payment-response")["transaction"]
@@ -423,7 +429,9 @@ async def test_a_rotated_credit_token_is_not_rotated_again(shop: SellingApi, wor
     assert refusal(await shop.client.post(PATH, headers=bearer(token))) == (401, "INVALID_TOKEN")
 
 
-async def test_no_wallet_can_move_credits_that_their_holder_has_rotated(shop: SellingApi, world: World) -> None:
+async def test_no_wallet_can_move_credits_that_their_holder_has_rotated(
+    shop: SellingApi, world: World
+) -> None:
     """The receiver of a credit token rotates it, to own it alone."""
     given, purchase = await bought(shop)
     kept = (await shop.client.post(PATH, headers=bearer(given))).json()["data"]["token"]

@@ -22,7 +22,7 @@ def swap(mint: Mint, usd: float, micro_usd: int) -> PricedSwap:
 
 @pytest.fixture
 async def screened(service: Service) -> Service:
-    """Return a service that lists three tokens: SOL with ten minutes, USDC with one, USDT with none."""
+    """Return a service with three tokens, traded in ten minutes (SOL), one (USDC), none (USDT)."""
     market = service.market
     await market.append(1, START)
     for mint, symbol in SYMBOLS.items():
@@ -71,7 +71,7 @@ async def test_a_page_has_the_fields_of_the_condition_and_costs_a_credit(screene
     }
 
 
-async def test_fields_may_be_chosen(screened: Service) -> None:
+async def test_the_fields_of_a_page_may_be_chosen(screened: Service) -> None:
     names = "swaps_d1,volume_d1,confidence,rsi_h1,age_s,market_cap,pressure_h1"
     response = await ask(screened, where="price = 1", fields=names)
     (found,) = response.json()["data"]["tokens"]

@@ -96,7 +96,7 @@ async def test_a_wallet_spends_the_credits_that_it_has_bought(
     assert await world.audit(full=True) == []
 
 
-async def test_a_batch_is_signed_for_with_the_challenge_of_its_body(shop: SellingApi) -> None:
+async def test_a_sign_in_pays_for_a_batch_with_the_challenge_of_its_402(shop: SellingApi) -> None:
     await shop.buy()
     asked = {"mints": [TRACKED]}
     unpaid = await shop.client.post("/v1/tokens/batch", json=asked)
@@ -124,7 +124,9 @@ async def test_a_signature_is_accepted_once(shop: SellingApi, world: World) -> N
     assert left == "8"
 
 
-async def test_a_sign_in_gets_a_lost_answer_again_with_its_idempotency_key(shop: SellingApi) -> None:
+async def test_a_sign_in_gets_a_lost_answer_again_with_its_idempotency_key(
+    shop: SellingApi,
+) -> None:
     await shop.buy()
     header = await sign_in(shop)
     first = await get(shop, REPORT, header, **{"idempotency-key": KEY})
@@ -173,7 +175,9 @@ async def test_errors_cost_nothing_and_do_not_use_up_the_signature(shop: Selling
     assert left == "9"
 
 
-async def test_a_sign_in_is_valid_for_five_minutes_and_one_path(shop: SellingApi, world: World) -> None:
+async def test_a_sign_in_is_valid_for_five_minutes_and_one_path(
+    shop: SellingApi, world: World
+) -> None:
     await shop.buy()
     header = await sign_in(shop)
     other = await get(shop, f"{REPORT}/swaps", header)
@@ -250,7 +254,9 @@ async def test_an_invalid_sign_in_header_is_400(shop: SellingApi, header: str) -
     assert refusal(await get(shop, REPORT, header)) == (400, "BAD_REQUEST")
 
 
-async def test_a_sign_in_is_400_beside_a_credit_token_and_ignored_beside_a_payment(shop: SellingApi) -> None:
+async def test_a_sign_in_is_400_beside_a_credit_token_and_ignored_beside_a_payment(
+    shop: SellingApi,
+) -> None:
     token = (await shop.buy()).json()["data"]["token"]
     header = await sign_in(shop)
     both = await get(shop, REPORT, header, **bearer(token))

@@ -118,7 +118,9 @@ async def test_an_alert_may_be_limited_to_closed_candles(service: Service, key: 
     assert refusal(wrong) == (400, "BAD_REQUEST")
 
 
-async def test_an_alert_about_a_move_has_percent_and_window_but_no_level(service: Service, key: str) -> None:
+async def test_an_alert_about_a_move_has_percent_and_window_but_no_level(
+    service: Service, key: str
+) -> None:
     made = (await call(service, key, "POST", SIGNALS, MOVE)).json()["data"]
     assert {name: made[name] for name in ("level", "margin", "percent", "windowS")} == {
         "level": None,
@@ -185,7 +187,9 @@ async def test_an_invalid_change_of_an_alert_is_refused(service: Service, key: s
     assert refusal(wrong) == (400, "INVALID_TOKEN_ADDRESS")
 
 
-async def test_an_alert_about_two_numbers_takes_no_level_percent_or_window(service: Service, key: str) -> None:
+async def test_an_alert_about_two_numbers_takes_no_level_percent_or_window(
+    service: Service, key: str
+) -> None:
     crossing = {"kind": "crosses_field", "comparedWith": "indicators.h1.ema200", "level": None}
     path = f"{SIGNALS}/{(await make(service, key, **crossing))['signalId']}"
     kept = "SELECT level, revision FROM signal"
@@ -240,7 +244,9 @@ async def test_the_same_idempotency_key_creates_one_alert(service: Service, key:
     assert refusal(gone) == (404, "NOT_FOUND")
 
 
-async def test_an_email_needs_a_verified_address(service: Service, key: str) -> None:
+async def test_an_alert_with_email_is_refused_without_a_verified_address(
+    service: Service, key: str
+) -> None:
     service.accounts.change('UPDATE "user" SET verified_at = NULL')
     response = await call(service, key, "POST", SIGNALS, ASKED | {"email": True})
     assert refusal(response) == (400, "BAD_REQUEST")
@@ -324,7 +330,9 @@ def priced(service: Service, usd: float, *, depth_usd: int) -> None:
     service.log.append(slot, time, traded, standings={Mint(WSOL): pools})
 
 
-async def test_an_alert_about_a_price_ignores_prices_below_its_least_confidence(service: Service, key: str) -> None:
+async def test_an_alert_about_a_price_ignores_prices_below_its_least_confidence(
+    service: Service, key: str
+) -> None:
     watcher = watcher_of(service)
     usual = {name: value for name, value in MOVE.items() if name != "leastConfidence"}
     usual |= {"field": "price.usd"}
@@ -344,7 +352,9 @@ async def test_an_alert_about_a_price_ignores_prices_below_its_least_confidence(
     assert await fired_by(service, key, liquidity) == [200_000.0, 5_000.0, 200_000.0]
 
 
-async def test_another_least_confidence_makes_a_new_revision_of_an_alert(service: Service, key: str) -> None:
+async def test_another_least_confidence_makes_a_new_revision_of_an_alert(
+    service: Service, key: str
+) -> None:
     made = await make(service, key)
     path = f"{SIGNALS}/{made['signalId']}"
     revision = "SELECT revision FROM signal"
@@ -361,9 +371,7 @@ async def test_another_least_confidence_makes_a_new_revision_of_an_alert(service
     assert refusal(wrong) == (400, "BAD_REQUEST")
 
 
-async def test_at_most_three_webhooks_of_one_alert_wait(
-    service: Service, key: str
-) -> None:
+async def test_at_most_three_webhooks_of_one_alert_wait(service: Service, key: str) -> None:
     """Nothing is sent, as if the receiver were down: the oldest and the two newest wait."""
     watcher, deliveries = watcher_of(service), deliveries_of(service, waiting_max=3)
     move = MOVE | {"field": "price.usd", "webhookUrl": "https://example.org/"}

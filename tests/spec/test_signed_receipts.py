@@ -71,7 +71,9 @@ async def checked(client: httpx.AsyncClient, receipt: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("method", "path"), SOLD)
-async def test_a_payment_has_a_signed_receipt(shop: SellingApi, world: World, method: str, path: str) -> None:
+async def test_a_payment_has_a_signed_receipt(
+    shop: SellingApi, world: World, method: str, path: str
+) -> None:
     demand = await shop.demand(method, path)
     sent_at = world.clock.now() // 1000
     answer = await shop.send(method, path, shop.pay(demand), key=KEY)
@@ -103,7 +105,9 @@ async def test_a_top_up_of_a_credit_token_has_a_signed_receipt(shop: SellingApi)
     assert (await checked(shop.client, receipt_of(answer)))["resourceUrl"] == ORIGIN + PURCHASE
 
 
-async def test_an_answer_that_is_sent_again_has_the_same_receipt(shop: SellingApi, world: World) -> None:
+async def test_an_answer_that_is_sent_again_has_the_same_receipt(
+    shop: SellingApi, world: World
+) -> None:
     payment = await shop.paid("GET", REPORT)
     first = await shop.send("GET", REPORT, payment, key=KEY)
     world.clock.advance(60_000)

@@ -78,7 +78,7 @@ async def test_an_update_has_only_fields_that_have_changed(streaming: Streaming)
     assert "candleCounts" not in update["dataSpan"]
 
 
-async def test_only_the_mints_that_trade_are_sent(streaming: Streaming) -> None:
+async def test_updates_are_sent_only_for_mints_that_trade(streaming: Streaming) -> None:
     token = await streaming.service.issue(2)
 
     async with streaming.open(token, TRADED) as reader:
@@ -89,7 +89,9 @@ async def test_only_the_mints_that_trade_are_sent(streaming: Streaming) -> None:
         assert [each.data["token"] for each in await reader.some(2)] == [SECOND, TRADED[0]]
 
 
-async def test_a_stream_sends_at_most_four_updates_a_second_and_loses_no_trade(streaming: Streaming) -> None:
+async def test_a_stream_sends_at_most_four_updates_a_second_and_loses_no_trade(
+    streaming: Streaming,
+) -> None:
     token, service = await streaming.service.issue(1), streaming.service
 
     async with streaming.open(token) as reader:
@@ -241,7 +243,9 @@ async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
     assert await streaming.service.left(token) == 1
 
 
-async def test_minutes_during_which_the_process_was_suspended_are_not_paid(streaming: Streaming) -> None:
+async def test_minutes_during_which_the_process_was_suspended_are_not_paid(
+    streaming: Streaming,
+) -> None:
     """One minute begins when it resumes, however often streams are checked until it is paid."""
     token, service = await streaming.service.issue(10), streaming.service
 

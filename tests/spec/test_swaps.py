@@ -134,7 +134,9 @@ async def test_a_swap_at_a_rejected_price_is_excluded_from_volume_for_that_reaso
     assert excluded["reason"] == reason
 
 
-async def test_cursors_are_stable_while_swaps_come_and_slots_are_retracted(market: SeriesService) -> None:
+async def test_cursors_are_stable_while_swaps_come_and_slots_are_retracted(
+    market: SeriesService,
+) -> None:
     token = await market.service.issue(3)
     for number in range(1, 5):
         await market.traded.slot(number, BEGIN_S, *(swap(n) for n in range(2)))

@@ -71,9 +71,7 @@ HOLDERS = f"/v1/token/{TRACKED}/holders"
 
 
 @pytest.mark.parametrize("wallet", ["unfunded", "unknown"])
-async def test_holders_are_not_read_for_a_payment_without_funds(
-    world: World, wallet: str
-) -> None:
+async def test_holders_are_not_read_for_a_payment_without_funds(world: World, wallet: str) -> None:
     """A new wallet costs nothing, and its signature on a quote proves no money."""
     holders = FakeHolders()
     payer = world.fund("unfunded", atoms=0) if wallet == "unfunded" else Keypair()

@@ -46,7 +46,7 @@ async def test_the_metadata_of_a_plain_mint_have_every_field(service: Service) -
     }
 
 
-async def test_the_powers_of_its_issuer_are_described_in_words(service: Service) -> None:
+async def test_the_powers_of_an_issuer_are_described_in_words(service: Service) -> None:
     facts = replace(
         FACTS,
         program=TokenProgram.SPL_2022,

@@ -112,7 +112,7 @@ async def test_candles_of_one_pool_have_only_its_swaps(market: SeriesService) ->
     assert await market.service.left(token) == 1
 
 
-async def test_a_refusal_is_free(market: SeriesService) -> None:
+async def test_a_refused_request_for_pools_is_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.traded.slot(1, BEGIN_S, swap(0))
     quiet = await market.ask("pools", credit_token=token, mint=QUIET)

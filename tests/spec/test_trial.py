@@ -29,7 +29,9 @@ async def test_a_trial_is_the_report_without_credential_or_payment(service: Serv
     assert "x-credits-remaining" not in given.headers
 
 
-async def test_ten_trials_a_day_are_free_and_then_a_429_names_the_paid_endpoints(service: Service) -> None:
+async def test_ten_trials_a_day_are_free_and_then_a_429_names_the_paid_endpoints(
+    service: Service,
+) -> None:
     for _ in range(10):
         assert (await service.client.get(PATH)).status_code == 200
     refused = await service.client.get(PATH)

@@ -49,7 +49,7 @@ async def test_a_changed_report_costs_a_credit(service: Service) -> None:
     assert await service.left(token) == 0
 
 
-async def test_a_caller_who_could_not_pay_gets_no_unchanged_report(service: Service) -> None:
+async def test_a_client_that_cannot_pay_gets_no_304(service: Service) -> None:
     has_it = {"If-None-Match": service.reports.tag.decode()}
     empty = await service.issue(1)
     await service.client.get(PATH, headers=bearer(empty))

@@ -103,7 +103,9 @@ async def test_each_asset_is_accepted_and_arrives_in_its_own_treasury(  # noqa: 
     assert await world.audit(full=True, is_usdc_taken=True) == []
 
 
-async def test_the_worth_of_a_payment_is_that_at_the_time_of_payment(shop: SellingApi, world: World) -> None:
+async def test_the_worth_of_a_payment_is_that_at_the_time_of_payment(
+    shop: SellingApi, world: World
+) -> None:
     """The price of the payment token falls between the quote and the payment; USDC's does not."""
     asked = await shop.demand("POST", PURCHASE)
     own = only(asked, world.terms.asset)
@@ -135,6 +137,7 @@ async def test_a_payment_does_not_cancel_the_reading_of_a_slow_price(world: Worl
     worth = worth_by_prices_of([token], patience_s=0)
     assert await worth(world.terms.asset, 10**world.terms.decimals) is None
     price.is_reported.set()
+    # Let the background task finish the reading.
     for _ in range(10):
         await asyncio.sleep(0)
     assert cache.latest() is not None
@@ -204,7 +207,9 @@ async def test_a_payment_that_equals_no_offer_is_refused_and_not_sent(
     assert world.sql("SELECT count(*) FROM payment") == 0
 
 
-async def test_a_402_of_a_shop_without_usdc_has_one_offer_and_no_mention_of_usdc(world: World) -> None:
+async def test_a_402_of_a_shop_without_usdc_has_one_offer_and_no_mention_of_usdc(
+    world: World,
+) -> None:
     """The header is compared byte for byte, as it was before USDC could be accepted."""
     async with opened(world) as shop:
         for method, path, atoms, _ in SOLD:
@@ -259,7 +264,9 @@ async def test_a_402_of_a_shop_without_usdc_has_one_offer_and_no_mention_of_usdc
             }
 
 
-async def test_a_payment_in_usdc_is_refused_if_usdc_is_not_accepted(shop: SellingApi, world: World) -> None:
+async def test_a_payment_in_usdc_is_refused_if_usdc_is_not_accepted(
+    shop: SellingApi, world: World
+) -> None:
     payment = shop.pay(only(await shop.demand("GET", REPORT), USDC))
     async with opened(world) as other:
         refused = await other.send("GET", REPORT, payment)

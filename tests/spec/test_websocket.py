@@ -103,7 +103,9 @@ async def test_the_first_message_has_the_credential_and_the_query(streaming: Str
     assert [each.data["token"] for each in snapshots] == list(TRADED)
 
 
-async def test_the_query_may_be_in_the_address_and_not_in_the_first_message(streaming: Streaming) -> None:
+async def test_the_query_may_be_in_the_address_and_not_in_the_first_message(
+    streaming: Streaming,
+) -> None:
     token = await streaming.service.issue(1)
 
     async with socket(streaming, f"?mints={TRACKED}") as opened:
@@ -152,7 +154,9 @@ async def test_a_client_that_closes_pays_no_further_minute(
     assert await streaming.service.left(token) == 2
 
 
-async def test_a_websocket_ends_with_an_end_event_if_credits_are_too_few(streaming: Streaming) -> None:
+async def test_a_websocket_ends_with_an_end_event_if_credits_are_too_few(
+    streaming: Streaming,
+) -> None:
     token = await streaming.service.issue(1)
 
     async with stream(streaming, token, TRADED[:1]) as opened:
@@ -171,6 +175,7 @@ async def test_a_heartbeat_is_a_ping_and_pings_are_answered(streaming: Streaming
         await client.send(head + b"Authorization: Bearer " + token.encode() + b"\r\n\r\n")
         assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
         await streaming.until_open(1)
+        # A ping with the payload `a`, masked with zeros.
         await client.send(b"\x89\x81\x00\x00\x00\x00a")
         async with asyncio.timeout(PATIENCE_S):
             await client.reader.readuntil(b"\x8a\x01a")  # a pong
@@ -305,7 +310,9 @@ async def test_other_paths_and_methods_do_not_become_a_websocket(streaming: Stre
             assert b" 101 " not in line
 
 
-async def test_a_websocket_is_closed_if_no_first_message_comes_in_time(streaming: Streaming) -> None:
+async def test_a_websocket_is_closed_if_no_first_message_comes_in_time(
+    streaming: Streaming,
+) -> None:
     bounds = Bounds(first_message_s_max=0.05)
     async with (
         served(streaming.service.app, bounds, clock=streaming.service.clock) as server,
@@ -314,7 +321,9 @@ async def test_a_websocket_is_closed_if_no_first_message_comes_in_time(streaming
         assert await refusal(opened) == (408, "REQUEST_TIMEOUT", 4408)
 
 
-async def test_the_oldest_websocket_without_a_first_message_is_closed_for_others(streaming: Streaming) -> None:
+async def test_the_oldest_websocket_without_a_first_message_is_closed_for_others(
+    streaming: Streaming,
+) -> None:
     bounds = Bounds(connections_per_client_max=2)
     async with served(streaming.service.app, bounds, clock=streaming.service.clock) as server:
         here = replace(streaming, server=server)
@@ -338,7 +347,9 @@ async def test_a_shutdown_ends_streaming_and_waiting_websockets(streaming: Strea
         assert await waiting.close_code() == 1001
 
 
-async def test_llms_txt_has_the_address_and_the_first_message_of_a_websocket(streaming: Streaming) -> None:
+async def test_llms_txt_has_the_address_and_the_first_message_of_a_websocket(
+    streaming: Streaming,
+) -> None:
     index = (await streaming.service.client.get("/llms.txt")).text
     address = re.findall(r"`(wss?://\S+)` is a WebSocket", index)
     (first,) = re.findall(r'`(\{"type": "auth".*\})`', index)

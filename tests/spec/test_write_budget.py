@@ -71,7 +71,9 @@ async def test_watchlists_made_and_deleted_leave_rows_within_the_budget(service:
     assert (await call(service, key, "GET", GROUPS)).status_code == 200, "reading goes on"
 
 
-async def test_all_accounts_share_a_budget_and_one_account_cannot_use_it_up(service: Service) -> None:
+async def test_all_accounts_share_a_budget_and_one_account_cannot_use_it_up(
+    service: Service,
+) -> None:
     limits = MemoryLimits(service.clock)
     budget = WriteBudget(
         limits,
@@ -164,7 +166,9 @@ async def test_a_key_can_be_revoked_after_the_budget_is_used_up(service: Service
     assert (await call(service, key, "GET", "/v1/me")).status_code == 401
 
 
-async def test_a_wallet_linked_and_unlinked_repeatedly_makes_rows_within_the_budget(service: Service) -> None:
+async def test_a_wallet_linked_and_unlinked_repeatedly_makes_rows_within_the_budget(
+    service: Service,
+) -> None:
     """Each link and each unlink stays in the audit log."""
     agent = Agent(service)
     key = await agent.key(Scope.WALLETS_WRITE)
