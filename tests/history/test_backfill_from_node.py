@@ -1,4 +1,4 @@
-"""A past that an administrator asks for is read from a node and joined, beside an ingest."""
+"""A backfill that an administrator requests is read from a node and joined while ingest runs."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ from support.scenes.stores import config_in, market_in
 
 pytestmark = pytest.mark.storm
 
-HEAD = 100  # blocks that the late service had read of the newest ones
+HEAD = 100  # the number of the newest blocks that the late service has read
 LOOK_S = 0.05
 WAIT_S = 60
 
@@ -40,7 +40,7 @@ async def reaches(market: Market, state: BackfillState, words: str = "") -> None
             await asyncio.sleep(LOOK_S)
 
 
-async def test_it_is_estimated_read_and_joined(tmp_path: Path) -> None:
+async def test_a_requested_backfill_is_estimated_read_and_joined(tmp_path: Path) -> None:
     chain = Devchain(seed=7, now=NOW, mints=2, history_days=0.05)
     for _ in range(60):
         chain.tick()

@@ -1,4 +1,4 @@
-"""Requested backfills, read by ingest: each step, each failure, a kill anywhere."""
+"""Ingest reads requested backfills: each step, each failure, and a kill at each call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -36,12 +36,12 @@ SINCE, REACHED = UnixS(100), UnixS(200)
 
 
 class Killed(BaseException):
-    """The process ended here."""
+    """The process was killed at this call."""
 
 
 @dataclass
 class ScriptedBackfill:
-    """A past without a node: *trouble* is raised by what comes next, one after the other."""
+    """A backfill without a node: each call raises the next error of *trouble*, if there is one."""
 
     market: Market
     trouble: list[Exception] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Scene:
         assert await self.market.backfill_jobs.confirm((await self.newest()).ask_id) == A
 
     def join(self) -> None:
-        """Join what is ready, as ingest does between two blocks."""
+        """Join the backfills that are ready, as ingest does between two blocks."""
         self.execute("UPDATE history_job SET stage = 'joined' WHERE stage = 'ready'")
 
     def execute(self, statement: str) -> None:
@@ -113,7 +113,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield made
 
 
-async def test_it_is_estimated_and_read_only_after_a_yes(scene: Scene) -> None:
+async def test_a_backfill_is_read_only_after_its_estimate_is_confirmed(scene: Scene) -> None:
     assert not await scene.backfills.estimate_one()
     await scene.ask()
     assert not await scene.backfills.read_one()
@@ -133,7 +133,7 @@ async def test_it_is_estimated_and_read_only_after_a_yes(scene: Scene) -> None:
     assert not await scene.backfills.read_one()
 
 
-async def test_where_there_is_nothing_to_read_it_fails_in_words(scene: Scene) -> None:
+async def test_a_backfill_that_the_survey_refuses_fails_with_the_reason(scene: Scene) -> None:
     scene.source.trouble = [ValueError("it has candles since then: nothing is missing")]
     await scene.ask()
     await scene.backfills.estimate_one()
@@ -142,7 +142,7 @@ async def test_where_there_is_nothing_to_read_it_fails_in_words(scene: Scene) ->
     assert failed.words == "it has candles since then: nothing is missing"
 
 
-async def test_a_node_that_fails_is_asked_again_and_at_last_no_more(scene: Scene) -> None:
+async def test_a_failing_node_is_retried_up_to_a_limit(scene: Scene) -> None:
     scene.source.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
     await scene.confirmed()
     scene.source.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
@@ -155,7 +155,9 @@ async def test_a_node_that_fails_is_asked_again_and_at_last_no_more(scene: Scene
     assert (await scene.newest()).words == "no answer"
 
 
-async def test_what_a_node_does_not_give_is_kept_and_the_command_named(scene: Scene) -> None:
+async def test_an_incomplete_backfill_is_kept_and_its_message_names_the_command(
+    scene: Scene,
+) -> None:
     await scene.confirmed()
     await scene.market.history.begin(A, REACHED, {"pool": Kind.POOL})
     scene.source.trouble = [IncompleteBackfill("2 transactions it did not give")]
@@ -166,7 +168,7 @@ async def test_what_a_node_does_not_give_is_kept_and_the_command_named(scene: Sc
     assert await scene.market.history.one(A) is not None
 
 
-async def test_a_bug_ends_one_past_and_not_the_next(scene: Scene) -> None:
+async def test_a_bug_ends_one_backfill_but_not_the_next(scene: Scene) -> None:
     await scene.confirmed()
     scene.source.trouble = [TypeError("none")]
     await scene.backfills.read_one()
@@ -176,7 +178,7 @@ async def test_a_bug_ends_one_past_and_not_the_next(scene: Scene) -> None:
     assert (await scene.newest()).state is BackfillState.DONE
 
 
-async def test_a_token_that_is_dropped_meanwhile_ends_it(scene: Scene) -> None:
+async def test_a_backfill_fails_if_its_token_is_untracked_during_the_read(scene: Scene) -> None:
     await scene.confirmed()
 
     async def read(*_: object) -> None:
@@ -198,7 +200,7 @@ class Reading:
     read: Any
 
 
-async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
+async def test_a_backfill_that_is_cancelled_during_its_read_is_deleted(scene: Scene) -> None:
     await scene.confirmed()
 
     async def read(*_: object) -> None:
@@ -213,7 +215,7 @@ async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
     assert await scene.market.history.one(A) is None
 
 
-async def test_what_another_process_reads_is_not_dropped(scene: Scene) -> None:
+async def test_a_cancelled_backfill_is_kept_while_another_process_reads_it(scene: Scene) -> None:
     """An ingest was killed, and `mintscope history` resumed its backfill of the same token."""
     await scene.confirmed()
     ask_id = (await scene.newest()).ask_id
@@ -230,7 +232,7 @@ async def test_what_another_process_reads_is_not_dropped(scene: Scene) -> None:
 
 
 async def test_one_process_reads_at_a_time(scene: Scene) -> None:
-    """As `mintscope history` does beside it: that one says so and ends."""
+    """The other process may be `mintscope history`; the queue waits until it has ended."""
     await scene.confirmed()
     others: list[str] = []
 
@@ -250,7 +252,7 @@ async def test_one_process_reads_at_a_time(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("away", [StoreUnavailable("away"), ServiceUnavailable("away")])
-async def test_a_store_that_is_away_ends_nothing(scene: Scene, away: Exception) -> None:
+async def test_an_unavailable_store_ends_no_backfill(scene: Scene, away: Exception) -> None:
     await scene.confirmed()
 
     async def read(*_: object) -> None:
@@ -264,7 +266,7 @@ async def test_a_store_that_is_away_ends_nothing(scene: Scene, away: Exception) 
 
 
 class Mortal:
-    """Ends the process at the *life*-th call of any port, before or after it is done."""
+    """Kills the process before or after a call of a port: at the *life*-th of these moments."""
 
     def __init__(self, life: int) -> None:
         self.life = life
@@ -290,7 +292,7 @@ class Mortal:
             raise Killed
 
 
-async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
+async def test_the_next_ingest_completes_a_backfill_after_a_kill_at_any_call(scene: Scene) -> None:
     life, is_over = 0, False
     while not is_over:
         life += 1
@@ -305,7 +307,7 @@ async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
         try:
             await backfills.read_one()
         except Killed:
-            scene.join()  # the next ingest may join before it looks at what is asked
+            scene.join()  # the next ingest may join the backfill before it reads the requests
             job = await scene.market.history.one(A)
             reads = scene.source.reads
             await scene.backfills.read_one()

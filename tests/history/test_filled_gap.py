@@ -1,4 +1,4 @@
-"""`mintscope gaps fill`: what was missed is had from another node, and folded in its place."""
+"""`mintscope gaps fill` reads missed blocks from another node and folds them in their place."""
 
 import asyncio
 import json
@@ -38,9 +38,10 @@ SKIPPED: Final = {"error": {"code": -32007, "message": "skipped"}}
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Look again as soon as the test does: this log is filled without waiting for blocks.
+    """Let the command poll as often as the test does, because the test makes blocks at once.
 
-    The past that is read now is that of this test's folder, and of no test beside it.
+    The lock of backfills is in the data folder, by default a part of the working folder: so each
+    test works in its own.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "LOOK_S", LOOK_S)
@@ -56,7 +57,10 @@ def chain() -> Devchain:
 
 
 class Except:
-    """The node of *chain*, but *answer* to *method* with *first* as its first parameter."""
+    """The node of *chain*, which answers *answer* to *method* if *first* is its first parameter.
+
+    With None as *first*, it does so for any parameter.
+    """
 
     def __init__(self, chain: Devchain, method: str, answer: Any, first: Any = None) -> None:
         self._app = chain.app
@@ -91,7 +95,7 @@ async def filling(app: ASGIApp, chain: Devchain) -> AsyncIterator[Filling]:
 
 
 async def go_on(chain: Devchain, blocks: Path, market: Market, mints: list[Mint], gap: Gap) -> None:
-    """Let ingest read what is new, and join what is ready."""
+    """Let ingest read the new blocks, and join the backfills that are ready."""
     for _ in range(HEAD):
         chain.tick()
     write(chain, blocks)
@@ -110,10 +114,10 @@ async def joined(market: Market) -> None:
         pass
 
 
-async def test_it_is_bit_identical_to_a_service_that_missed_nothing(
+async def test_a_filled_gap_leaves_the_same_rows_and_reports_as_no_gap(
     chain: Devchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But for pressure, as long as the gap is in the last quarter of an hour."""
+    """Only the pressure differs, as long as the gap is in the last quarter of an hour."""
     mints = [listed.token.mint for listed in chain.world.listed]
     blocks = tmp_path / "blocks.jsonl"
     missed = chain.blockstore.slots[-60:-50]
@@ -152,7 +156,7 @@ async def test_it_is_bit_identical_to_a_service_that_missed_nothing(
 
 
 async def missing(chain: Devchain, blocks: Path, market: Market) -> tuple[Mint, Gap]:
-    """Let the only mint be followed with a gap; return both."""
+    """Let ingest read the only mint with a gap; return the mint and the gap."""
     missed = chain.blockstore.slots[-60:-50]
     mint, gap = chain.world.listed[0].token.mint, Gap(missed[0], missed[-1], "lost")
     for _ in range(SETTLED_SLOTS // HEAD + 1):
@@ -161,7 +165,7 @@ async def missing(chain: Devchain, blocks: Path, market: Market) -> tuple[Mint, 
 
 
 @pytest.mark.parametrize("offset", [0, 5, 9])
-async def test_where_the_other_node_lacks_a_block_too_nothing_is_touched(
+async def test_a_gap_stays_unchanged_if_the_other_node_lacks_a_block_too(
     offset: int, chain: Devchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slot = chain.blockstore.slots[-60:-50][offset]
@@ -177,7 +181,7 @@ async def test_where_the_other_node_lacks_a_block_too_nothing_is_touched(
     assert kept(tmp_path, mint) == before
 
 
-async def test_a_token_whose_first_candle_the_node_does_not_reach_is_left_as_it_is(
+async def test_a_token_is_unchanged_if_the_node_does_not_reach_its_first_candle(
     chain: Devchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with market_in(tmp_path) as market:
@@ -192,7 +196,7 @@ async def test_a_token_whose_first_candle_the_node_does_not_reach_is_left_as_it_
     assert kept(tmp_path, mint) == before
 
 
-async def test_a_gap_of_this_minute_is_left_for_later(
+async def test_a_gap_of_the_current_minute_is_not_filled(
     chain: Devchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = tmp_path / "blocks.jsonl"

@@ -1,4 +1,4 @@
-"""A past that joins decides again which swaps of the log count as volume."""
+"""After the join of a backfill, its standings decide which swaps of the log count as volume."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from support.scenes.traded import fold_all
 
 TOKEN = MINTS[0]
 START = 1_700_000_000
-JOINED = 100  # the past ends here
+JOINED = 100  # the last slot of the backfill
 DEPTH = 100_000
 
 
@@ -45,7 +45,7 @@ def priced(standings: Standings, number: int, *swaps: Swap) -> list[PricedSwap]:
 
 
 def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
-    """Return the log: dollars bought and sold beside the swaps, as the list reads them."""
+    """Return the rows of the log: the sums bought and sold, which the list reads, and the swaps."""
     with apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY) as db:
         of = "WHERE mint = (SELECT id FROM mint WHERE address = ?) ORDER BY seq"
         rows = list(db.execute(f"SELECT bought, sold, swaps FROM swap {of}", (mint,)))
@@ -53,7 +53,7 @@ def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
 
 
 async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standings) -> None:
-    """Let ingest log *late* after the end of a past after which *older* decides."""
+    """Let ingest log *late*; join a backfill that ends before it, with the standings *older*."""
     async with market_in(folder) as market:
         await market.store.start(mints=[mint], follows_files=False)
         await market.store.write([NewSlot(header(number), ()) for number in range(1, JOINED + 1)])
@@ -75,7 +75,7 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
         assert await market.history_join.join() == mint
 
 
-async def test_what_a_younger_log_counted_is_no_volume_after_its_past(tmp_path: Path) -> None:
+async def test_a_join_recounts_volume_by_the_standings_of_the_backfill(tmp_path: Path) -> None:
     older = Standings()
     for number in range(1, JOINED):
         priced(older, number, trade(TOKEN, "honest", 2.0, f"{number % 5}"))
@@ -93,7 +93,9 @@ async def test_what_a_younger_log_counted_is_no_volume_after_its_past(tmp_path: 
     assert [one.price_usd for one in rows] == [None, 2.0]
 
 
-async def test_sol_that_sets_the_price_again_sets_it_to_the_rate(tmp_path: Path) -> None:
+async def test_a_sol_swap_that_sets_the_price_after_a_join_is_priced_at_the_rate(
+    tmp_path: Path,
+) -> None:
     older = Standings()
     for number in range(1, JOINED):
         pool = ("honest", "second")[number % 2]

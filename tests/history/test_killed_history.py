@@ -1,4 +1,4 @@
-"""`mintscope history` is ended by kill -9 again and again; the past is that of a calm run."""
+"""`mintscope history` is ended by kill -9 many times; its backfill equals one without kills."""
 
 import asyncio
 import sys
@@ -32,7 +32,7 @@ backfill_token(Giving(**{}), None)
 
 
 class Counting:
-    """The node of *chain*, which counts what it is asked."""
+    """The node of *chain*, which counts the requests to it."""
 
     def __init__(self, chain: Devchain) -> None:
         self._app = chain.app
@@ -46,7 +46,7 @@ class Counting:
 async def run_and_kill(
     process: Process, node: Counting, calls: int, market: Market, mint: Mint
 ) -> Stage | None:
-    """Kill the reading *process* after *calls* requests, or once all is read; return how far."""
+    """Kill *process* after *calls* requests, or once all is read; return the stage of its job."""
     before = node.calls
     try:
         async with asyncio.timeout(ROUND_S):
@@ -66,7 +66,7 @@ async def run_and_kill(
 @pytest.mark.process
 @pytest.mark.storm
 @pytest.mark.timeout(900)
-async def test_killed_anywhere_and_started_again_it_is_bit_identical(tmp_path: Path) -> None:
+async def test_a_backfill_killed_many_times_equals_an_ingest_from_the_start(tmp_path: Path) -> None:
     chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.1)
     for _ in range(60):
         chain.tick()

@@ -1,4 +1,4 @@
-"""A mint that was followed late and given its past is what it would be, followed all along."""
+"""A mint that is tracked late and then backfilled equals a mint that was tracked from the start."""
 
 import asyncio
 import json
@@ -35,16 +35,16 @@ from support.scenes.stores import market_in
 
 pytestmark = pytest.mark.storm  # days of a chain, read again and again
 
-LATE = 60  # blocks that the late service had not yet read when the past was asked for
+LATE = 60  # new blocks between the backfill and the next run of ingest
 RATE_WINDOW_SLOTS = 400
 ATTEMPTS = 5  # at one request
-HEAD = 100  # blocks that it had read of the newest ones
-WRITTEN: Final = WeakKeyDictionary[Devchain, list[bytes]]()  # it has no forks: none changes
+HEAD = 100  # the number of the newest blocks that the late service has read
+WRITTEN: Final = WeakKeyDictionary[Devchain, list[bytes]]()  # without forks, no line changes
 
 
 @dataclass
 class Leaky:
-    """Yield *source* without the blocks of *gap*, which it names instead."""
+    """A source that yields *gap* in place of the blocks of that gap."""
 
     source: Source
     gap: Gap
@@ -76,7 +76,7 @@ async def follow(
 
 
 def kept(folder: Path, mint: Mint) -> dict[str, Any]:
-    """Return the candles, the state, and which pool decides, as they are in the file."""
+    """Return the candles and the state of *mint* from the file."""
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     of = "WHERE mint = (SELECT id FROM mint WHERE address = ?)"
     found = {
@@ -130,7 +130,7 @@ def chain() -> Devchain:
 
 
 def write(chain: Devchain, path: Path, *, leave_out: int = 0) -> int:
-    """Write the blocks of *chain* but the oldest; return how many."""
+    """Write the blocks of *chain* without the *leave_out* oldest; return the number of all."""
     written = WRITTEN.setdefault(chain, [])
     written += lines(chain, len(chain.blockstore.slots), after=len(written))
     path.write_bytes(b"".join(written[leave_out:]))
@@ -144,11 +144,11 @@ def addresses(chain: Devchain, mint: Mint) -> dict[str, Kind]:
 
 
 class Killed(Exception):
-    """The process ended here."""
+    """The process was killed at this call."""
 
 
 class MortalTransport(httpx.AsyncBaseTransport):
-    """Ends the process at its call number *calls_left*."""
+    """Kills the process after *calls_left* calls."""
 
     def __init__(self, chain: Devchain, calls_left: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -163,7 +163,7 @@ class MortalTransport(httpx.AsyncBaseTransport):
 
 
 class ForgetfulTransport(httpx.AsyncBaseTransport):
-    """Does not know the first list's last transaction, the first *times* that it is named."""
+    """Does not find the last transaction of the first page, the first *times* it is requested."""
 
     def __init__(self, chain: Devchain, times: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -182,7 +182,7 @@ class ForgetfulTransport(httpx.AsyncBaseTransport):
         return await self._chain.handle_async_request(request)
 
 
-async def test_a_list_whose_next_page_the_node_cannot_find_begins_again(
+async def test_a_list_of_transactions_is_read_again_if_its_next_page_is_not_found(
     chain: Devchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_reader, "LINES_MAX", 100)
@@ -214,7 +214,7 @@ async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:
 
 
 async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
-    """Read while the process is killed again and again, and the chain goes on."""
+    """Read while the process is killed many times and the chain goes on."""
     random = Random(7)
     async with market_in(folder) as market:
         await market.history.begin(mint, UnixS(0), addresses(chain, mint))
@@ -237,7 +237,7 @@ async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
     ("read", "number"),
     [(read_at_once, 0), (read_at_once, 1), (read_at_once, 2), (read_cut_off, 1)],
 )
-async def test_it_is_bit_identical(
+async def test_a_backfilled_mint_equals_a_mint_tracked_from_the_start(
     read: Callable[[Devchain, Path, Mint], Awaitable[None]],
     number: int,
     chain: Devchain,
@@ -275,7 +275,7 @@ async def test_it_is_bit_identical(
     assert late_report == early_report
 
 
-async def test_a_gap_is_mended_in_a_token_that_is_followed_again_with_its_past(
+async def test_a_gap_is_filled_if_its_token_is_tracked_again_and_backfilled(
     chain: Devchain, tmp_path: Path
 ) -> None:
     mint = chain.world.listed[0].token.mint
@@ -309,7 +309,7 @@ async def test_a_gap_is_mended_in_a_token_that_is_followed_again_with_its_past(
     assert kept(late, mint) == kept(early, mint)
 
 
-async def test_a_past_that_ends_before_the_log_begins_is_read_on(
+async def test_a_backfill_that_ends_before_the_log_begins_is_continued(
     chain: Devchain, tmp_path: Path
 ) -> None:
     mint = chain.world.listed[0].token.mint

@@ -106,8 +106,8 @@ async def test_a_join_keeps_candles_that_the_backfill_lacks(
     assert job.stage is (Stage.JOINED if is_joined else Stage.READING)
 
 
-async def test_a_small_swap_before_all_others_refuses_no_backfill(tmp_path: Path) -> None:
-    """For one swap of a stranger, gaps of the token could not be mended."""
+async def test_a_backfill_may_lack_a_small_swap_before_all_others(tmp_path: Path) -> None:
+    """Otherwise one swap of a stranger would prevent the mending of the token's gaps."""
     others = range(100, SLOTS + 1)
     async with market_in(tmp_path) as market:
         await record(market, MINT, [1, *others], small=[1])

@@ -1,4 +1,4 @@
-"""A node does not give a block and gives it later: ingest mends the gap by itself."""
+"""A node first withholds a block and later delivers it: ingest mends the gap by itself."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ def chain() -> Devchain:
 
 
 class Withholding:
-    """The node of *chain*, which does not give the block of *slot* until it *gives* it."""
+    """The node of *chain*, which does not deliver the block of *slot* until *gives* is true."""
 
     def __init__(self, chain: Devchain, slot: Slot) -> None:
         self._app = chain.app
@@ -82,7 +82,7 @@ class Withholding:
 
 @dataclass
 class Scene:
-    """A service on *engine* that missed a block in the middle of a gap of ten."""
+    """A service on *engine* with a gap of ten slots; its node withholds a block in the middle."""
 
     engine: str
     folder: Path
@@ -99,7 +99,7 @@ class Scene:
         return market_of(self.engine, self.folder / name)
 
     async def go_on(self, market: Market) -> None:
-        """Let ingest read what is new, and join what is ready."""
+        """Let ingest read the new blocks, and join the backfills that are ready."""
         for _ in range(HEAD):
             self.chain.tick()
         blocks = self.folder / "blocks.jsonl"
@@ -115,7 +115,7 @@ class Scene:
     async def mending(
         self, market: Market, calls_per_day: int = CALLS
     ) -> AsyncIterator[GapMending]:
-        """Yield it as ingest wires it, over its node."""
+        """Yield the mending as ingest wires it, with the node of the scene."""
         pools = tuple(pool.address for pool in self.chain.world.sol_pools)
         async with listening(self.node) as url:
             chain = ChainConfig(
@@ -131,7 +131,7 @@ class Scene:
                 yield replace(made, pause=lambda _: asyncio.sleep(LOOK_S * 10))
 
     async def calls_of_the_backfill(self, mending: GapMending) -> int:
-        """Return about how many requests the past of the only mint takes."""
+        """Return the approximate number of requests that a backfill of the only mint takes."""
         since = await mending.source.begin(self.mints[0], UnixS(NOW // SECOND_MS))
         return (await mending.source.survey(self.mints[0], since)).cost.calls
 
@@ -139,7 +139,7 @@ class Scene:
         self.clock.advance(round(seconds * SECOND_MS))
 
     async def mended(self, mending: GapMending, market: Market, *, calls_max: int = CALLS) -> bool:
-        """Let one attempt be made while ingest goes on; cut it off after *calls_max* in all."""
+        """Make one attempt while ingest goes on; cancel it after *calls_max* calls of the node."""
         running = asyncio.create_task(mending.mend_one())
         for _ in range(ROUNDS_MAX):
             await asyncio.wait([running], timeout=LOOK_S)
@@ -155,7 +155,7 @@ class Scene:
         raise AssertionError("expected the attempt to end")
 
     async def expect_as_if_nothing_was_missed(self, market: Market) -> None:
-        """Compare all that is kept and served with a service that had every block."""
+        """Compare the rows and reports with those of a service that had every block."""
         late = [json.loads(await report(market, mint)) for mint in self.mints]
         async with self.opened("early") as early:
             await follow(self.folder / "blocks.jsonl", early, [WSOL, *self.mints])
@@ -183,7 +183,7 @@ def scene(request: pytest.FixtureRequest, chain: Devchain, tmp_path: Path) -> Sc
 
 
 @pytest.mark.engine("postgresql")
-async def test_a_block_that_comes_later_is_mended_bit_identically(scene: Scene) -> None:
+async def test_a_gap_is_mended_bit_identically_once_its_block_arrives(scene: Scene) -> None:
     async with scene.opened("late") as market:
         await scene.settle(market)
         async with scene.mending(market) as mending:
@@ -210,10 +210,10 @@ async def test_a_block_that_comes_later_is_mended_bit_identically(scene: Scene) 
 
 
 @pytest.mark.engine("sqlite")
-async def test_killed_in_the_middle_the_next_ingest_goes_on_within_the_calls_of_a_day(
+async def test_mending_continues_after_kills_within_the_calls_of_a_day(
     scene: Scene,
 ) -> None:
-    """Each day has a few more calls than the past takes; blocks and kills take some, too."""
+    """Each day allows 20 calls more than the backfill takes; blocks and kills also take calls."""
     scene.node.gives = True
     async with scene.opened("late") as market:
         await scene.settle(market)
@@ -248,7 +248,9 @@ async def test_killed_in_the_middle_the_next_ingest_goes_on_within_the_calls_of_
         await scene.expect_as_if_nothing_was_missed(market)
 
 
-async def test_a_past_that_takes_more_calls_than_a_day_has_is_given_up(scene: Scene) -> None:
+async def test_a_gap_whose_backfill_needs_more_calls_than_a_day_has_is_given_up(
+    scene: Scene,
+) -> None:
     scene.node.gives = True
     async with scene.opened("late") as market:
         await scene.settle(market)
@@ -269,7 +271,7 @@ async def test_a_past_that_takes_more_calls_than_a_day_has_is_given_up(scene: Sc
             assert await market.history.one(scene.mints[0]) is None
 
 
-async def test_blocks_that_never_come_are_given_up(scene: Scene) -> None:
+async def test_a_gap_whose_blocks_never_arrive_is_given_up(scene: Scene) -> None:
     async with scene.opened("late") as market:
         await scene.settle(market)
         before = [scene.kept("late", mint) for mint in scene.mints]

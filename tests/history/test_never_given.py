@@ -1,4 +1,4 @@
-"""Transactions that a node lists and never gives: they are counted, and the rest is read."""
+"""Transactions that a node lists but never returns are counted, and the others are read."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from support.scenes.stores import market_in
 
 
 class Forgetful(httpx.AsyncBaseTransport):
-    """Answers null whenever it is asked for one of the first *lost_max* transactions."""
+    """Answers null to each request for one of the first *lost_max* transactions."""
 
     def __init__(self, chain: Devchain, lost_max: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -42,7 +42,7 @@ class Forgetful(httpx.AsyncBaseTransport):
 
 
 class Blockless(httpx.AsyncBaseTransport):
-    """Answers *said* whenever it is asked for a block, until it *gives* blocks."""
+    """Answers *said* to each request for a block until *gives* is true."""
 
     def __init__(self, chain: Devchain, said: dict[str, Any]) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -64,7 +64,7 @@ def progress(_what: str, _count: int) -> None:
 async def begun(
     chain: Devchain, market: Market, transport: httpx.AsyncBaseTransport
 ) -> BackfillReading:
-    """Return the reader of the past of the only mint, of all its pools, over *transport*."""
+    """Begin the backfill of the only mint, with all its pools; return its reader."""
     listed = chain.world.listed[0]
     addresses = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
     addresses |= {pool.address: Kind.POOL for pool in listed.pools}
@@ -76,7 +76,7 @@ async def begun(
     return BackfillReading(Config(), market, node, 1e6)
 
 
-async def test_what_the_node_never_gives_is_counted_and_the_rest_is_read(
+async def test_missing_transactions_are_counted_and_the_others_are_read(
     tmp_path: Path,
 ) -> None:
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
@@ -100,7 +100,9 @@ async def test_what_the_node_never_gives_is_counted_and_the_rest_is_read(
     assert (job.stage, job.listed - job.read) == (Stage.READY, 3)
 
 
-async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
+async def test_a_backfill_is_complete_once_the_node_returns_missing_transactions(
+    tmp_path: Path,
+) -> None:
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     forgetful = Forgetful(chain, lost_max=2)
@@ -125,9 +127,10 @@ async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
         {"result": None},
     ],
 )
-async def test_where_the_node_does_not_give_a_block_no_order_is_guessed(
+async def test_transactions_of_a_block_that_the_node_lacks_count_as_missing(
     said: dict[str, Any], tmp_path: Path
 ) -> None:
+    """Their order is only in the block, and is not guessed."""
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     blockless = Blockless(chain, said)
@@ -144,13 +147,13 @@ async def test_where_the_node_does_not_give_a_block_no_order_is_guessed(
         assert await reading.read(mint, UnixS(0), progress) == 0
 
 
-def test_the_command_says_how_many_and_what_that_means() -> None:
+def test_the_message_states_the_number_and_effect_of_missing_transactions() -> None:
     assert left_out(1).startswith("the node did not give 1 transaction that it lists")
     assert left_out(12).startswith("the node did not give 12 transactions that it lists")
     assert left_out(12).endswith("candles would lack their swaps")
 
 
-async def test_how_many_were_never_given_is_known_after_the_past_was_joined(
+async def test_the_number_of_missing_transactions_is_kept_after_the_join(
     tmp_path: Path,
 ) -> None:
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)

@@ -52,7 +52,10 @@ def mint(chain: Devchain) -> Mint:
 
 
 def traded(chain: Devchain, mint: Mint, number: int, quote: Mint) -> list[PricedSwap]:
-    """Return a purchase of *mint* for *quote*, one of SOL, and two for USD1, as ingest has them."""
+    """Return a purchase of *mint* for *quote*, and three of SOL: one for USDC, two for USD1.
+
+    They are priced as by ingest.
+    """
     at = UnixS(START + number)
     usd1 = before_standing("usd1", 1.0, at, 1.0, UnixS(at - 10_000), is_direct=True)
     quotes = Quotes({USD1: usd1}.get, at)
@@ -70,7 +73,10 @@ def traded(chain: Devchain, mint: Mint, number: int, quote: Mint) -> list[Priced
 async def follow(
     chain: Devchain, market: Market, mint: Mint, quote: Mint, *, usd1_until: int = 0
 ) -> None:
-    """Let ingest log and fold slots in which *mint* is traded for *quote*, but first for USD1."""
+    """Let ingest log and fold slots in which *mint* is traded for *quote*.
+
+    usd1_until    the last slot in which it is traded for USD1 instead
+    """
     await market.store.start(mints=[WSOL, mint], follows_files=False)
     slots = []
     for number in range(1, SLOTS + 1):
@@ -121,15 +127,16 @@ async def test_an_administrator_sees_why_a_token_is_refused(
 
 
 @pytest.mark.parametrize(("for_others", "is_refused"), [(10, False), (11, True)])
-async def test_a_swap_of_a_stranger_for_another_quote_refuses_no_token(
+async def test_a_token_is_refused_if_over_a_tenth_of_its_volume_has_other_quotes(
     for_others: int, chain: Devchain, mint: Mint, tmp_path: Path, *, is_refused: bool
 ) -> None:
+    """Otherwise a stranger could have a token refused by one swap."""
     async with market_in(tmp_path) as market:
         await follow(chain, market, mint, USDC, usd1_until=for_others)
         assert await market.history.other_quotes(mint) == ([USD1] if is_refused else ())
 
 
-async def test_a_backfill_that_was_begun_before_is_refused_too(
+async def test_a_backfill_that_has_begun_is_refused_if_its_token_has_another_quote(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
     async with market_in(tmp_path) as market, listening(chain.app) as url:
@@ -143,10 +150,10 @@ async def test_a_backfill_that_was_begun_before_is_refused_too(
             assert reading.calls == 0
 
 
-async def test_the_pool_that_prices_sol_is_one_that_a_backfill_can_use(
+async def test_the_rate_pool_of_a_backfill_trades_sol_for_usdc(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
-    """The busiest pool of SOL is for USD1: without a rate, no candle would be left."""
+    """The busiest pool of SOL has USD1, which a backfill cannot price: it would find no rate."""
     async with market_in(tmp_path) as market, listening(chain.app) as url:
         await follow(chain, market, mint, USDC)
         config = config_in(tmp_path, chain=ChainConfig(rpc_url=SecretStr(url)))
@@ -159,7 +166,7 @@ async def test_the_pool_that_prices_sol_is_one_that_a_backfill_can_use(
 async def test_a_backfill_without_a_price_replaces_no_candles(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
-    """Without swaps of SOL there is no rate.  Only a token without candles has nothing to lose."""
+    """Without swaps of SOL there is no rate.  The fold is refused only if there are candles."""
     read = Line(Signature("s" * 64), Slot(SLOTS), block_time=Slot(START + 300))
     bought = swap(mint, USDC, base_amount=10**8, quote_amount=10**8)
     async with market_in(tmp_path) as market:

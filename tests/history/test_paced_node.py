@@ -1,4 +1,4 @@
-"""Reading a past asks the node no more often than its operator allows."""
+"""A backfill sends no more requests a second to the node than the operator allows."""
 
 import json
 from typing import Final
@@ -16,7 +16,7 @@ CALLS: Final = 26
 
 
 class Answering(httpx.AsyncBaseTransport):
-    """Answers at once, and notes when it was asked."""
+    """Answers at once, and notes the time of each request."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -29,7 +29,7 @@ class Answering(httpx.AsyncBaseTransport):
         return httpx.Response(200, json={"jsonrpc": "2.0", "id": call["id"], "result": 7})
 
 
-async def test_so_many_questions_are_asked_in_a_second() -> None:
+async def test_a_node_gets_the_allowed_number_of_requests_a_second() -> None:
     clock = ManualClock(UnixMs(1_800_000_000_000))
 
     async def sleep(seconds: float) -> None:

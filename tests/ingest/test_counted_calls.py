@@ -1,4 +1,4 @@
-"""Calls of blocks are counted by their outcome, once, with their value."""
+"""The calls in a block are counted once, by their outcome and with their value."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,8 +56,8 @@ def counted(
     return slot_coverage(header, Decoded([*swaps], [*quarantined], [*unlisted]))
 
 
-def test_a_kind_has_the_value_of_what_is_a_dollar_now() -> None:
-    """Of a dollar that left its peg, or that is not one here, the value is not known."""
+def test_unread_calls_are_valued_by_the_mints_that_are_dollars_now() -> None:
+    """The value of a mint that left its peg, or that is no dollar here, is unknown."""
     moved = [Moved(USDS, 7_000_000), Moved(USDC, 5_000_000), Moved(WSOL, 10**9)]
     lost = [
         Quarantined(Signature("s"), 0, "orca", QuarantineReason.NO_MOVEMENT, moved=each)
@@ -74,7 +74,7 @@ def test_a_kind_has_the_value_of_what_is_a_dollar_now() -> None:
     assert volume() == 200_000_000
 
 
-def test_a_call_counts_once_however_many_legs_it_has() -> None:
+def test_a_call_with_many_legs_counts_once() -> None:
     legs = [
         swap("meteora", (A, 5), (USDC, 3_000_000), leg=0),
         swap("meteora", (USDC, 4_000_000), (B, 5), leg=1),
@@ -88,7 +88,7 @@ def test_a_call_counts_once_however_many_legs_it_has() -> None:
     }
 
 
-def test_a_dollar_is_counted_before_sol_and_sol_at_the_rate_of_the_block() -> None:
+def test_a_swap_has_the_value_of_its_dollars_or_else_of_its_sol() -> None:
     both = [swap("a", (WSOL, 10**9), (USDC, 190_000_000))]
     back = [swap("a", (USDC, 190_000_000), (WSOL, 10**9))]
     sol = [swap("a", (WSOL, 10**9), (A, 1))]
@@ -100,7 +100,7 @@ def test_a_dollar_is_counted_before_sol_and_sol_at_the_rate_of_the_block() -> No
     assert counted(other).calls[key] == Tally(1, 0, 0)
 
 
-def test_further_dollars_count_while_they_are_one() -> None:
+def test_amounts_of_usds_count_only_while_usds_is_a_dollar() -> None:
     header, swaps = RATED, [swap("a", (A, 1), (USDS, 7)), swap("a", (USDS, 5), (WSOL, 10**9))]
     key = ("a", "read")
     whole = slot_coverage(header, Decoded(swaps, [], []), frozenset({USDC, USDS}))
@@ -114,12 +114,12 @@ def test_a_program_without_a_name_is_counted_by_its_address() -> None:
     assert counted([read], unlisted=[named]).calls == {("address", "unlisted"): Tally(1, 1, 7)}
 
 
-def test_more_than_there_is_is_no_value() -> None:
+def test_an_impossibly_large_amount_has_no_value() -> None:
     swaps = [swap("a", (A, 1), (USDC, 10**15 + 1))]
     assert counted(swaps).calls == {("a", "read"): Tally(1, 0, 0)}
 
 
-def test_missed_calls_are_counted_by_reason_and_by_the_mints_that_they_name() -> None:
+def test_missed_calls_are_counted_by_reason_and_by_mint() -> None:
     lost = Quarantined(
         None, 0, "a", QuarantineReason.EVENT_DISAGREES, moved=Moved(USDC, 7), mints=(A, WSOL)
     )
@@ -159,7 +159,7 @@ async def run(market: Market, blocks: Sequence[Block], decode: Decode = decode_m
 async def test_a_transaction_that_breaks_the_decoder_is_missed_and_the_others_are_read(
     tmp_path: Path,
 ) -> None:
-    """And what is quarantined beside it stays so."""
+    """A call that is quarantined in the same block stays quarantined."""
     lost = Quarantined(Signature("s"), 0, "a", QuarantineReason.NO_MOVEMENT)
 
     def decode(transactions: Any) -> Decoded:

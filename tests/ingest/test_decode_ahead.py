@@ -1,4 +1,4 @@
-"""Whatever the second process does, every block decodes to what it decodes to here."""
+"""Each block decodes to the same result as in this process, whatever the second process does."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -22,12 +22,12 @@ BLOCKS = random_chain(3, 120)
 
 
 class FakeWorker:
-    """Answers one question each time it is heard; a Worker.
+    """A worker without a process: `hear` returns one answer.
 
-    late       it is heard so often in vain before each answer, unless there is time to wait
-    fails_at   it cannot decode every so many-th block
-    dies_at    it is lost at that answer
-    hangs_at   it never gives that answer
+    late       the calls of `hear` without an answer before each answer, unless `hear` may wait
+    fails_at   each answer whose number is a multiple of this has no result
+    dies_at    the number of the answer at which the worker is lost
+    hangs_at   the number of the answer that never comes
     """
 
     def __init__(
@@ -86,7 +86,7 @@ WORKERS = {
 
 
 @pytest.mark.parametrize("made", WORKERS.values(), ids=WORKERS)
-def test_blocks_that_wait_decode_to_the_same(made: Callable[[], FakeWorker]) -> None:
+def test_blocks_decoded_ahead_equal_blocks_decoded_here(made: Callable[[], FakeWorker]) -> None:
     worker = made()
     ahead = ahead_with(worker)
     try:
@@ -124,7 +124,7 @@ async def test_ingest_writes_the_same_rows_with_a_second_process(tmp_path: Path)
     assert kept(tmp_path / "beside") == kept(tmp_path / "alone")
 
 
-def test_a_lost_worker_is_reported_once_and_used_no_more() -> None:
+def test_a_lost_worker_is_reported_once_and_not_used_again() -> None:
     worker = FakeWorker(dies_at=1)
     ahead = ahead_with(worker)
     with capture_logs() as logs:
@@ -140,7 +140,7 @@ def test_a_lost_worker_is_reported_once_and_used_no_more() -> None:
     assert worker.answered == 1
 
 
-def test_what_the_decoder_raises_is_raised_for_its_block() -> None:
+def test_an_error_of_the_decoder_is_raised_for_its_block() -> None:
     def decode(transactions: Iterable[object]) -> Decoded:
         raise ValueError(len(list(transactions)))
 
@@ -155,7 +155,7 @@ def test_what_the_decoder_raises_is_raised_for_its_block() -> None:
         ahead.close()
 
 
-def test_few_blocks_are_not_worth_a_process() -> None:
+def test_no_worker_is_started_while_no_blocks_wait() -> None:
     worker = FakeWorker()
     ahead = DecodeAhead(decode_made, worker)
     for block in BLOCKS[:50]:
@@ -165,7 +165,7 @@ def test_few_blocks_are_not_worth_a_process() -> None:
     assert worker.started == 0
 
 
-def test_a_worker_rests_where_blocks_no_longer_wait_and_starts_again_where_they_do() -> None:
+def test_a_worker_stops_if_no_blocks_wait_and_starts_again_if_they_do() -> None:
     worker = FakeWorker()
     ahead = DecodeAhead(decode_made, worker, starts_after=10, rests_after=20)
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_a_worker_rests_where_blocks_no_longer_wait_and_starts_again_where_they_
     assert worker.started == 2
 
 
-def test_forgotten_blocks_are_no_answer_to_others() -> None:
+def test_answers_for_forgotten_blocks_are_not_given_for_other_blocks() -> None:
     worker = FakeWorker(late=1)
     ahead = ahead_with(worker)
     for block in BLOCKS[:10]:

@@ -46,7 +46,10 @@ async def market(tmp_path: Path) -> AsyncIterator[Market]:
 
 
 async def add(market: Market, slots: range, mints: int = len(MINTS)) -> None:
-    """Append final slots, each with swaps of two of *mints*: none has more than one by default."""
+    """Append final slots, each with swaps of two of the first *mints* mints.
+
+    By default, no mint is in two of 30 successive slots.
+    """
     for slot in slots:
         at = UnixS(START + slot)
         header = SlotHeader(Slot(slot), Slot(slot - 1), str(slot), at, 150.0, at)
@@ -66,7 +69,7 @@ async def waiting(market: Market) -> int:
 
 
 async def go_on(fold: FinalFold) -> None:
-    """Do the work after two appends: entries made after one are written after the next."""
+    """Do the work after two appends: the second writes the entries that the first has made."""
     for _ in range(2):
         await fold.go_on()
 
@@ -95,7 +98,7 @@ async def test_few_slots_are_folded_after_a_while(market: Market) -> None:
     assert await waiting(market) == 0
 
 
-async def test_followed_mints_are_counted_now_and_then(market: Market) -> None:
+async def test_tracked_mints_are_counted_at_intervals(market: Market) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     fold = FinalFold(market.store, None, clock)
     shown: list[float | None] = []
@@ -111,9 +114,7 @@ async def test_followed_mints_are_counted_now_and_then(market: Market) -> None:
     assert shown == [count, -1, count]
 
 
-async def test_a_batch_ends_where_it_has_touched_enough_mints(
-    market: Market, tmp_path: Path
-) -> None:
+async def test_a_batch_ends_at_its_maximum_of_mints(market: Market, tmp_path: Path) -> None:
     fold = FinalFold(market.store, None, ManualClock(UnixMs(START * 1000)), mints_max=8)
     await add(market, range(1, SLOTS_MIN + 1))
     await go_on(fold)
@@ -135,7 +136,7 @@ async def test_a_batch_ends_where_it_has_touched_enough_mints(
         (Behind(10, 4.0), 2.0),
     ],
 )
-async def test_few_slots_wait_half_as_long_as_finality_takes_where_that_is_fast(
+async def test_few_slots_wait_half_the_time_that_finality_takes_if_it_is_fast(
     market: Market, behind: Behind | None, wait_s: float
 ) -> None:
     clock = ManualClock(UnixMs(START * 1000))
@@ -150,7 +151,7 @@ async def test_few_slots_wait_half_as_long_as_finality_takes_where_that_is_fast(
     assert await waiting(market) == 0
 
 
-async def test_small_batches_take_a_fifth_of_the_time_at_most(market: Market) -> None:
+async def test_small_batches_take_a_bounded_share_of_the_time(market: Market) -> None:
     clock = BusyClock(UnixMs(START * 1000))
     clock.step_ms = 0
     fold = FinalFold(market.store, None, clock, finality=lambda: Behind(1, 0.2))
@@ -169,7 +170,7 @@ async def test_small_batches_take_a_fifth_of_the_time_at_most(market: Market) ->
                 break
 
     assert await waiting(market) <= 20
-    # Beside a fifth of the time for the steps of batches the clock counts looks at itself.
+    # A fifth for the steps of batches; the rest because this clock also advances at each look.
     assert folding_ms <= 0.4 * (clock.now() - START * 1000)
 
 
@@ -186,7 +187,7 @@ async def test_small_batches_take_a_fifth_of_the_time_at_most(market: Market) ->
         max_size=12,
     ),
 )
-async def test_however_slots_are_batched_the_candles_are_the_same(
+async def test_candles_are_the_same_for_any_batches_of_slots(
     mints_max: int, steps: list[tuple[int, int, int, Behind | None]]
 ) -> None:
     measured: list[Behind | None] = [None]
@@ -213,7 +214,7 @@ async def test_however_slots_are_batched_the_candles_are_the_same(
 
 
 class BusyClock(ManualClock):
-    """Lets time pass whenever it is asked: between two looks something was done."""
+    """A clock that advances at each look, as if work was done since the last look."""
 
     step_ms = 15
 
@@ -223,7 +224,7 @@ class BusyClock(ManualClock):
         return super().monotonic_s()
 
 
-async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
+async def test_the_waiting_slots_and_the_duration_of_a_step_are_bounded(
     market: Market,
 ) -> None:
     clock = BusyClock(UnixMs(START * 1000))
@@ -281,7 +282,7 @@ async def test_blocks_are_read_while_a_batch_is_under_way(market: Market) -> Non
 
 
 @pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8, None])
-async def test_however_late_it_is_folding_takes_less_than_a_slot(
+async def test_folding_takes_less_than_a_slot_while_many_slots_wait(
     market: Market, slot_s: float | None
 ) -> None:
     clock = BusyClock(UnixMs(START * 1000))
@@ -299,21 +300,22 @@ async def test_however_late_it_is_folding_takes_less_than_a_slot(
     assert max(took_s) < (slot_s or 0.15)
 
 
-async def test_however_many_slots_wait_a_batch_has_a_bound(market: Market) -> None:
+async def test_a_batch_is_bounded_while_too_many_slots_wait(market: Market) -> None:
     clock = BusyClock(UnixMs(START * 1000))
     fold = FinalFold(market.store, None, clock, mints_max=3)
     await add(market, range(1, 2 * SLOTS_MAX + 1))
-    await fold.go_on()  # and see how many wait
+    await fold.go_on()  # this counts the waiting slots
     clock.step_ms = 700  # so that a step is done each time
     left = [2 * SLOTS_MAX]
     while left[-1] > SLOTS_MAX:
         await fold.go_on()
         left.append(await waiting(market))
     folded = {before - after for before, after in pairwise(left)}
-    assert folded == {0, 6}  # where too many wait, four times as many mints: two of them in a slot
+    # If too many slots wait, a batch has 4 * mints_max mints, and each slot has two of them.
+    assert folded == {0, 6}
 
 
-async def test_a_finish_holds_few_mints_at_a_time(
+async def test_finish_saves_few_mints_at_a_time(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts: list[int] = []

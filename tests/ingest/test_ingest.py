@@ -1,4 +1,4 @@
-"""Whatever a source does, the market file ends up as after one clean pass."""
+"""The market file ends up as after one clean pass, whatever a source does."""
 
 import asyncio
 import math
@@ -70,7 +70,7 @@ class StormySource:
     """A source that drops, repeats, reorders and forks, and is right about finality.
 
     blocks   the chain that all nodes agree on in the end
-    final    the newest of them it has ever called final: nothing forks below
+    final    the index of the newest block that it has called final: no fork begins below it
     """
 
     blocks: Sequence[Block]
@@ -208,7 +208,7 @@ class Watched:
     follower: LogTailer
 
     async def genesis_hash(self) -> str | None:
-        """Return that of the source."""
+        """Return the hash of the source."""
         return await self.source.genesis_hash()
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
@@ -218,7 +218,7 @@ class Watched:
 async def both_folds(
     source: Source, folder: Path, random: Random, floor: Floor | None = None
 ) -> dict[Mint, bytes | None]:
-    """Ingest *source* and return what is served in the end."""
+    """Ingest *source* and return the reports at the end."""
     async with market_in(folder, follows_all=floor is not None) as market:
         follower = LogTailer(market.reader, random)
         watched = Watched(source, follower)
@@ -240,7 +240,7 @@ FLOORS = [None, Floor(swaps_min=4, volume_min=10**6, dead_after_days=1)]
     spread_s=st.sampled_from([3, 40, 4000]),
     pools=st.sampled_from([("made",), ("a", "b"), ("a", "b", "c", "made")]),
 )
-def test_a_stormy_source_ends_as_a_calm_one(
+def test_a_source_with_forks_and_repeats_ends_with_the_same_rows_and_reports(
     floor: Floor | None, seed: int, length: int, spread_s: int, pools: Sequence[str]
 ) -> None:
     blocks = random_chain(seed, length, spread_s=spread_s, pools=pools)
@@ -256,7 +256,7 @@ def test_a_stormy_source_ends_as_a_calm_one(
 
 @settings(max_examples=15, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32), spread_s=st.sampled_from([3, 40]))
-def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> None:
+def test_candles_equal_their_definition(seed: int, spread_s: int) -> None:
     blocks = random_chain(seed, 60, spread_s=spread_s)
     with TemporaryDirectory() as folder:
         path = Path(folder)
@@ -273,8 +273,8 @@ def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> Non
 
 @pytest.mark.storm
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
-def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path: Path) -> None:
-    """The finds of kill -9, one by one: everything after the commit before is lost."""
+def test_a_crash_at_any_commit_changes_no_rows(floor: Floor | None, tmp_path: Path) -> None:
+    """Each crash loses all work since the commit before, as kill -9 does."""
     blocks = random_chain(7, 150, spread_s=900, pools=("a", "b"))
     asyncio.run(run(ListSource(blocks), tmp_path / "calm", floor=floor))
     expected, commits = kept(tmp_path / "calm"), 0
@@ -292,7 +292,7 @@ def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path
     assert commits > 10
 
 
-async def test_a_private_pool_moves_nothing_that_is_served_not_even_over_a_restart(
+async def test_a_private_pool_moves_no_prices_even_over_a_restart(
     tmp_path: Path,
 ) -> None:
     """Wash trades at a thousand times the price, and at a thousandth, while ingest starts again."""
@@ -322,10 +322,10 @@ async def test_a_private_pool_moves_nothing_that_is_served_not_even_over_a_resta
 
 
 @pytest.mark.parametrize("moves", [-0.4, 0.25, 0.08])
-async def test_a_token_that_leaves_its_curve_is_followed_over_a_restart(
+async def test_a_token_that_leaves_its_curve_is_priced_by_its_new_pool(
     tmp_path: Path, moves: float
 ) -> None:
-    """The pool it goes to sets the price from its third second on, whatever its price."""
+    """The new pool sets the price from its fifth swap on, also after a restart, at any price."""
 
     def traded(number: int) -> list[Swap]:
         sol = sol_sale(100.0)._replace(pool="sol")
@@ -354,7 +354,7 @@ async def test_a_token_that_leaves_its_curve_is_followed_over_a_restart(
 
 
 @pytest.mark.parametrize("moves", [-0.4, 0.25, 2.0])
-async def test_a_migration_is_followed_at_once_over_a_restart(tmp_path: Path, moves: float) -> None:
+async def test_the_pool_of_a_migration_sets_the_price_at_once(tmp_path: Path, moves: float) -> None:
     """The restart is between the migration and the first swap of the pool that it names."""
 
     def traded(number: int) -> list[Swap]:
@@ -387,7 +387,7 @@ async def test_a_migration_is_followed_at_once_over_a_restart(tmp_path: Path, mo
 
 
 def standing_sale(pool: str, usd: float, depth: int, number: int) -> Swap:
-    """Return a sale by one of many that leaves *depth* USD in *pool*."""
+    """Return a sale by one of many signers that leaves *depth* USD in *pool*."""
     one = token_sale(pool, usd)
     return one._replace(signer=f"{number} of many", out_left=depth * 10**6)
 
@@ -433,8 +433,8 @@ class OfChain:
         return self.source.updates(after)
 
 
-async def test_a_node_of_another_chain_is_refused_in_words(tmp_path: Path) -> None:
-    """Also after a file, which says nothing of its chain; and nothing of it is written."""
+async def test_a_node_of_another_chain_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """Also after a file, which does not name its chain; and no block of that node is written."""
     first, second = block(10, None, [sol_sale(100)]), block(11, None, [sol_sale(200)])
     await run(Said([first, Finalized(Slot(10))]), tmp_path)
     await run(OfChain(Said([]), "mainnet"), tmp_path)
@@ -447,7 +447,7 @@ async def test_a_node_of_another_chain_is_refused_in_words(tmp_path: Path) -> No
     await run(OfChain(Said([]), "mainnet"), tmp_path)
 
 
-async def test_gaps_let_the_log_go_on(tmp_path: Path) -> None:
+async def test_the_log_continues_after_a_gap(tmp_path: Path) -> None:
     before, after = block(10, None, [sol_sale(100)]), block(50, Tip(Slot(49), "unseen"))
     gap = Gap(Slot(11), Slot(49), "gone")
     await run(Said([before, gap, after, Finalized(Slot(50))]), tmp_path)
@@ -455,7 +455,7 @@ async def test_gaps_let_the_log_go_on(tmp_path: Path) -> None:
     assert kept(tmp_path)["progress"][0][:2] == (50, 50)
 
 
-async def test_a_source_that_never_fills_its_hole_is_an_error(tmp_path: Path) -> None:
+async def test_a_source_that_never_delivers_a_missing_block_is_an_error(tmp_path: Path) -> None:
     source = Said([block(10, None), block(12, Tip(Slot(11), "unseen"))])
 
     with pytest.raises(SourceBroken, match="expected block 11 before 12"):
@@ -463,7 +463,7 @@ async def test_a_source_that_never_fills_its_hole_is_an_error(tmp_path: Path) ->
     assert len(source.asked) == 6
 
 
-async def test_a_fork_below_finality_stops_with_the_reason(tmp_path: Path) -> None:
+async def test_a_fork_below_finality_stops_ingest_with_the_reason(tmp_path: Path) -> None:
     first = block(10, None)
     second = block(11, first)
     fork = block(12, first, fork="'")
@@ -481,7 +481,7 @@ async def test_a_source_that_fails_loses_none_of_its_blocks(tmp_path: Path) -> N
     assert kept(tmp_path)["progress"][0][:2] == (10, 10)
 
 
-async def test_ingest_goes_on_after_the_newest_block(tmp_path: Path) -> None:
+async def test_ingest_resumes_after_the_newest_block(tmp_path: Path) -> None:
     blocks = random_chain(1, 20)
     await run(ListSource(blocks[:9]), tmp_path)
     source = ListSource(blocks)
@@ -490,7 +490,7 @@ async def test_ingest_goes_on_after_the_newest_block(tmp_path: Path) -> None:
     assert source.asked == [Tip(blocks[8].slot, blocks[8].blockhash)]
 
 
-async def test_cancelled_it_leaves_no_task_behind(tmp_path: Path) -> None:
+async def test_a_cancelled_ingest_leaves_no_task_behind(tmp_path: Path) -> None:
     source = Said([block(10, None)], forever=True)
     async with market_in(tmp_path) as market:
         task = asyncio.create_task(ingest(source, market.store).run())
@@ -512,7 +512,7 @@ def quarantine(folder: Path) -> list[tuple[Any, ...]]:
         db.close()
 
 
-async def test_a_transaction_that_breaks_the_decoder_costs_itself_alone(tmp_path: Path) -> None:
+async def test_a_transaction_that_breaks_the_decoder_is_quarantined_alone(tmp_path: Path) -> None:
     poison = block(10, None, [sol_sale(100), sol_sale(7, sol=7), sol_sale(200, sol=2)])
 
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
@@ -545,8 +545,8 @@ async def test_quarantined_transactions_are_kept_up_to_a_limit(tmp_path: Path) -
     assert rows[0] == (1, 10, "s", "raydium_v4", "no_movement")
 
 
-async def test_what_was_not_read_is_counted_with_its_value(tmp_path: Path) -> None:
-    """One and a half SOL at 100 USD, and 7 USD, by two kinds; more kinds are one."""
+async def test_unread_calls_are_counted_with_their_value(tmp_path: Path) -> None:
+    """Two kinds: 1.5 SOL at 100 USD, and 7 USD; kinds above the limit are counted as one."""
 
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         list(transactions)
@@ -570,7 +570,7 @@ async def test_what_was_not_read_is_counted_with_its_value(tmp_path: Path) -> No
     assert (found[2].program, found[2].count, len(found)) == ("other", 52, 51)
 
 
-async def test_unknown_instructions_are_a_bounded_number_of_labels(tmp_path: Path) -> None:
+async def test_unknown_instructions_have_a_bounded_number_of_labels(tmp_path: Path) -> None:
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         list(transactions)
         reason = QuarantineReason.UNKNOWN_INSTRUCTION
@@ -594,7 +594,7 @@ async def test_unknown_instructions_are_a_bounded_number_of_labels(tmp_path: Pat
 
 @settings(max_examples=20, derandomize=True, deadline=None)
 @given(data=st.data())
-def test_insane_amounts_never_stop_it_nor_move_the_price(data: st.DataObject) -> None:
+def test_insane_amounts_neither_stop_ingest_nor_move_the_price(data: st.DataObject) -> None:
     amounts = st.sampled_from([0, 1, 999, 10**6, 2**63 - 1, 2**63, 2**64 - 1])
     insane = [
         swap(
@@ -622,7 +622,7 @@ def test_insane_amounts_never_stop_it_nor_move_the_price(data: st.DataObject) ->
 
 @dataclass
 class Said:
-    """A source that says the same each time it is asked."""
+    """A source that yields the same updates to each request."""
 
     updates_: Sequence[Update]
     failure: Exception | None = None

@@ -1,4 +1,4 @@
-"""Ingest knows the pace of the chain from what it appends, and at once after a restart."""
+"""Ingest measures the pace of the chain from appended blocks, and knows it after a restart."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from support.scenes.stores import market_in
 
 
 def chain(slot_ms: int, seconds: int) -> list[Block]:
-    """Return the blocks of so many seconds; every eighth slot is skipped."""
+    """Return the blocks of *seconds* seconds; every eighth slot is skipped."""
     made: list[Block] = []
     for slot in range(1, seconds * 1_000 // slot_ms):
         if slot % 8:

@@ -1,4 +1,4 @@
-"""Gaps that ingest mends by itself: what is an attempt, what waits, and what is left alone."""
+"""Gaps that ingest mends by itself: attempts, waits, and backfills that it leaves alone."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ REACHED = Slot(5_000)
 
 @dataclass
 class StandingAt:
-    """The market as far as it is folded; a slot takes 0.1 s."""
+    """A market that is folded up to the slot *folded*; a slot takes 0.1 s."""
 
     folded: Slot = REACHED
 
@@ -130,7 +130,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         clock, source, standing = ManualClock(NOW), SourceInWords(market), StandingAt()
 
         async def join(_: float) -> None:
-            """Join what is ready, as ingest does between two blocks."""
+            """Join the backfills that are ready, as ingest does between two blocks."""
             db = apsw.Connection(str(tmp_path / MARKET_FILE))
             db.execute("UPDATE history_job SET stage = 'joined' WHERE stage = 'ready'")
             db.close()
@@ -146,7 +146,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield Scene(market, source, clock, mending)
 
 
-async def test_each_followed_token_is_read_once_and_sol_is_not(scene: Scene) -> None:
+async def test_each_tracked_token_is_read_once_and_sol_is_not(scene: Scene) -> None:
     await scene.market.tracking.remove(B)
     assert await scene.attempt() == ["gap_mending", "gap_mended"]
     assert scene.source.reads == [A]
@@ -154,7 +154,7 @@ async def test_each_followed_token_is_read_once_and_sol_is_not(scene: Scene) -> 
     assert not await scene.mending.mend_one()
 
 
-async def test_what_was_joined_before_a_failure_is_not_read_again(scene: Scene) -> None:
+async def test_tokens_joined_before_a_failure_are_not_read_again(scene: Scene) -> None:
     first, second = sorted((A, B))
     scene.source.troubles = {
         second: [IncompleteBackfill("2 transactions"), SourceError("no answer")]
@@ -175,7 +175,7 @@ async def test_a_token_that_is_untracked_while_it_is_read_is_no_failure(scene: S
     assert scene.source.reads == sorted((A, B))
 
 
-async def test_one_token_that_cannot_be_read_keeps_no_other_from_it(scene: Scene) -> None:
+async def test_a_token_that_cannot_be_read_does_not_stop_other_tokens(scene: Scene) -> None:
     first, second = sorted((A, B))
     scene.source.troubles = {first: [IncompleteBackfill("2 transactions")]}
     assert await scene.attempt() == ["gap_mending", "gap_not_mended"]
@@ -186,7 +186,7 @@ async def test_one_token_that_cannot_be_read_keeps_no_other_from_it(scene: Scene
     ("reason", "words", "wait_ms"),
     [(BackfillIsRead(), tested.ANOTHER, 60_000), (CallsSpent("spent"), tested.SPENT, None)],
 )
-async def test_what_an_attempt_waits_for_is_no_attempt(
+async def test_waiting_for_a_lock_or_for_calls_is_not_counted_as_an_attempt(
     reason: Exception, words: str, wait_ms: int | None, scene: Scene
 ) -> None:
     scene.source.troubles = {min(A, B): [reason]}
@@ -200,7 +200,7 @@ async def test_what_an_attempt_waits_for_is_no_attempt(
     assert await scene.attempt() == ["gap_mended"], "it goes on, and says no second time that it is"
 
 
-async def test_a_gap_of_this_minute_waits(scene: Scene) -> None:
+async def test_a_gap_of_the_current_minute_is_not_read_yet(scene: Scene) -> None:
     reader: Any = StandingAt(Slot(300))
     mending = replace(scene.mending, reader=reader)
     assert await mending.mend_one()
@@ -208,9 +208,9 @@ async def test_a_gap_of_this_minute_waits(scene: Scene) -> None:
     assert scene.source.reads == []
 
 
-async def test_a_past_that_ingest_does_not_join_is_waited_for_elsewhere(scene: Scene) -> None:
+async def test_mending_waits_until_ingest_has_joined_the_backfill_of_a_token(scene: Scene) -> None:
     async def pause(_: float) -> None:
-        """Nothing is joined meanwhile."""
+        """Wait without a join."""
 
     mending = replace(scene.mending, pause=pause)
     assert await mending.mend_one()
@@ -220,7 +220,7 @@ async def test_a_past_that_ingest_does_not_join_is_waited_for_elsewhere(scene: S
     assert scene.source.reads == sorted((A, B))
 
 
-async def test_a_past_that_an_operator_began_is_left_alone(scene: Scene) -> None:
+async def test_a_backfill_that_an_operator_began_is_left_unchanged(scene: Scene) -> None:
     first, second = sorted((A, B))
     await scene.market.history.begin(first, UnixS(7), {"pool": Kind.POOL})
     assert await scene.attempt() == ["gap_mending", "gap_not_mended"]
@@ -232,7 +232,7 @@ async def test_a_past_that_an_operator_began_is_left_alone(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("calls_per_day", [9, 100])
-async def test_what_takes_more_than_a_day_has_is_given_up_at_once(
+async def test_a_gap_that_needs_more_calls_than_a_day_has_is_given_up_at_once(
     calls_per_day: int, scene: Scene
 ) -> None:
     scene.mending = replace(scene.mending, plan=MendPlan(300, 8, calls_per_day))
@@ -246,13 +246,13 @@ async def test_a_gap_that_is_too_long_is_given_up_at_once(scene: Scene) -> None:
     assert await scene.attempt() == ["gap_mending", "gap_given_up"]
 
 
-async def test_a_bug_is_an_attempt_in_vain(scene: Scene) -> None:
+async def test_a_bug_is_noted_as_a_failed_attempt(scene: Scene) -> None:
     scene.source.no_blocks = KeyError("none")
     assert (await scene.attempt())[-1] == "gap_not_mended"
     assert (await scene.noted()).words == tested.BUG
 
 
-async def test_a_store_that_is_away_ends_nothing(scene: Scene) -> None:
+async def test_a_gap_is_mended_after_the_store_was_unavailable(scene: Scene) -> None:
     scene.source.no_blocks = ServiceUnavailable("away")
     with pytest.raises(ServiceUnavailable):
         await scene.mending.mend_one()
@@ -266,7 +266,7 @@ async def test_nothing_is_mended_if_no_request_is_allowed(scene: Scene) -> None:
     assert (await scene.noted()).attempts == 0
 
 
-async def test_the_metrics_say_how_many_are_open_and_given_up(scene: Scene) -> None:
+async def test_metrics_show_the_numbers_of_open_and_given_up_gaps(scene: Scene) -> None:
     def reported() -> list[float | None]:
         return [
             REGISTRY.get_sample_value(f"mintscope_gaps_{each}") for each in ("open", "given_up")
@@ -300,14 +300,14 @@ async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene, tmp_path: P
     assert not await fires()
 
 
-async def test_a_day_allows_so_many_requests_also_after_a_kill(scene: Scene) -> None:
+async def test_the_daily_limit_of_requests_holds_after_a_kill(scene: Scene) -> None:
     mends = scene.market.gap_mends
     clock = scene.clock
     calls = DailyCalls(mends, clock, 220)
     for _ in range(120):
         await calls.take()
     after_a_kill = DailyCalls(mends, clock, 220)
-    for _ in range(20):  # 200 were taken of the day, and 80 of them are lost
+    for _ in range(20):  # 200 were reserved, in hundreds; the kill lost the 80 that were not used
         await after_a_kill.take()
     with pytest.raises(CallsSpent):
         await after_a_kill.take()

@@ -1,4 +1,4 @@
-"""A dollar that leaves its peg is shown and logged, and is gone from view if it stops trading."""
+"""A dollar that leaves its peg is shown and logged, and no longer shown if it stops trading."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -27,14 +27,14 @@ def pegs() -> Iterator[Pegs]:
     DOLLAR_OFF_PEG.clear()
 
 
-def test_each_dollar_has_its_part(pegs: Pegs) -> None:
+def test_the_metric_shows_each_dollar(pegs: Pegs) -> None:
     assert shown() == {}
     pegs.show(FINE, NOW)
 
     assert shown() == {USDC: 0.0, USDT: 0.001, USD1: -0.002}
 
 
-def test_one_that_stops_trading_is_not_shown(pegs: Pegs) -> None:
+def test_a_dollar_that_stops_trading_is_not_shown(pegs: Pegs) -> None:
     pegs.show(FINE, NOW)
     pegs.show({USDC: 0.0, USDT: 0.001}, NOW)
     assert set(shown()) == {USDC, USDT}
@@ -55,7 +55,7 @@ def test_leaving_a_peg_is_logged_once_and_the_return_too(pegs: Pegs) -> None:
     ]
 
 
-def test_a_dollar_at_the_edge_of_its_peg_fills_no_log(pegs: Pegs) -> None:
+def test_a_dollar_at_the_edge_of_its_peg_is_seldom_logged(pegs: Pegs) -> None:
     with structlog.testing.capture_logs() as logs:
         for second in range(300):
             off = {**FINE, USD1: 0.011 if second % 2 else 0.009}

@@ -33,13 +33,13 @@ def age_s() -> float | None:
     return REGISTRY.get_sample_value("mintscope_sol_rate_age_s")
 
 
-def test_a_rate_that_goes_and_comes_back_is_logged_once_each() -> None:
+def test_the_loss_and_the_return_of_a_rate_are_logged_once_each() -> None:
     watch = RateWatch()
     with capture_logs() as lines:
         for at in range(10):
             watch.note(header(at, at))
         assert age_s() == 0
-        for at in range(10, 10 + RATE_LATE_S):  # the last minute's rate is used on
+        for at in range(10, 10 + RATE_LATE_S):  # the last rate is still used for a minute
             watch.note(header(at, 9))
         assert lines == []
         for at in range(10 + RATE_LATE_S, 600):
@@ -54,7 +54,7 @@ def test_a_rate_that_goes_and_comes_back_is_logged_once_each() -> None:
 
 
 @pytest.mark.parametrize("never", [True, False])
-def test_one_that_never_was_there_is_late_after_a_minute(never: bool) -> None:  # noqa: FBT001 - pytest names it
+def test_a_rate_that_never_existed_is_late_after_a_minute(never: bool) -> None:  # noqa: FBT001 - pytest names it
     age = RateAge()
     assert (age.seconds, age.is_late) == (0, False)
     for at in range(RATE_LATE_S + 2):

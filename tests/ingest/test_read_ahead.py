@@ -1,4 +1,4 @@
-"""Reading ahead is bounded by bytes, so that large blocks take no more memory than small."""
+"""Reading ahead is bounded by bytes, so that large blocks take no more memory than small ones."""
 
 import asyncio
 from collections import deque
@@ -27,7 +27,7 @@ def block(slot: int, size: int) -> Block:
 
 
 async def turns() -> None:
-    """Let everything that can go on go on."""
+    """Let each task run until it waits."""
     for _ in range(500):
         await asyncio.sleep(0)
 
@@ -35,7 +35,7 @@ async def turns() -> None:
 @pytest.mark.parametrize(
     ("size", "taken"), [(60 * MB, 2), (500 * MB, 1), (7 * MB, 15), (0, UPDATES_MAX)]
 )
-async def test_a_batch_is_so_many_bytes_whatever_the_blocks(size: int, taken: int) -> None:
+async def test_a_batch_has_a_maximum_of_bytes_and_of_updates(size: int, taken: int) -> None:
     async def updates() -> AsyncIterator[Update]:
         for slot in range(100):
             yield block(slot, size)
@@ -51,7 +51,7 @@ async def test_a_batch_is_so_many_bytes_whatever_the_blocks(size: int, taken: in
     assert [one.slot for one in found if isinstance(one, Block)] == list(range(100))
 
 
-async def test_what_came_before_a_failure_is_taken_first() -> None:
+async def test_updates_before_a_failure_are_taken_first() -> None:
     async def updates() -> AsyncIterator[Update]:
         yield block(1, 1)
         raise ValueError("the source broke")
@@ -64,7 +64,7 @@ async def test_what_came_before_a_failure_is_taken_first() -> None:
 
 
 async def test_a_source_that_is_cancelled_from_inside_has_failed() -> None:
-    """Else the one that takes the updates waits for ever."""
+    """Otherwise the reader of the updates would wait forever."""
 
     async def updates() -> AsyncIterator[Update]:
         yield block(1, 1)
@@ -78,7 +78,7 @@ async def test_a_source_that_is_cancelled_from_inside_has_failed() -> None:
 
 
 @pytest.mark.parametrize(("size", "asked"), [(50 * MB, 2), (500 * MB, 1), (1 * MB, 10)])
-async def test_large_blocks_are_asked_for_a_few_at_a_time(size: int, asked: int) -> None:
+async def test_large_blocks_are_requested_a_few_at_a_time(size: int, asked: int) -> None:
     in_flight: set[Slot] = set()
     most = 0
     go = asyncio.Event()
@@ -95,7 +95,7 @@ async def test_large_blocks_are_asked_for_a_few_at_a_time(size: int, asked: int)
     plan = deque(Slot(slot) for slot in range(60))
     window.fill(plan)
     go.set()
-    await turns()  # the first ten are asked for before anything is known
+    await turns()  # the first ten are requested before the size of any block is known
     go.clear()
     most, delivered = 0, []
     while len(window) or plan:

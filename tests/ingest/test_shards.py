@@ -26,7 +26,7 @@ from support.fakes.made_chain import START, block, decode_made, random_swaps, sw
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
 MINTS: Final = [Mint(f"Mint{n:02}{'1' * 38}") for n in range(1, 13)]
-STAKED: Final = MINTS[:3]  # quotes of others, in either part
+STAKED: Final = MINTS[:3]  # quotes of other mints, in both shards
 POOLS: Final = ("made", "other", "third")
 FLOOR: Final = Floor(swaps_min=2, volume_min=1, dead_after_days=1)
 SEEDS: Final = range(4)
@@ -55,7 +55,7 @@ SELECT slot, address, swaps, deciding, bought, sold, details
 
 
 class ForkingSource:
-    """Yields *blocks* from behind the tip on, at times after one of a fork that dies."""
+    """Yields the blocks after the tip, some of them after a block of a fork that dies."""
 
     def __init__(self, blocks: Sequence[Block], random: Random, *, is_last: bool) -> None:
         self._blocks = blocks
@@ -80,7 +80,7 @@ class ForkingSource:
 
 
 def chain(random: Random) -> list[Block]:
-    """Return blocks of some days, in which some mints are traded for staked ones."""
+    """Return blocks of some days, in which some mints are traded for those of STAKED."""
     blocks: list[Block] = []
     time: int = START
     for slot in range(100, 100 + BLOCKS):
@@ -128,7 +128,7 @@ def rows(engine: str, folders: Sequence[Path], statement: str) -> list[tuple[Any
 
 
 def first_slot(engine: str, folders: Sequence[Path]) -> int:
-    """Return the first slot that each log still has."""
+    """Return the first slot that all logs still have."""
     found = (execute_in(engine, each, "SELECT min(slot) FROM header") for each in folders)
     return max(int(slot) for ((slot,),) in found)
 
@@ -149,7 +149,9 @@ async def answers(reports: Reports) -> list[object]:
 @pytest.mark.storm
 @pytest.mark.parametrize("engine", MARKET_ENGINES)
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_two_halves_are_the_whole(engine: str, seed: int, tmp_path: Path) -> None:
+async def test_two_ingests_of_half_the_mints_equal_an_ingest_of_all(
+    engine: str, seed: int, tmp_path: Path
+) -> None:
     blocks = chain(Random(seed))
     whole, *halves = folders = [tmp_path / name for name in ("whole", "first", "second")]
     for folder, shard in zip(folders, (WHOLE, *HALVES), strict=True):
@@ -182,7 +184,7 @@ async def test_two_halves_are_the_whole(engine: str, seed: int, tmp_path: Path) 
         assert both.age_ms() == followers[0].age_ms()
 
 
-def test_each_mint_is_of_one_part() -> None:
+def test_each_mint_belongs_to_exactly_one_shard() -> None:
     parts = [Shard(number, 3) for number in (1, 2, 3)]
     assert [sum(part.owns(mint) for part in parts) for mint in MINTS] == [1] * len(MINTS)
     assert {shard_of(mint, 3) for mint in MINTS} == {1, 2, 3}
@@ -192,10 +194,10 @@ def test_each_mint_is_of_one_part() -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "a/b", f"1/{SHARDS_MAX + 1}"]
 )
-def test_what_is_no_part_is_refused_in_words(text: str) -> None:
+def test_an_invalid_shard_is_refused_with_its_text(text: str) -> None:
     with pytest.raises(ValueError, match=f"was {text!r}"):
         parse_shard(text)
 
 
-def test_a_part_is_written_as_it_is_read() -> None:
+def test_a_shard_is_written_as_the_text_that_was_parsed() -> None:
     assert str(parse_shard("2/3")) == "2/3"

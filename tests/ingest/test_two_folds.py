@@ -1,6 +1,6 @@
-"""Both folds of one log, while slots die and an operator changes what is followed.
+"""Both folds of one log, while slots die and an operator tracks and untracks mints.
 
-The oracle keeps the living slots in a list and applies all of them again.
+The oracle keeps the living slots in a list and applies all of them again for each report.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ class Oracle:
         self.followed: dict[Mint, int] = {}
 
     def changes(self) -> list[Change]:
-        """Make up what a source brings: forks, slots that replace what died, finality."""
+        """Make up the changes of a source: forks, slots that replace dead ones, finality."""
         changes: list[Change] = []
         for _ in range(self._random.choice([1, 1, 3])):
             dead = self._random.choice([0, 0, 0, 1, 2, 3])
@@ -104,7 +104,7 @@ VERBS = {"write": 9, "fold": 2, "fold a little": 8, "trim": 1, "add": 2, "remove
 
 
 class HurryingClock(ManualClock):
-    """A clock by which every look takes longer than there is time for."""
+    """A clock on which each look takes longer than the fold may take at a time."""
 
     @override
     def monotonic_s(self) -> float:
@@ -125,7 +125,7 @@ async def compare(follower: LogTailer, oracle: Oracle, mint: Mint) -> None:
 @pytest.mark.storm
 @pytest.mark.parametrize("follows_all", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-async def test_both_agree(seed: int, follows_all: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest names it
+async def test_reports_agree_with_the_oracle(seed: int, follows_all: bool, tmp_path: Path) -> None:  # noqa: FBT001 - pytest names it
     random = Random(seed)
     oracle = Oracle(random)
     async with market_in(tmp_path, follows_all=follows_all) as market:

@@ -18,7 +18,7 @@ from support.scenes.stores import market_in
 TOKEN, ROBUST = MINTS[:2]
 EVERY_S: Final = 5
 TRADED: Final = 800  # slots: more than an hour, after which a token that trades can be a quote
-LAST: Final = 10  # slots in which the quote no longer trades, shorter than its price is fresh
+LAST: Final = 10  # slots without a trade of the quote: too few to make its price stale
 RESTARTS: Final = (TRADED - 500, TRADED)  # the log has trimmed slots at each of them
 
 
@@ -57,7 +57,7 @@ def candles(folder: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("quote", [ROBUST, USD1], ids=["robust", "dollar"])
-async def test_a_quote_that_is_not_tracked_is_known_after_a_restart(
+async def test_a_token_with_an_untracked_quote_has_the_same_candles_after_restarts(
     quote: Mint, tmp_path: Path
 ) -> None:
     blocks = chain(quote)

@@ -1,4 +1,4 @@
-"""A venue that falls silent is reported by its usual pauses; a quiet one is not."""
+"""A venue is reported as silent if its pause is much longer than its usual pauses."""
 
 import random
 from collections import Counter
@@ -32,7 +32,7 @@ async def first_silent(swaps: Callable[[int], dict[str, int]], seconds: int) -> 
     return None
 
 
-async def test_a_busy_venue_that_stops_is_reported_within_half_a_minute() -> None:
+async def test_a_busy_venue_that_stops_is_reported_after_half_a_minute() -> None:
     watch = VenueWatch()
     for second in range(3_600):
         watch.note(UnixS(START + second), {"busy": 3, "other": 1})
@@ -46,15 +46,15 @@ async def test_a_busy_venue_that_stops_is_reported_within_half_a_minute() -> Non
     assert await message_of(watch) == ""
 
 
-async def test_rare_ones_are_not_reported_for_what_is_usual() -> None:
-    """Swaps at random, on average every two minutes: the longest waits are ten."""
+async def test_a_rare_venue_is_not_reported_for_its_usual_pauses() -> None:
+    """Swaps at random, on average every two minutes; the longest pauses take about ten minutes."""
     drawn = random.Random(5)
     when = {second for second in range(86_400) if drawn.random() < 1 / 120}
     at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 86_400)
     assert at is None
 
 
-async def test_a_rare_one_that_stops_is_reported_later() -> None:
+async def test_a_rare_venue_that_stops_is_reported_later() -> None:
     drawn = random.Random(6)
     when = {second for second in range(14_400) if drawn.random() < 1 / 60}
     at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 18_000)
@@ -62,12 +62,12 @@ async def test_a_rare_one_that_stops_is_reported_later() -> None:
     assert 14_400 < at < 16_200
 
 
-async def test_a_burst_is_no_venue() -> None:
+async def test_a_program_with_a_single_burst_is_not_reported_as_silent() -> None:
     at = await first_silent(lambda second: {"new": 50} if second < 300 else {"old": 1}, 3_600)
     assert at is None
 
 
-async def test_a_chain_that_stands_still_silences_no_venue() -> None:
+async def test_no_venue_is_silent_while_the_chain_stands_still() -> None:
     watch = VenueWatch()
     for second in range(1_200):
         watch.note(UnixS(START + second), {"busy": 3})
