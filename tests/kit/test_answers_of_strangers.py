@@ -40,7 +40,7 @@ def endless() -> Iterator[bytes]:
 
 
 def endless_and_packed() -> Iterator[bytes]:
-    """Yield a body that ends, and what goes on behind it."""
+    """Yield a packed body that ends, and endless bytes after it."""
     end = gzip.compress(b"[]")
     yield CHUNKED + PACKED + b"\r\n\r\n" + b"%x\r\n%b\r\n" % (len(end), end)
     yield from repeat(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
@@ -96,7 +96,7 @@ async def test_any_other_body_is_undecodable_and_takes_little_memory(
     ],
     ids=len,
 )
-async def test_what_is_no_answer_is_an_error_of_the_connection(written: bytes) -> None:
+async def test_an_invalid_http_answer_is_an_error_of_the_connection(written: bytes) -> None:
     with pytest.raises(httpx.HTTPError):
         await fetch(written)
 
@@ -116,7 +116,7 @@ async def test_a_node_cannot_make_us_keep_cookies() -> None:
 @example(b'["\xed\xa0\x80"]')
 @example(b'["\\ud800"]')
 @example(b"\x1f\x8b\x08")
-def test_no_bytes_raise_anything_but_undecodable(text: bytes) -> None:
+def test_json_of_any_bytes_raises_only_undecodable(text: bytes) -> None:
     for decoder in DECODERS:
         with suppress(Undecodable):
             decode_json(text, decoder)
@@ -125,12 +125,12 @@ def test_no_bytes_raise_anything_but_undecodable(text: bytes) -> None:
 @given(st.text())
 @example("AA=A")
 @example("é")
-def test_no_text_raises_anything_but_undecodable(text: str) -> None:
+def test_base64_of_any_text_raises_only_undecodable(text: str) -> None:
     with suppress(Undecodable):
         decode_base64(text)
 
 
 @pytest.mark.parametrize("text", ["AA!AA===", "AAAA\n", "AA-_", "A"])
-def test_what_is_no_base64_is_not_read_as_some(text: str) -> None:
+def test_invalid_base64_is_undecodable(text: str) -> None:
     with pytest.raises(Undecodable):
         decode_base64(text)

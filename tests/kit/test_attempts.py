@@ -17,7 +17,7 @@ class Tried:
     def __init__(self, failures_max: int) -> None:
         self.clock = ManualClock(UnixMs(0))
         self.counter = Counter("tried", "Tried", ["outcome"], registry=CollectorRegistry())
-        self.counter.labels("bad").inc(7)  # before the process looked: they do not count
+        self.counter.labels("bad").inc(7)  # failures from before the check do not count
         self.attempts = Attempts(
             self.counter,
             self.clock,
@@ -49,7 +49,7 @@ async def test_failures_in_a_row_are_reported_until_one_succeeds(failures_max: i
     assert not await tried.is_reported()
 
 
-async def test_one_that_succeeds_between_two_looks_ends_the_row() -> None:
+async def test_a_success_between_two_checks_ends_the_failures_in_a_row() -> None:
     tried = Tried(2)
     tried.counter.labels("bad").inc()
     assert not await tried.is_reported()
@@ -63,18 +63,18 @@ async def test_one_that_succeeds_between_two_looks_ends_the_row() -> None:
 
 
 @pytest.mark.parametrize("failures_max", [1, 3])
-async def test_after_an_hour_without_a_failure_a_new_row_begins_with_the_next_one(
+async def test_the_count_of_failures_restarts_after_an_hour_without_a_failure(
     failures_max: int,
 ) -> None:
     tried = Tried(failures_max)
-    for _ in range(2):  # an hour after the start, and an hour after a row
+    for _ in range(2):  # an hour after the start, and an hour after failures in a row
         tried.clock.advance(60 * 60_000)
         for number in range(1, failures_max + 1):
             tried.counter.labels("bad").inc()
             assert await tried.is_reported() is (number == failures_max)
 
 
-async def test_without_further_attempts_the_check_passes() -> None:
+async def test_the_check_passes_an_hour_after_the_last_attempt() -> None:
     tried = Tried(1)
     tried.counter.labels("bad").inc()
     assert await tried.is_reported()

@@ -1,4 +1,4 @@
-"""A check is logged once as it begins to fail, and as it passes again; its metric goes on."""
+"""A check is logged when it begins to fail and when it passes again; its metric is always set."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -61,7 +61,7 @@ async def test_a_check_is_logged_when_it_fails_and_when_it_passes() -> None:
     assert shown("mintscope_checked_at_seconds") == NOW / 1000 + 20
 
 
-async def test_a_vital_one_takes_readiness() -> None:
+async def test_a_failed_vital_check_ends_readiness() -> None:
     checks = Checks()
     await checks.after(0)
     assert shown("mintscope_ready") == 1
@@ -85,7 +85,7 @@ async def test_a_check_that_has_not_passed_yet_is_logged_once_it_lasts() -> None
     assert await checks.after(5, data="ok") == []
 
 
-async def test_one_that_nothing_looks_at_is_not_shown() -> None:
+async def test_forgotten_checks_are_not_shown() -> None:
     checks = Checks()
     await checks.after(0, node="it stands still")
     checks.watch.forget()
@@ -93,7 +93,7 @@ async def test_one_that_nothing_looks_at_is_not_shown() -> None:
     assert shown("mintscope_check_ok", check="data") is None
 
 
-async def test_what_fails_is_kept_for_others_once_until_it_changes() -> None:
+async def test_failing_checks_are_stored_once_until_they_change() -> None:
     checks = Checks()
     kept = list[Mapping[str, str]]()
     is_away = False

@@ -23,7 +23,7 @@ CREDIT_TOKEN = CredentialKind.CREDIT_TOKEN
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """RFC 2104, written out."""
+    """Return the HMAC by its definition in RFC 2104."""
     padded = key.ljust(64, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + message).digest()
     return hashlib.sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
@@ -47,12 +47,12 @@ def test_the_last_8_digits_are_the_crc32_of_the_rest(entropy: bytes) -> None:
     assert hint(token) == token[-8:]
 
 
-def test_a_known_credit_token() -> None:
+def test_a_credit_token_of_zeros_has_a_known_checksum() -> None:
     """The checksum is that of the trailer which gzip(1) writes for the same bytes."""
     assert make_credit_token(bytes(28)) == "svc_credit_" + "0" * 56 + "460aee5e"
 
 
-def test_a_known_application_secret_and_a_known_api_key() -> None:
+def test_an_application_secret_and_an_api_key_of_zeros_have_a_crc32() -> None:
     assert make_application_secret(bytes(28)) == checked("svc_app_" + "0" * 56)
     assert make_api_key(bytes(36)) == checked("svc_live_" + "0" * 72)
 
@@ -62,7 +62,7 @@ def checked(text: str) -> str:
 
 
 @given(ENTROPY, st.integers(0, 74), st.sampled_from("0123456789abcdef"))
-def test_any_one_digit_mistyped_is_noticed(entropy: bytes, at: int, digit: str) -> None:
+def test_one_mistyped_character_is_detected(entropy: bytes, at: int, digit: str) -> None:
     token = make_credit_token(entropy)
     mistyped = token[:at] + digit + token[at + 1 :]
 
@@ -73,7 +73,7 @@ def test_any_one_digit_mistyped_is_noticed(entropy: bytes, at: int, digit: str) 
     "change",
     [str.upper, lambda text: text + "0", lambda text: text[:-1], lambda text: text + "\n"],
 )
-def test_other_forms_are_refused(change: object) -> None:
+def test_other_forms_of_a_credit_token_are_refused(change: object) -> None:
     assert callable(change)
     assert not is_well_formed(CREDIT_TOKEN, change(make_credit_token(bytes(28))))
 
@@ -91,5 +91,5 @@ def test_the_hash_is_hmac_sha_256(text: str, pepper: bytes) -> None:
     assert hash_credential(text, pepper=pepper) == hmac_sha256(pepper, text.encode())
 
 
-def test_a_pepper_of_32_bytes_is_enough() -> None:
+def test_a_pepper_needs_at_least_32_bytes() -> None:
     assert PEPPER_BYTES_MIN == 32

@@ -1,4 +1,4 @@
-"""A task waits for at most one slice of another's work."""
+"""A task waits for at most one slice of the work of another task."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from mintscope.kit.fair_queue import FairQueue
 COUNT = 20
 
 
-async def test_one_goes_on_in_each_turn_of_the_loop_and_in_order() -> None:
+async def test_one_task_continues_in_each_turn_of_the_loop_and_in_order() -> None:
     turns, turn, went = FairQueue(), 0, list[tuple[int, int]]()
 
     async def work(number: int) -> None:
@@ -23,7 +23,7 @@ async def test_one_goes_on_in_each_turn_of_the_loop_and_in_order() -> None:
     assert len({turn for _, turn in went}) == COUNT
 
 
-async def test_work_that_comes_alone_does_not_wait() -> None:
+async def test_a_task_without_others_does_not_wait() -> None:
     turns = FairQueue()
     for _ in range(3):
         waiting = turns.next()
@@ -37,7 +37,7 @@ async def test_work_that_comes_alone_does_not_wait() -> None:
             await asyncio.sleep(0)
 
 
-async def test_work_that_gives_up_stops_no_other() -> None:
+async def test_a_cancelled_task_does_not_stop_others() -> None:
     turns = FairQueue()
     _, impatient, patient = (asyncio.create_task(turns.next()) for _ in range(3))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Files of another user are named with their owner, and what root makes belongs to the service."""
+"""Errors name the owner of a file; files that root makes belong to the owner of the folder."""
 
 import ctypes
 import os
@@ -45,13 +45,13 @@ def giving_nothing_away() -> Iterator[None]:
         assert libc.capset(header, rights) == 0
 
 
-def test_files_of_ones_own_are_no_trouble(tmp_path: Path) -> None:
+def test_own_and_missing_files_have_no_access_error(tmp_path: Path) -> None:
     assert access_trouble(tmp_path) is None
     assert access_trouble(tmp_path / "of" / "the future") is None
 
 
 @of_root
-def test_the_owner_and_the_user_are_named(tmp_path: Path) -> None:
+def test_an_access_error_names_the_owner_and_the_user(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o700)
     (tmp_path / "data" / "money.sqlite").touch(mode=0o600)
     with another_user():
@@ -61,7 +61,7 @@ def test_the_owner_and_the_user_are_named(tmp_path: Path) -> None:
 
 
 @of_root
-def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> None:
+def test_files_made_by_root_belong_to_the_owner_of_the_folder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     os.chown(data, NOBODY.pw_uid, NOBODY.pw_gid)
@@ -78,7 +78,7 @@ def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> N
 
 
 @of_root
-def test_the_owner_of_the_folder_gets_no_file_of_root_by_a_link(tmp_path: Path) -> None:
+def test_a_link_gives_no_file_of_root_to_the_owner_of_the_folder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     os.chown(data, NOBODY.pw_uid, NOBODY.pw_gid)
@@ -90,7 +90,7 @@ def test_the_owner_of_the_folder_gets_no_file_of_root_by_a_link(tmp_path: Path) 
 
 
 @of_root
-def test_a_share_that_keeps_the_owners_of_files_is_used_all_the_same(tmp_path: Path) -> None:
+def test_a_share_that_keeps_the_owners_of_files_can_be_used(tmp_path: Path) -> None:
     share = tmp_path / "share"
     share.mkdir()
     os.chown(share, NOBODY.pw_uid, NOBODY.pw_gid)

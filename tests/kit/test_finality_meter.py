@@ -1,4 +1,4 @@
-"""The distance of finality is measured from what was seen, in any order."""
+"""The delay of finality is measured from confirmed and final slots, in any order."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from mintscope.solana.finality_meter import MARKS_MAX, SAMPLES_MAX, Behind, Fina
     ("slot_s", "lag", "said"),
     [(0.2, 2, "fast"), (0.4, 32, "slow"), (0.1, 3, "fast"), (0.8, 0, "fast")],
 )
-def test_a_steady_chain_is_as_far_behind_as_it_is(slot_s: float, lag: int, said: str) -> None:
+def test_the_finality_of_a_steady_chain_is_measured(slot_s: float, lag: int, said: str) -> None:
     meter = FinalityMeter()
     for slot in range(1_000, 1_200):
         meter.note_confirmed(Slot(slot), slot * slot_s)
@@ -24,7 +24,7 @@ def test_a_steady_chain_is_as_far_behind_as_it_is(slot_s: float, lag: int, said:
     assert meter.behind.is_fast is (said == "fast")
 
 
-def test_what_was_confirmed_before_anyone_looked_is_no_sample() -> None:
+def test_slots_below_the_first_confirmed_slot_are_not_measured() -> None:
     meter = FinalityMeter()
     meter.note_final(Slot(5), 0.0)
     meter.note_confirmed(Slot(1_000), 1.0)
@@ -35,7 +35,7 @@ def test_what_was_confirmed_before_anyone_looked_is_no_sample() -> None:
     assert meter.behind == Behind(0, 2.0)
 
 
-def test_a_slot_between_two_confirmed_ones_is_confirmed_with_the_later_one() -> None:
+def test_a_slot_between_two_confirmed_slots_is_confirmed_with_the_later() -> None:
     meter = FinalityMeter()
     meter.note_confirmed(Slot(10), 1.0)
     meter.note_confirmed(Slot(20), 2.0)
@@ -44,7 +44,7 @@ def test_a_slot_between_two_confirmed_ones_is_confirmed_with_the_later_one() -> 
     assert meter.behind == Behind(5, 0.5)
 
 
-def test_what_is_final_before_it_was_said_to_be_confirmed_is_not_behind() -> None:
+def test_a_slot_that_is_final_before_it_is_confirmed_has_no_delay() -> None:
     meter = FinalityMeter()
     meter.note_confirmed(Slot(10), 1.0)
     meter.note_final(Slot(12), 1.5)
@@ -54,7 +54,7 @@ def test_what_is_final_before_it_was_said_to_be_confirmed_is_not_behind() -> Non
     assert meter.behind == Behind(0, 0.0)
 
 
-def test_marks_are_bounded_where_nothing_becomes_final() -> None:
+def test_marks_are_bounded_if_no_slot_becomes_final() -> None:
     meter = FinalityMeter()
     for slot in range(2 * MARKS_MAX):
         meter.note_confirmed(Slot(slot), float(slot))
@@ -66,8 +66,10 @@ def test_marks_are_bounded_where_nothing_becomes_final() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=300))
-def test_any_order_of_what_is_said_leaves_sane_figures(said: list[tuple[bool, int]]) -> None:
-    """The oracle keeps every word, and looks for the first that names as high a slot."""
+def test_the_delay_after_notes_in_any_order_agrees_with_an_oracle(
+    said: list[tuple[bool, int]],
+) -> None:
+    """The oracle keeps every note, and finds the first confirmed slot that is at least as high."""
     meter = FinalityMeter()
     heads: list[tuple[int, int]] = []
     samples: list[tuple[int, int]] = []

@@ -37,13 +37,13 @@ def test_keys_made_by_hand_are_refused(key: bytes, flaw: str) -> None:
 
 
 @given(st.integers(0, 2**64))
-def test_random_keys_are_taken(number: int) -> None:
+def test_random_keys_are_accepted(number: int) -> None:
     assert flaw_of_key(sha256(number.to_bytes(9)).digest()) is None
 
 
 @pytest.mark.parametrize(("count", "flaw"), [(15, IS_REGULAR), (16, None)])
-def test_a_key_has_16_differences_between_its_bytes(count: int, flaw: str | None) -> None:
-    """The last one repeats, also from a byte near 255 to one near 0: it is the same."""
+def test_a_key_needs_16_different_steps_between_its_bytes(count: int, flaw: str | None) -> None:
+    """The last step repeats; from a byte near 255 to a byte near 0 it is the same step."""
     steps = [*range(1, count + 1), *[count] * (31 - count)]
     key = bytes(each % 256 for each in itertools.accumulate(steps, initial=0))
 
@@ -59,7 +59,7 @@ def test_a_key_has_16_differences_between_its_bytes(count: int, flaw: str | None
         ("abcdeabcdeab", False),
     ],
 )
-def test_a_password_has_12_characters_6_of_them_different(text: str, *, is_taken: bool) -> None:
+def test_a_password_needs_12_characters_6_of_them_different(text: str, *, is_taken: bool) -> None:
     assert (flaw_of_password(text) is None) is is_taken
 
 
@@ -70,7 +70,7 @@ def test_passwords_that_are_guessed_first_are_refused(text: str) -> None:
     assert flaw_of_password(text) is not None
 
 
-def test_a_password_of_random_digits_is_taken() -> None:
+def test_a_password_of_random_digits_is_accepted() -> None:
     assert flaw_of_password("b8e1f3a09c5d72e4") is None
 
 
@@ -87,7 +87,7 @@ def test_passwords_are_found_in_addresses(url: str, passwords: list[str]) -> Non
     assert passwords_in(url) == passwords
 
 
-def test_an_example_is_found_wherever_it_stands_in_an_address() -> None:
+def test_an_example_is_found_in_any_part_of_an_address() -> None:
     assert has_example("https://provider.example/your-key")
     assert has_example("postgresql://mintscope:secret@host/mintscope")
     assert has_example("https://provider.example/v2?api-key=YOUR_KEY")

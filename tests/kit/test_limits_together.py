@@ -1,4 +1,4 @@
-"""Limits of several windows at once, whom a site's limit counts together, and what is forgotten."""
+"""Limits of several windows at once, networks of one site, and keys that are forgotten."""
 
 import pytest
 
@@ -39,15 +39,15 @@ def windows(*counts: int) -> list[tuple[Limiter, str]]:
     return [(limiter, "key") for limiter in made]
 
 
-async def test_all_windows_or_none_are_taken_from() -> None:
+async def test_a_request_counts_in_all_windows_or_in_none() -> None:
     wide, narrow = windows(3, 1)
 
     assert await take_all([wide, narrow]) is None
-    assert await take_all([wide, narrow]) == Denied(60)  # and gives the wide one back
+    assert await take_all([wide, narrow]) == Denied(60)  # the wide window gets its unit back
     assert await wide[0].take("key") == Admitted(1, 60)
 
 
-async def test_what_stands_behind_the_window_without_room_is_not_asked() -> None:
+async def test_a_request_does_not_count_in_windows_after_a_full_window() -> None:
     narrow, wide = windows(1, 3)
     await take_all([narrow, wide])
 
@@ -55,7 +55,7 @@ async def test_what_stands_behind_the_window_without_room_is_not_asked() -> None
     assert await wide[0].take("key") == Admitted(1, 60)
 
 
-async def test_half_the_keys_fit_before_those_that_rest_longest_start_afresh() -> None:
+async def test_the_oldest_keys_are_forgotten_if_there_are_more_than_keys_max() -> None:
     def window() -> MovingWindow:
         return MovingWindow(
             Limit(name="test", count=1, window_s=60), ManualClock(START), keys_max=4

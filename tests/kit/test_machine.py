@@ -60,7 +60,7 @@ async def test_the_limit_of_a_control_group_counts(
     assert share != pytest.approx(0.08)
 
 
-async def test_a_log_that_a_reader_keeps_long_is_reported(tmp_path: Path) -> None:
+async def test_a_long_write_ahead_log_is_reported(tmp_path: Path) -> None:
     """A reader that stays keeps SQLite from restarting the log."""
     path = tmp_path / "market.sqlite"
     written = apsw.Connection(str(path))

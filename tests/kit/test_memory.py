@@ -1,4 +1,4 @@
-"""Memory is given back: of a flood of bodies, though something above it is in use; of a library."""
+"""Memory is given back: of many bodies, although an object above them lives, and of a library."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ print(freed - megabytes())
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux how much memory is in use")
-def test_what_bodies_took_is_given_back() -> None:
+def test_the_memory_of_many_bodies_is_given_back() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
     )

@@ -17,14 +17,14 @@ async def test_requests_that_still_count_survive_a_change_of_generation() -> Non
     clock.advance(59_000)
     await window.take("early")
     clock.advance(2_000)
-    await window.take("other")  # turns the generations
+    await window.take("other")  # begins a new generation
     clock.advance(57_000)
 
     assert isinstance(await window.take("early"), Denied)
 
 
 @pytest.mark.parametrize("keys_max", [500, 1_000])
-async def test_memory_is_bounded_whatever_the_keys(keys_max: int) -> None:
+async def test_memory_is_bounded_for_any_number_of_keys(keys_max: int) -> None:
     tracemalloc.start()
     try:
         window = MovingWindow(
@@ -39,13 +39,13 @@ async def test_memory_is_bounded_whatever_the_keys(keys_max: int) -> None:
     assert used_bytes < 600 * keys_max
 
 
-async def test_it_is_given_back_to_the_older_generation_too() -> None:
+async def test_a_unit_is_given_back_to_the_older_generation_too() -> None:
     clock = ManualClock(START)
     window = MovingWindow(Limit(name="test", count=1, window_s=60), clock)
     clock.advance(59_000)
     await window.take("early")
     clock.advance(2_000)
-    await window.take("other")  # turns the generations
+    await window.take("other")  # begins a new generation
     await window.give_back("early")
 
     assert isinstance(await window.take("early"), Admitted)
@@ -65,7 +65,7 @@ async def test_a_key_counts_until_its_newest_request_is_a_window_old() -> None:
     assert not window.is_counting("one")
 
 
-async def test_a_key_counts_while_its_newest_admission_does_in_either_generation() -> None:
+async def test_a_key_counts_as_long_as_its_newest_admission_in_any_generation() -> None:
     clock = ManualClock(START)
     window = MovingWindow(Limit(name="test", count=3, window_s=60), clock)
     assert not window.is_counting("one")
@@ -73,14 +73,14 @@ async def test_a_key_counts_while_its_newest_admission_does_in_either_generation
         await window.take("one")
         clock.advance(20_000)
     clock.advance(1_000)
-    await window.take("other")  # turns the generations
+    await window.take("other")  # begins a new generation
     clock.advance(38_875)
     assert window.is_counting("one")  # by its newest admission
     clock.advance(125)
     assert not window.is_counting("one")
 
 
-async def test_a_key_whose_admission_was_given_back_counts_no_more() -> None:
+async def test_a_key_whose_admission_was_given_back_no_longer_counts() -> None:
     window = MovingWindow(Limit(name="test", count=3, window_s=60), ManualClock(START))
     await window.take("one")
     window.give_back_now("one")
@@ -91,7 +91,7 @@ async def test_a_key_whose_admissions_were_given_back_is_forgotten() -> None:
     clock = ManualClock(START)
     window = MovingWindow(Limit(name="test", count=3, window_s=60), clock, keys_max=4)
     await window.take("one")
-    for number in range(10):  # none of them crowds it out of memory
+    for number in range(10):  # more than keys_max, but all of them are given back
         await window.take(number)
         await window.give_back(number)
     for _ in range(2):

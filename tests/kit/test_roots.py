@@ -1,4 +1,4 @@
-"""Roots: how they are written, how long they are kept, and what derives from them."""
+"""Roots: their form as text, the time for which they are kept, and the keys derived from them."""
 
 from hashlib import sha256
 
@@ -15,7 +15,7 @@ SECRET = sha256(b"a root").digest()
 
 
 @given(st.binary(min_size=32, max_size=32), st.sampled_from(["quotes", "receipts", "sessions"]))
-def test_keys_derive_as_hkdf_says(root: bytes, purpose: str) -> None:
+def test_keys_are_derived_by_hkdf(root: bytes, purpose: str) -> None:
     """The other implementation is that of the package cryptography."""
     label = f"mintscope {purpose} 2".encode()
     expected = HKDF(algorithm=SHA256(), length=32, salt=None, info=label).derive(root)
@@ -42,7 +42,7 @@ def test_a_root_is_read_as_it_is_written_and_not_shown() -> None:
     "text",
     ["", SECRET.hex(), f"-1:{SECRET.hex()}", f"1:{SECRET.hex()}0", f"1:{SECRET.hex().upper()}"],
 )
-def test_anything_else_is_refused_without_being_shown(text: str) -> None:
+def test_a_malformed_root_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected SECONDS:HEX") as caught:
         parse_root(text)
     assert SECRET.hex() not in str(caught.value).lower()
@@ -53,7 +53,7 @@ def test_a_root_that_can_be_guessed_is_refused() -> None:
         parse_root("1:" + "0" * 64)
 
 
-def test_what_was_replaced_is_kept_for_as_long_as_answers_are_given_again() -> None:
+def test_a_replaced_root_is_kept_for_two_days() -> None:
     first, second, third = (Root(at, sha256(bytes([at])).digest()) for at in (1, 2, 3))
     new = Root(2 + 2 * DAY_S, SECRET)
 

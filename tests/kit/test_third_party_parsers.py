@@ -1,4 +1,4 @@
-"""No library parses what strangers send but behind the guard that makes its errors one."""
+"""Libraries parse the input of strangers only behind the guard, which unites their errors."""
 
 import ast
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ OWN: Final = {
 
 
 class PanicException(BaseException):
-    """As a library in Rust raises it."""
+    """The name of the exception that a library in Rust raises."""
 
 
 def unguarded(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -100,12 +100,12 @@ def test_a_parser_without_the_guard_is_found() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError(), PanicException("index 9")])
-def test_whatever_a_library_raises_is_undecodable(error: BaseException) -> None:
+def test_every_error_of_a_library_is_undecodable(error: BaseException) -> None:
     with pytest.raises(Undecodable, match=type(error).__name__), parsed_by_others():
         raise error
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
-def test_what_ends_the_process_goes_on(error: BaseException) -> None:
+def test_exceptions_that_end_the_process_pass_the_guard(error: BaseException) -> None:
     with pytest.raises(type(error)), parsed_by_others():
         raise error

@@ -18,6 +18,6 @@ def test_a_moment_with_milliseconds_has_three_digits_of_them() -> None:
     assert iso_time_ms(UnixMs(AT - 992)) == "2026-11-22T06:00:00.007Z"
 
 
-def test_a_moment_knows_its_time_zone_and_a_day_is_a_day() -> None:
+def test_a_moment_is_in_utc_and_a_day_has_86400_seconds() -> None:
     assert utc(AT).tzinfo is UTC
     assert (DAY_S, DAY_MS) == (86_400, 86_400_000)

@@ -77,7 +77,7 @@ async def test_chunks_are_sent_as_they_come() -> None:
     assert rest == b"6\r\nsecond\r\n0\r\n\r\n"
 
 
-async def test_a_client_that_leaves_ends_the_chunks() -> None:
+async def test_the_chunks_end_if_the_client_leaves() -> None:
     closed = asyncio.Event()
 
     async def chunks() -> AsyncGenerator[bytes, None]:
@@ -96,7 +96,7 @@ async def test_a_client_that_leaves_ends_the_chunks() -> None:
             await closed.wait()
 
 
-async def test_a_chunk_that_takes_too_long_cuts_the_body_off_and_ends_the_chunks() -> None:
+async def test_a_late_chunk_cuts_the_body_off_and_ends_the_chunks() -> None:
     closed = asyncio.Event()
 
     async def chunks() -> AsyncGenerator[bytes, None]:
@@ -124,7 +124,7 @@ async def test_chunks_that_fail_cut_the_body_off() -> None:
     assert body.endswith(b"5\r\nfirst\r\n")
 
 
-async def test_head_of_a_stream_asks_for_no_chunk() -> None:
+async def test_head_of_a_stream_reads_no_chunk() -> None:
     began = asyncio.Event()
 
     async def chunks() -> AsyncGenerator[bytes, None]:
@@ -147,11 +147,11 @@ async def test_head_is_get_without_the_body() -> None:
     assert head.headers["content-length"] == get.headers["content-length"] == "5"
     async with client_of(app_of(lambda: Response(200), is_charged=True)) as client:
         refused = await client.head("/closed")
-    assert refused.status_code == 500  # as this test's writer shows any error
+    assert refused.status_code == 500  # write_error has this status for any error
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
-async def test_pages_of_other_origins_read_what_is_open(method: str) -> None:
+async def test_pages_of_other_origins_can_read_only_open_paths(method: str) -> None:
     origin = {"origin": "https://other.example"}
     async with client_of(app_of(lambda: Response(200))) as client:
         opened = await client.request(method, "/open/x", headers=origin)
@@ -212,7 +212,7 @@ async def test_small_paid_and_personal_bodies_are_not_compressed(
     assert response.content == body
 
 
-async def test_a_body_compressed_before_is_sent_as_it_is() -> None:
+async def test_a_body_that_is_already_compressed_is_sent_unchanged() -> None:
     packed = gzip.compress(LARGE)
     app = app_of(lambda: Response(200, LARGE, (TEXT,), gzipped=packed))
     sent: list[Message] = []

@@ -119,7 +119,9 @@ def flaw(body: bytes, shape: Any) -> str:
         ({SECRET: 1}, "expected only the fields ranged,"),
     ],
 )
-def test_a_flaw_says_what_was_expected_and_what_was_there(field: Any, said: str) -> None:
+def test_the_message_of_a_flaw_states_the_expected_and_the_actual_input(
+    field: Any, said: str
+) -> None:
     message = flaw(json.dumps(field).encode(), Body)
     assert message.startswith(said)
     assert "`" not in message
@@ -151,15 +153,13 @@ def test_a_choice_of_shapes_is_described_by_its_kinds(body: bytes, said: str) ->
 @pytest.mark.parametrize(
     "problem", ["Expected `str` in a new way - at `$.name`", "Expected `int` - at `key in $.x`"]
 )
-def test_an_unknown_answer_is_shown_as_it_came(problem: str) -> None:
+def test_an_unknown_message_of_msgspec_is_shown_unchanged(problem: str) -> None:
     assert described(problem, {"name": "a"}, Body) == problem
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 10**300, -(10**4_000)])
 @pytest.mark.parametrize("body", ['{"anyKind":%d}', '{"counts":{"a":%d}}', '{"pair":[1,%d]}'])
-def test_integers_that_no_store_can_hold_are_refused_wherever_they_are(
-    number: int, body: str
-) -> None:
+def test_integers_of_more_than_64_bits_are_refused_in_every_field(number: int, body: str) -> None:
     assert "expected integers of at most 64 bits" in flaw((body % number).encode(), Body)
 
 

@@ -1,4 +1,4 @@
-"""Only the configured proxies are believed about a client's address."""
+"""Only configured proxies are trusted to name the address of a client."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def key(peer: str, *forwarded: str, proxies: tuple[str, ...] = PROXIES) -> str:
     ("peer", "forwarded", "expected"),
     [
         ("1.2.3.4", (), "1.2.3.4"),
-        ("1.2.3.4", ("9.9.9.9",), "1.2.3.4"),  # no proxy of ours: not believed
+        ("1.2.3.4", ("9.9.9.9",), "1.2.3.4"),  # not from a configured proxy: ignored
         ("10.0.0.1", (), "10.0.0.1"),
         ("10.0.0.1", ("9.9.9.9",), "9.9.9.9"),
         ("10.0.0.1", ("6.6.6.6, 9.9.9.9",), "9.9.9.9"),
@@ -50,7 +50,7 @@ def key(peer: str, *forwarded: str, proxies: tuple[str, ...] = PROXIES) -> str:
         ("10.0.0.1", ("[2001:db8::1",), "10.0.0.1"),
     ],
 )
-def test_the_client_is_the_right_most_stranger(
+def test_the_client_is_the_right_most_address_that_is_no_proxy(
     peer: str, forwarded: tuple[str, ...], expected: str
 ) -> None:
     assert key(peer, *forwarded) == expected
@@ -88,7 +88,7 @@ def test_a_proxy_that_is_no_address_is_refused() -> None:
         ClientAddresses(["proxy.example.org"])
 
 
-def test_the_zone_of_an_ipv6_address_is_no_part_of_it_and_a_long_one_is_not_kept() -> None:
+def test_an_ipv6_zone_is_ignored_and_an_address_with_a_long_zone_is_refused() -> None:
     assert network_key("fe80::1%eth0") == network_key("fe80::1") == "fe80::/64"
     forwarded = (b"x-forwarded-for", b"fe80::1%" + b"a" * 10_000)
     scope = {"client": ("10.0.0.1", 1), "headers": [forwarded]}

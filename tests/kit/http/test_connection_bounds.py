@@ -1,4 +1,4 @@
-"""No client's connections take more than their part: requests that wait, half of one, too many."""
+"""Bounds of connections: their number, their waiting requests, their incomplete requests."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ HALF = b"GET /healthz HTTP/1.1\r\n"
 PAUSE_S = 0.4
 
 
-async def test_of_a_burst_16_requests_wait_then_the_connection_is_answered_and_closed(
+async def test_a_burst_gets_17_answers_and_then_the_connection_is_closed(
     tmp_path: Path,
 ) -> None:
     waiting_max = Bounds().waiting_max
@@ -47,7 +47,7 @@ async def test_of_a_burst_16_requests_wait_then_the_connection_is_answered_and_c
     assert answers.rpartition(b"HTTP/1.1 ")[2].count(b"connection: close\r\n") == 1
 
 
-async def test_of_a_burst_that_is_longer_than_what_is_read_at_once_no_answer_is_lost(
+async def test_no_answer_is_lost_if_a_burst_is_longer_than_one_read(
     tmp_path: Path,
 ) -> None:
     burst = UNKNOWN * (200_000 // len(UNKNOWN))
@@ -62,7 +62,7 @@ async def test_of_a_burst_that_is_longer_than_what_is_read_at_once_no_answer_is_
     assert answers.count(b"HTTP/1.1 404 ") == Bounds().waiting_max + 1
 
 
-async def test_17_requests_at_once_are_answered_again_and_again(tmp_path: Path) -> None:
+async def test_17_requests_at_once_are_answered_each_time(tmp_path: Path) -> None:
     async with (
         running_service(tmp_path) as service,
         served(service.app, Bounds()) as server,
@@ -77,7 +77,7 @@ async def test_17_requests_at_once_are_answered_again_and_again(tmp_path: Path) 
     "bounds", [Bounds(connections_max=3), Bounds(connections_per_client_max=3)]
 )
 @pytest.mark.parametrize("sent", [b"", HALF, HALF + HOST + b"Content-Length: 5\r\n\r\nab"])
-async def test_when_all_slots_are_taken_the_oldest_connection_without_a_whole_request_goes(
+async def test_a_full_server_closes_its_oldest_connection_without_a_whole_request(
     tmp_path: Path, bounds: Bounds, sent: bytes
 ) -> None:
     async with (
@@ -102,7 +102,7 @@ async def test_when_all_slots_are_taken_the_oldest_connection_without_a_whole_re
                 assert not client.reader.at_eof()
 
 
-async def test_after_a_429_the_next_request_of_the_connection_waits_and_others_do_not(
+async def test_a_429_delays_the_next_request_of_its_connection_only(
     tmp_path: Path,
 ) -> None:
     loop, bounds = asyncio.get_running_loop(), Bounds(pause_s=PAUSE_S)
@@ -126,7 +126,7 @@ def get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
-async def test_requests_that_were_received_before_a_429_is_sent_wait_and_keep_their_order() -> None:
+async def test_requests_received_before_a_429_keep_their_order() -> None:
     """The first of them takes longer than the pause."""
     loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
     gates = {path: asyncio.Event() for path in ("/limited", "/slow")}
@@ -174,7 +174,7 @@ async def test_a_429_does_not_delay_other_requests_of_a_proxy(tmp_path: Path) ->
         assert loop.time() - began_s < 5.0 / 2
 
 
-async def test_connections_with_requests_that_wait_for_a_pause_count_until_they_are_answered(
+async def test_connections_with_requests_in_a_pause_count_against_the_maximum(
     tmp_path: Path,
 ) -> None:
     bounds = Bounds(connections_per_client_max=3, pause_s=PAUSE_S)
@@ -212,7 +212,7 @@ def connections_of(bounds: Bounds, clock: ManualClock) -> Connections:
 
 
 def opened(connections: Connections, peer: str) -> Opened | None:
-    """Open a connection that sends nothing whole; None if it was refused."""
+    """Open a connection that sends no whole request; return None if it was refused."""
     connection = Opened(connections)
     return connection if connections.enter(connection, peer) else None
 
@@ -225,7 +225,7 @@ def opened(connections: Connections, peer: str) -> Opened | None:
         ([f"2001:db8:0:{number:x}::1" for number in range(30)], 2 * SITE_SHARES),
     ],
 )
-def test_connections_count_by_ipv4_address_by_ipv6_64_and_four_times_by_48(
+def test_connections_are_limited_by_ipv4_address_by_ipv6_64_and_by_ipv6_48(
     peers: list[str], count_max: int
 ) -> None:
     connections = connections_of(Bounds(connections_per_client_max=2), ManualClock(UnixMs(0)))
@@ -236,7 +236,7 @@ def test_connections_count_by_ipv4_address_by_ipv6_64_and_four_times_by_48(
     assert opened(connections, "198.51.100.7") is not None
 
 
-def test_an_idle_connection_gives_way_after_a_second_and_a_busy_one_never() -> None:
+def test_only_idle_connections_give_way_and_only_after_a_second() -> None:
     clock = ManualClock(UnixMs(0))
     connections = connections_of(Bounds(connections_max=2), clock)
     idle, busy = opened(connections, "192.0.2.1"), opened(connections, "192.0.2.2")
@@ -252,7 +252,7 @@ def test_an_idle_connection_gives_way_after_a_second_and_a_busy_one_never() -> N
     assert not busy.is_gone
 
 
-def test_refused_connections_linger_up_to_a_number() -> None:
+def test_a_limited_number_of_refused_connections_may_linger() -> None:
     connections = connections_of(Bounds(lingering_max=3), ManualClock(UnixMs(0)))
     refused = [Opened(connections) for _ in range(5)]
 
@@ -261,7 +261,7 @@ def test_refused_connections_linger_up_to_a_number() -> None:
     assert connections.may_linger(refused[4])
 
 
-def test_when_all_keep_too_many_bytes_the_one_that_has_kept_some_for_longest_gives_way() -> None:
+def test_the_connection_with_the_oldest_unread_bytes_gives_way() -> None:
     connections = connections_of(Bounds(unread_bytes_max=100), ManualClock(UnixMs(0)))
     first, second, third = (opened(connections, f"192.0.2.{number}") for number in range(3))
     assert first is not None
@@ -284,7 +284,7 @@ def body(size: int, sent: int) -> bytes:
     return head + b"a" * sent
 
 
-async def test_bodies_that_are_not_whole_share_one_bound(tmp_path: Path) -> None:
+async def test_incomplete_bodies_share_one_bound(tmp_path: Path) -> None:
     bounds = Bounds(unread_bytes_max=150_000)
     async with (
         running_service(tmp_path) as service,
@@ -307,7 +307,7 @@ async def test_bodies_that_are_not_whole_share_one_bound(tmp_path: Path) -> None
             assert (await client.answer())[0] == 404
 
 
-async def test_a_connection_that_gives_way_is_closed_after_the_response_that_is_under_way() -> None:
+async def test_a_connection_that_gives_way_is_closed_after_its_open_response() -> None:
     goes_on = asyncio.Event()
 
     async def application(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -333,7 +333,7 @@ async def test_a_connection_that_gives_way_is_closed_after_the_response_that_is_
         assert (await other.answer())[0] == 200
 
 
-def test_nothing_is_kept_of_connections_that_have_ended() -> None:
+def test_ended_connections_leave_no_entries() -> None:
     connections = connections_of(Bounds(), ManualClock(UnixMs(0)))
     for number in range(100):
         connection = opened(connections, f"2001:db8:{number:x}::1")
@@ -353,7 +353,7 @@ def test_nothing_is_kept_of_connections_that_have_ended() -> None:
 @pytest.mark.parametrize(
     "data", [UNKNOWN, HEALTH, UNKNOWN * 3, UNKNOWN * 40, b"\x00\x01\r\n\r\n", HALF, b""]
 )
-async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
+async def test_an_ended_connection_leaves_no_objects_to_the_garbage_collector(
     tmp_path: Path, data: bytes
 ) -> None:
     async with running_service(tmp_path) as service, served(service.app, Bounds()) as server:
@@ -366,7 +366,7 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
                     await client.send(data)
                     if data not in {HALF, b""}:
                         await client.answer()
-            async with server.connection() as client:  # the others are seen to have ended
+            async with server.connection() as client:  # once answered, the others have ended
                 await client.send(UNKNOWN)
                 await client.answer()
                 gc.collect()

@@ -1,4 +1,4 @@
-"""An answer waits for a moment set before anything was looked at, however the work ends."""
+"""An answer waits for a moment that is set before the work begins, however the work ends."""
 
 import secrets
 import time
@@ -23,7 +23,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def test_the_moment_is_set_before_the_work_begins(
     moments: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(even_time, "SPREAD_US", 1)  # no draw
+    monkeypatch.setattr(even_time, "SPREAD_US", 1)  # no random part
 
     async def work() -> float:
         return time.perf_counter()
@@ -65,7 +65,9 @@ async def test_a_failure_waits_as_well(moments: list[float]) -> None:
     assert len(moments) == 1
 
 
-async def test_every_secret_shown_costs_one_wait(service: Service, moments: list[float]) -> None:
+async def test_every_request_with_a_secret_waits_once(
+    service: Service, moments: list[float]
+) -> None:
     agent = Agent(service)
     await agent.sign_up()
     wrong = make_application_secret(bytes(28))

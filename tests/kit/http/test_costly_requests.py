@@ -40,7 +40,7 @@ def in_pieces(count: int) -> bytes:
         (in_pieces(1_025), 400),
     ],
 )
-async def test_headers_addresses_and_pieces_have_a_number(
+async def test_headers_chunks_and_the_length_of_the_address_are_bounded(
     tmp_path: Path, data: bytes, status: int
 ) -> None:
     async with (
@@ -52,7 +52,7 @@ async def test_headers_addresses_and_pieces_have_a_number(
         assert (await client.answer())[0] == status
 
 
-async def test_a_head_that_never_ends_is_refused_at_its_first_header_too_many(
+async def test_an_endless_head_is_refused_once_it_has_too_many_headers(
     tmp_path: Path,
 ) -> None:
     async with (
@@ -64,7 +64,9 @@ async def test_a_head_that_never_ends_is_refused_at_its_first_header_too_many(
         assert (await client.answer())[0] == 431
 
 
-async def test_requests_that_wait_keep_no_more_headers_than_they_may_have(tmp_path: Path) -> None:
+async def test_a_waiting_request_with_too_many_headers_closes_the_connection(
+    tmp_path: Path,
+) -> None:
     async with (
         running_service(tmp_path) as service,
         served(service.app, BOUNDS) as server,
@@ -90,7 +92,7 @@ class Answers:
 
 @pytest.mark.parametrize("size", [30_000, 60_000, 300_000])
 @pytest.mark.parametrize("count", [1, 3])
-async def test_an_answer_of_any_length_that_is_not_read_is_cut_off_and_nothing_is_logged(
+async def test_an_unread_answer_of_any_length_is_cut_off_without_an_error_in_the_log(
     caplog: pytest.LogCaptureFixture, size: int, count: int
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -111,7 +113,7 @@ async def test_an_answer_of_any_length_that_is_not_read_is_cut_off_and_nothing_i
 
 
 async def received(client: socket.socket) -> int:
-    """Return the number of bytes that still come, until the connection ends or rests."""
+    """Return the number of bytes that still come, until the connection ends or is silent."""
     count = 0
     with suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(2.0):

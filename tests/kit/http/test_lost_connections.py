@@ -14,7 +14,7 @@ from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import PURCHASE, SellingApi
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
-EVERY: Final = 1 if FULL else 8  # byte of an answer: each costs a purchase
+EVERY: Final = 1 if FULL else 8  # bytes of an answer between two cuts: each cut costs a purchase
 AT_ONCE: Final = 8  # as many payments as a payer without a history may have in flight
 FEE_LAMPORTS: Final = 10_001
 
@@ -33,7 +33,7 @@ def request(payment: str, key: str) -> bytes:
 
 
 async def redeem(shop: SellingApi, payment: str, key: str) -> CreditToken:
-    """Send the payment again, whole, and strangers' copies of it after that."""
+    """Send the whole payment again, and then copies of it without the key of the buyer."""
     answer = await shop.send("POST", PURCHASE, payment, key=key)
     assert answer.status_code == 201, answer.text
     for other in (None, "the-guess-of-a-stranger"):
@@ -67,10 +67,10 @@ async def test_a_request_that_is_cut_at_any_byte_costs_nothing(
 
 
 @pytest.mark.storm
-async def test_an_answer_that_is_cut_at_any_byte_is_given_again(
+async def test_an_answer_that_is_cut_at_any_byte_is_sent_again(
     shop: SellingApi, server: Served, world: World
 ) -> None:
-    """A purchase of its own for each cut of a 201: the token is the one whose answer was cut.
+    """Each cut of a 201 has a purchase of its own: the second answer has the token of the first.
 
     `make storm` cuts at every byte, `make test` at every eighth.
     """
@@ -100,7 +100,7 @@ async def test_an_answer_that_is_cut_at_any_byte_is_given_again(
 
 
 async def up_to(count: int, client: Client) -> bytes:
-    """Return so many bytes; less where the answer is shorter: signatures differ in length."""
+    """Return *count* bytes; fewer if the answer is shorter, because signatures differ in length."""
     try:
         return await client.reader.readexactly(count)
     except asyncio.IncompleteReadError as whole:

@@ -96,7 +96,7 @@ def head_of(size: int) -> bytes:
     return b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (size - fixed) + b"\r\n\r\n"
 
 
-async def test_16_kib_of_head_pass_and_one_byte_more_is_431(server: Served) -> None:
+async def test_a_head_of_16_kib_passes_and_one_byte_more_is_431(server: Served) -> None:
     async with server.connection() as client:
         await client.send(head_of(16 * 1024))
         status, _, _ = await client.answer()
@@ -169,11 +169,11 @@ async def test_a_request_refused_before_a_handler_gets_the_error_shape_of_its_pa
         (START + HOST + b"Content-Length: 65537\r\n\r\n", 413, "*"),
         (START + b"X: " + b"a" * 20_000 + b"\r\n" + HOST + b"\r\n", 431, "*"),
         (b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: 65537\r\n\r\n", 413, "*"),
-        (b"\x00\x01\x02\r\n\r\n", 400, "*"),  # it has no path: nothing of a page is shown
+        (b"\x00\x01\x02\r\n\r\n", 400, "*"),  # without a path, the answer shows no page
         (b"GET /account HTTP/1.1\r\n\r\n", 400, None),
     ],
 )
-async def test_a_page_of_another_origin_can_read_why_it_was_refused(
+async def test_a_page_of_another_origin_can_read_the_reason_of_a_refusal(
     server: Served, data: bytes, status: int, origins: str | None
 ) -> None:
     async with server.connection() as client:
@@ -191,7 +191,7 @@ async def test_a_page_of_another_origin_can_read_why_it_was_refused(
         b"Transfer-Encoding: chunked\r\n\r\n10000\r\n" + b"a" * 65_536 + b"\r\n0\r\n\r\n",
     ],
 )
-async def test_64_kib_of_body_pass(server: Served, data: bytes) -> None:
+async def test_a_body_of_64_kib_passes(server: Served, data: bytes) -> None:
     async with server.connection() as client:
         await client.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + data)
         assert (await client.answer())[0] == 200
@@ -200,7 +200,7 @@ async def test_64_kib_of_body_pass(server: Served, data: bytes) -> None:
 
 
 async def dribble(client: Client, data: bytes) -> float:
-    """Send *data*, then a byte every 50 ms; return after how long the server closed."""
+    """Send *data*, then a byte every 50 ms; return the seconds until the server closed."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     await client.send(data)
@@ -229,13 +229,13 @@ async def test_slow_heads_and_bodies_are_closed_in_time(server: Served, data: by
 
 
 @pytest.mark.parametrize("data", [b"", b"\r\n"])
-async def test_silence_is_closed_without_a_word(server: Served, data: bytes) -> None:
+async def test_a_silent_connection_is_closed_without_an_answer(server: Served, data: bytes) -> None:
     async with server.connection() as client:
         await client.send(data)
         assert await client.rest() == b""
 
 
-async def test_silence_after_an_answer_is_closed_too(server: Served) -> None:
+async def test_a_connection_that_is_silent_after_an_answer_is_closed(server: Served) -> None:
     async with server.connection() as client:
         await client.send(HEALTHZ)
         assert (await client.answer())[0] == 200
@@ -258,7 +258,7 @@ async def test_a_slow_body_never_reaches_a_handler(service: Service, server: Ser
     assert await service.left(token) == 1
 
 
-async def test_a_trailer_is_no_header(service: Service, server: Served) -> None:
+async def test_a_trailer_is_not_read_as_a_header(service: Service, server: Served) -> None:
     token = await service.issue(1)
     async with server.connection() as client:
         await client.send(
@@ -322,7 +322,7 @@ async def test_an_upgrade_is_answered_as_an_ordinary_request_and_closed(server: 
         assert await client.rest() == b""
 
 
-async def test_100_continue_is_said_before_the_body_and_not_for_a_large_one(
+async def test_100_continue_is_sent_before_the_body_but_not_for_a_large_body(
     server: Served,
 ) -> None:
     async with server.connection() as client:
@@ -345,7 +345,7 @@ async def test_a_signal_ends_the_server_and_nothing_else(service: Service) -> No
             await server.ended.wait()
 
 
-async def test_a_second_signal_ends_the_wait_and_open_responses_have_their_time() -> None:
+async def test_a_second_signal_ends_the_draining_but_open_responses_complete() -> None:
     loop = asyncio.get_running_loop()
     has_begun, may_end, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -390,7 +390,7 @@ async def test_dots_in_a_path_are_just_characters(server: Served) -> None:
         assert (await client.answer())[0] == 404
 
 
-async def test_nothing_names_the_software(server: Served) -> None:
+async def test_answers_have_no_server_header(server: Served) -> None:
     async with server.connection() as client:
         await client.send(HEALTHZ)
         _, headers, _ = await client.answer()
@@ -398,7 +398,7 @@ async def test_nothing_names_the_software(server: Served) -> None:
     assert "server" not in headers
 
 
-async def test_strangers_that_dribble_do_not_keep_others_waiting(server: Served) -> None:
+async def test_50_slow_clients_do_not_delay_another_client(server: Served) -> None:
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         strangers = [await stack.enter_async_context(server.connection()) for _ in range(50)]

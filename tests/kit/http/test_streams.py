@@ -81,7 +81,7 @@ async def test_a_client_that_does_not_read_is_cut_off_with_a_reason(
     assert await streaming.service.left(token) == 4
 
 
-async def test_a_client_that_reads_on_gets_a_snapshot_for_what_it_missed(
+async def test_a_client_that_was_behind_and_reads_again_gets_a_snapshot(
     streaming: Streaming, client: socket.socket
 ) -> None:
     token = await streaming.service.issue(5)
@@ -107,7 +107,7 @@ async def answer_begins(client: Client) -> None:
         await client.reader.readuntil(b"event: snapshot")
 
 
-async def test_a_client_that_leaves_is_forgotten_also_behind_another_request(
+async def test_a_stream_ends_if_its_client_leaves_with_a_second_request_waiting(
     streaming: Streaming,
 ) -> None:
     token = await streaming.service.issue(5)

@@ -26,7 +26,7 @@ MESSAGES = st.binary(max_size=200) | st.dictionaries(
 
 
 class FakeTransport(asyncio.Transport):
-    """Keeps what is written, until it is closed."""
+    """Keeps the written bytes; must not be written to once it is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ FRAMES = st.builds(
 
 
 @given(st.lists(st.binary(max_size=50) | FRAMES, max_size=20))
-def test_any_bytes_are_read_or_close_it(pieces: list[bytes]) -> None:
+def test_any_bytes_are_read_or_close_the_socket(pieces: list[bytes]) -> None:
     transport, messages = FakeTransport(), list[bytes]()
     socket = WebSocket(transport, HEAD, BOUNDS, messages.append)
     socket.open([])
@@ -81,7 +81,7 @@ def test_any_bytes_are_read_or_close_it(pieces: list[bytes]) -> None:
 
 
 @given(st.lists(st.integers(min_value=1, max_value=10), min_size=1, max_size=30))
-def test_a_message_comes_whole_in_whatever_pieces_it_is_sent(sizes: list[int]) -> None:
+def test_a_message_that_is_sent_in_any_pieces_arrives_whole(sizes: list[int]) -> None:
     sent = frame(1, b"one", is_last=False) + frame(9, b"") + frame(0, b"two") + frame(1, b"three")
     transport, messages = FakeTransport(), list[bytes]()
     socket = WebSocket(transport, HEAD, BOUNDS, messages.append)
@@ -97,7 +97,7 @@ def test_a_message_comes_whole_in_whatever_pieces_it_is_sent(sizes: list[int]) -
 
 
 @given(MESSAGES)
-def test_a_first_message_is_a_request_or_a_bad_one(message: bytes) -> None:
+def test_a_first_message_becomes_a_request_or_raises_bad_request(message: bytes) -> None:
     try:
         head = request_of(HEAD, message)
     except BadRequest:
@@ -110,7 +110,7 @@ def test_a_first_message_is_a_request_or_a_bad_one(message: bytes) -> None:
     assert all(byte > 32 for byte in head.url)
 
 
-def test_half_a_character_is_refused() -> None:
+def test_a_lone_surrogate_is_refused() -> None:
     try:
         head = request_of(HEAD, b'{"type": "auth", "token": "\\ud800", "mints": "\\udfff"}')
     except BadRequest:

@@ -100,7 +100,7 @@ async def test_head_and_body_are_one_write() -> None:
     ]
 
 
-async def test_a_closing_answer_says_so() -> None:
+async def test_the_last_answer_of_a_connection_has_connection_close() -> None:
     request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
     assert await writes(Says(start(LENGTH_5), body(b"hello")), request) == [
@@ -118,7 +118,7 @@ async def test_an_answer_in_pieces_is_written_in_pieces() -> None:
     ]
 
 
-async def test_an_answer_to_head_is_its_head() -> None:
+async def test_an_answer_to_head_has_no_body() -> None:
     request = b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
 
     assert b"".join(await writes(Says(start(LENGTH_5), body(b"")), request)) == (
@@ -149,16 +149,16 @@ async def test_a_header_with_a_line_end_is_never_sent(value: bytes) -> None:
 
 
 class LeavesIt:
-    """An application that answers nothing: its client hangs up meanwhile."""
+    """An application that sends no answer, because its client hangs up first."""
 
     async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
         hung_up = scope["extensions"][GONE].__self__  # the transport
         hung_up.close()
 
 
-async def test_who_leaves_before_the_answer_is_no_mistake_of_the_application(
+async def test_a_client_that_leaves_before_the_answer_causes_no_log_record(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A connection that closes is reported to the application before the protocol hears of it."""
+    """A connection that closes is reported to the application before it is to the protocol."""
     assert await writes(LeavesIt(), GET) == []
     assert [record.message for record in caplog.records] == []
