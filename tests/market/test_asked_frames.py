@@ -1,4 +1,4 @@
-"""The asked frames against the definitions, however they were begun."""
+"""Asked frames against the definitions, wherever the frames begin."""
 
 from collections.abc import Sequence
 from random import Random
@@ -16,7 +16,7 @@ from support.oracles.definitions import Candle, Trade, candles, disagreements, t
 
 WIDTHS: Final = {"m30": 1_800, "h4": 14_400, "d1": 86_400}
 DAY: Final = 86_400
-START: Final = 1_750_000_000 // DAY * DAY + 35_000  # within a day, an hour and a quarter
+START: Final = 1_750_000_000 // DAY * DAY + 35_000  # no full day, hour or quarter of an hour
 
 
 def traded(seed: int, count: int, every_s: int) -> list[Trade]:
@@ -36,7 +36,7 @@ def bars(trades: Sequence[Trade], width_s: int) -> list[Bar]:
 
 
 def begun(kept: Sequence[Trade], dropped_until: int = 0) -> Frames:
-    """Return frames of what is kept: candles that begin later, and the newest swaps."""
+    """Return frames from stored candles, which begin at *dropped_until*, and the newest swaps."""
     frames = Frames()
     rows = {Timeframe.M15: bars(kept, 900), Timeframe.H1: bars(kept, 3_600)}
     shown = {name: [bar for bar in of if bar.bucket >= dropped_until] for name, of in rows.items()}
@@ -67,7 +67,7 @@ def expected(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> d
 
 
 @pytest.mark.parametrize(("every_s", "count"), [(40, 900), (1_500, 2_000), (20_000, 1_500)])
-def test_frames_are_the_definitions_wherever_they_were_begun(every_s: int, count: int) -> None:
+def test_frames_agree_with_the_definitions_wherever_they_begin(every_s: int, count: int) -> None:
     trades = traded(every_s, count, every_s)
     random = Random(every_s)
     for begin in (0, 1, count // 3, count - 1):
@@ -86,7 +86,7 @@ def test_frames_are_the_definitions_wherever_they_were_begun(every_s: int, count
                     assert disagreements(ours[name], of, trade.price) == [], (name, number)
 
 
-def test_averages_without_their_beginning_are_right_or_null() -> None:
+def test_averages_without_their_beginning_are_exact_or_null() -> None:
     trades = traded(5, 4_000, 3_000)
     end = trades[-1].time
     wanted = expected(trades, end)
@@ -105,8 +105,8 @@ def test_averages_without_their_beginning_are_right_or_null() -> None:
     assert not known["d1"] & {"ema9", "rsi", "macd", "fibonacci"}
 
 
-def test_frames_that_were_not_made_are_to_be_loaded() -> None:
-    """Spans of 15 seconds alone need no candle: nothing is known of wider ones afterwards."""
+def test_frames_that_were_not_begun_are_not_available() -> None:
+    """Frames of 15 seconds need no candles, so that wider frames are unknown afterwards."""
     short = Frames()
     short.begin_short([])
     wide = Frames()

@@ -1,4 +1,4 @@
-"""The traders of a mint by span, as the fold books them, against a slow definition of the same."""
+"""The traders of a mint by span, as the fold books them, against a slow definition."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def swap(signer: str, flow: int, *, is_buy: bool, succeeds: str | None = None) -
 
 
 def market(seed: int, swaps: int, step_s: int) -> list[Timed]:
-    """Return random swaps, of traders of whom some trade more, in spans of which many are empty."""
+    """Return random swaps; some traders trade more than others, and many spans are empty."""
     rng = Random(seed)
     at = BEGIN
     made: list[Timed] = []
@@ -95,7 +95,7 @@ def found(logged: LoggedSwaps, span_s: int) -> SpanCrowd:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_crowds_are_those_of_the_swaps_however_they_are_batched(seed: int) -> None:
+def test_crowds_agree_with_the_swaps_for_any_batches(seed: int) -> None:
     swaps = market(seed, swaps=600, step_s=(2, 40, 400, 3_000)[seed % 4])
 
     state, stored = booked(swaps, seed)
@@ -110,14 +110,16 @@ def test_crowds_are_those_of_the_swaps_however_they_are_batched(seed: int) -> No
             assert (one.since, one.is_capped) == (max(begin, first), False)
 
 
-def test_no_swap_with_a_signer_is_no_crowd() -> None:
+def test_swaps_without_a_signer_make_no_crowd() -> None:
     state, stored = booked([(BEGIN, swap("", 7, is_buy=True))], 1)
     assert (state, stored) == (None, [])
     assert span_crowd(kept(state, stored, BEGIN), DAY_S) is None
 
 
-def test_a_span_is_bounded_and_tells_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Traders beyond the first are in swaps and flow alone, and no one of them is the largest."""
+def test_a_span_has_a_maximum_of_traders_and_is_marked_as_capped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Traders above the maximum count only in swaps and flow, and never as the largest trader."""
     monkeypatch.setattr(crowd_book, "TRADERS_MAX", 20)
     swaps = [(BEGIN + n // 200, swap(f"t{n % 50}", 10, is_buy=n % 50 < 25)) for n in range(400)]
 

@@ -51,7 +51,7 @@ def check(trades: list[Trade], now: int) -> None:
 
 @settings(max_examples=40, derandomize=True)
 @given(seeds, st.integers(1, 700), gaps, st.sampled_from((0, 1, 59, 600, 9000, 100_000)))
-def test_a_report_is_what_the_definitions_say(
+def test_a_report_agrees_with_the_definitions(
     seed: int, length: int, gap_s: float, wait_s: int
 ) -> None:
     trades = made_swaps.stream(seed, length, gap_s)
@@ -72,7 +72,7 @@ def test_every_value_appears_at_its_candle(count: int) -> None:
 
 @settings(max_examples=40, derandomize=True)
 @given(seeds, st.integers(1, 700), gaps, st.sampled_from((0, 1, 59, 60, 600, 9000, 100_000)))
-def test_without_open_candles_the_indicators_are_those_of_the_closed_ones(
+def test_indicators_without_open_candles_are_of_closed_candles_only(
     seed: int, length: int, gap_s: float, wait_s: int
 ) -> None:
     trades = made_swaps.stream(seed, length, gap_s)
@@ -103,7 +103,7 @@ def test_a_closed_value_appears_when_its_candle_has_passed(count: int, into_s: i
 
 
 @pytest.mark.parametrize("count", [1, 15, 34, 300])
-def test_a_flat_series_neither_rises_nor_falls(count: int) -> None:
+def test_a_flat_series_agrees_with_the_definitions_and_has_an_rsi_of_50(count: int) -> None:
     trades = [
         Trade(made_swaps.START + 3600 * n, 0.1, 0.1, 10, is_buy=n % 2 == 0) for n in range(count)
     ]
@@ -112,7 +112,7 @@ def test_a_flat_series_neither_rises_nor_falls(count: int) -> None:
         assert ENGINE.snapshot(0, UnixS(trades[-1].time))[4] == 50.0
 
 
-def test_rsi_stays_within_its_range() -> None:
+def test_the_rsi_of_rising_prices_is_at_most_100() -> None:
     for seed in range(50):
         trades = made_swaps.stream(seed, 60, 100.0)
         rising = sorted(trade.price for trade in trades if trade.price is not None)
@@ -141,7 +141,9 @@ def real_trades(path: Path) -> list[Trade]:
 
 
 @pytest.mark.parametrize("name", ["freqtrade_xrp_eth", "nautilus_binance_btcusdt"])
-def test_real_trades_at_ten_moments(shared_data: Path, name: str) -> None:
+def test_reports_of_real_trades_agree_with_the_definitions_at_ten_moments(
+    shared_data: Path, name: str
+) -> None:
     trades = real_trades(shared_data / f"ohlcv/trades/{name}.csv")
     for part in range(1, 11):
         known = trades[: len(trades) * part // 10]
@@ -149,8 +151,8 @@ def test_real_trades_at_ten_moments(shared_data: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("width", ["1m", "5m"])
-def test_candles_of_real_trades_are_their_publishers(shared_data: Path, width: str) -> None:
-    """The oracle itself against someone else's candles of the same trades."""
+def test_candles_of_real_trades_equal_the_published_candles(shared_data: Path, width: str) -> None:
+    """This checks the oracle against candles that the publisher made of the same trades."""
     trades = real_trades(shared_data / "ohlcv/trades/freqtrade_xrp_eth.csv")
     path = shared_data / f"ohlcv/candles/freqtrade_xrp_eth_{width}.csv"
     with path.open(newline="") as file:
@@ -177,7 +179,7 @@ def test_a_swap_without_a_price_adds_volume_only(price: float) -> None:
 
 
 @pytest.mark.parametrize("extreme", [1e300, 1e-300, 5e-324])
-def test_no_price_ever_makes_an_infinity(extreme: float) -> None:
+def test_extreme_prices_make_no_infinite_values(extreme: float) -> None:
     ENGINE.clear(0)
     trades = [
         Trade(3600 * n, extreme if n % 3 else 1.0, extreme, 2**40, is_buy=True) for n in range(250)
@@ -216,7 +218,7 @@ def test_a_cleared_row_is_new_and_its_neighbours_are_not_touched() -> None:
     assert ENGINE.snapshot(0, UnixS(second[-1].time)).tobytes() == before
 
 
-def test_a_live_mint_fits_its_memory() -> None:
+def test_the_row_of_a_mint_takes_at_most_14500_bytes() -> None:
     assert ROW.itemsize <= 14_500
 
 
@@ -254,7 +256,7 @@ def test_plain_python_computes_the_same_bits() -> None:
     assert found[0][1] == found[1][1]
 
 
-def test_code_that_no_folder_can_cache_is_compiled_all_the_same() -> None:
+def test_a_kernel_without_a_file_for_its_cache_works() -> None:
     scope: dict[str, Callable[[int], int]] = {}
     exec("def double(x): return 2 * x", scope)  # of no file, as in a read-only installation
 

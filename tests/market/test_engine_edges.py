@@ -1,4 +1,4 @@
-"""The engine where a stream seldom comes: an extreme that leaves, one candle, volume alone."""
+"""The engine in rare cases: an extreme that leaves, one candle, volume without a price."""
 
 from typing import Final
 
@@ -47,8 +47,8 @@ def check(trades: list[Trade], now: int) -> None:
 
 @pytest.mark.parametrize("count", [100, 101, 130, 198, 199, 200])
 @pytest.mark.parametrize("step", [1.0, -1.0])
-def test_an_extreme_leaves_with_every_candle(count: int, step: float) -> None:
-    """Rising, the lowest of a hundred candles is the one that leaves; falling, the highest."""
+def test_swings_are_right_if_an_extreme_leaves_with_each_candle(count: int, step: float) -> None:
+    """If prices rise, the lowest of a hundred candles leaves; if they fall, the highest."""
     trades = [
         trade
         for minute in range(count)
@@ -60,8 +60,8 @@ def test_an_extreme_leaves_with_every_candle(count: int, step: float) -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 50, 98])
 @pytest.mark.parametrize("is_high", [True, False])
-def test_an_extreme_is_found_again_wherever_it_stands(at: int, is_high: bool) -> None:  # noqa: FBT001
-    """The first candle is the extreme, and leaves; the next one stands at one place in the ring."""
+def test_the_next_extreme_is_found_at_any_place_of_the_ring(at: int, is_high: bool) -> None:  # noqa: FBT001
+    """The first candle is the extreme and leaves; the next extreme is at one place of the ring."""
     trades = []
     for minute in range(102 + at):
         shift = {0: 300.0, 99 + at: 100.0}.get(minute, 0.0)
@@ -77,7 +77,7 @@ def timed(trades: list[Trade]) -> list[Timed]:
 
 
 def loaded_and_whole(trades: list[Trade], folded: int, read: int) -> None:
-    """Compare a row loaded after *read* trades, *folded* of them, with one that saw all."""
+    """Compare a row loaded after *read* trades, *folded* of them, with a row of all trades."""
     kept = Kept()
     kept.fold(timed(trades[:folded]))
     ENGINE.clear(WHOLE)
@@ -94,8 +94,8 @@ def loaded_and_whole(trades: list[Trade], folded: int, read: int) -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 40])
 @pytest.mark.parametrize("step", [1.0, -1.0])
-def test_a_young_mint_that_is_loaded_goes_on_as_it_was(length: int, step: float) -> None:
-    """Whether its open candle was folded to the end or not."""
+def test_a_loaded_young_mint_equals_a_mint_that_stayed_in_memory(length: int, step: float) -> None:
+    """Also if only a part of its open candle was folded."""
     trades = [
         trade
         for minute in range(20)
@@ -106,13 +106,13 @@ def test_a_young_mint_that_is_loaded_goes_on_as_it_was(length: int, step: float)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_old_mint_that_is_loaded_goes_on_as_it_was(seed: int) -> None:
+def test_a_loaded_old_mint_equals_a_mint_that_stayed_in_memory(seed: int) -> None:
     trades = made_swaps.stream(seed, 330, 50.0)
 
     loaded_and_whole(trades, 250, 320)
 
 
-def test_a_single_unit_of_volume_presses() -> None:
+def test_a_single_unit_of_volume_is_in_the_pressure() -> None:
     ENGINE.clear(WHOLE)
     one = Trade(made_swaps.START, 1.0, 0.1, 1, is_buy=True)
     made_swaps.apply(ENGINE, WHOLE, [one])
@@ -121,7 +121,7 @@ def test_a_single_unit_of_volume_presses() -> None:
     assert shares.tolist() == [1.0] * 6
 
 
-def test_a_whole_series_is_what_was_served_candle_by_candle() -> None:
+def test_a_series_equals_the_values_served_candle_by_candle() -> None:
     trades = [trade for n in range(130) for trade in candle(60 * n, 9.0 + n % 7, 8.0 - n % 5)]
     highs, lows, closes = [], [], []
     served = []
@@ -143,8 +143,8 @@ def test_a_whole_series_is_what_was_served_candle_by_candle() -> None:
     assert out.tobytes() == np.array(served).tobytes()
 
 
-def test_a_fold_that_saw_nothing_writes_nothing() -> None:
-    """Rows of every version hold this: a bucket of -1 is none."""
+def test_the_state_of_a_fold_without_swaps_is_empty() -> None:
+    """States of all versions have this form: a bucket of -1 means no candle."""
     record = read_state(MintFold().state())[0]
 
     assert (record["version"], record["first"], record["price_sol"]) == (2, 0, 0.0)
@@ -154,8 +154,8 @@ def test_a_fold_that_saw_nothing_writes_nothing() -> None:
         assert (frame["open_bucket"], frame["trades"]) == (-1, 0)
 
 
-def test_time_may_begin_at_nothing() -> None:
-    """A node may date its first blocks so."""
+def test_a_swap_at_time_0_is_in_candles() -> None:
+    """A node may give this time to its first blocks."""
     fold = MintFold()
     fold.apply(UnixS(0), made_swaps.swap(Trade(0, 2.0, None, 5, is_buy=True)))
 
@@ -183,7 +183,7 @@ def test_a_minute_of_equal_buys_and_sells_without_a_price_is_kept() -> None:
         (9, 7, Hole),
     ],
 )
-def test_after_a_gap_only_a_block_behind_the_tip_goes_on(
+def test_a_block_after_the_tip_follows_if_its_parent_is_in_the_gap(
     slot: int, parent: int, place: type[Follows | Hole]
 ) -> None:
     tail = Tail()

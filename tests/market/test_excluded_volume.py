@@ -1,4 +1,4 @@
-"""A swap at a price that is rejected is in no volume, and says what changed hands."""
+"""A swap at a rejected price adds no volume; its evidence has the amount that was exchanged."""
 
 from typing import Final
 
@@ -32,7 +32,7 @@ def trade(pool: str, usd: float, *, tokens: float = 100.0, depth: int = 100_000)
 
 
 def begun() -> Standings:
-    """Return an honest pool that has traded for ten minutes at 2 USD."""
+    """Return the standings of an honest pool that has traded for ten minutes at 2 USD."""
     standings = Standings()
     for number in range(300):
         standings.begin(Slot(number))
@@ -42,7 +42,7 @@ def begun() -> Standings:
 
 
 def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
-    """Return one more slot with *swaps*, priced, each in a transaction of its own."""
+    """Return the swaps of one more slot, priced, each in a transaction of its own."""
     standings.begin(Slot(1_000))
     apart = [one._replace(transaction_index=at) for at, one in enumerate(swaps)]
     time = UnixS(START + 601)
@@ -51,8 +51,8 @@ def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
 
 
 @given(st.floats(0.001, 1_000.0).filter(lambda usd: not 1.9 < usd < 2.1), st.integers(1, 5))
-def test_volume_in_a_pool_of_ones_own_is_not_printed(usd: float, swaps: int) -> None:
-    """Of 5 times 1.5 million dollars at any price but the market's none is volume."""
+def test_wash_trades_at_another_price_add_no_volume(usd: float, swaps: int) -> None:
+    """Up to five swaps of 1.5 million dollars, at any price but that of the market."""
     washed = [trade("private", usd, tokens=1_500_000 / usd, depth=100)] * swaps
     priced = then(begun(), *washed, trade("honest", 2.01))
 
@@ -65,7 +65,7 @@ def test_volume_in_a_pool_of_ones_own_is_not_printed(usd: float, swaps: int) -> 
         assert one.offered[0] == pytest.approx(usd)
 
 
-def test_a_price_beyond_all_sense_prints_no_volume() -> None:
+def test_an_absurd_price_adds_no_volume() -> None:
     """A million dollars for a few raw units of the token have no price that can be compared."""
     few = swap(TOKEN, USDC, base_amount=999, quote_amount=10**12)
     absurd = swap(TOKEN, USDC, base_amount=1_000, quote_amount=10**15, base_decimals=20)
@@ -88,7 +88,7 @@ def test_dust_counts_up_to_ten_cents(micro_usd: int, volume: int) -> None:
     assert (priced.volume, priced.price_usd) == (volume, None)
 
 
-def test_dust_in_a_pool_that_does_not_count_is_no_volume() -> None:
+def test_dust_in_a_pool_that_sets_no_price_adds_no_volume() -> None:
     """Ten cents for a few raw units, repeated at will, would make any volume."""
     known = trade("private", 2.0, depth=10)
     priced = then(begun(), known, *[dust("private", 99_999), dust("unknown", 99_999)] * 3)
@@ -103,7 +103,7 @@ def test_dust_counts_before_the_first_price() -> None:
     assert priced.volume == 99_999
 
 
-def test_a_past_that_joins_decides_dust_again() -> None:
+def test_a_joined_backfill_decides_the_volume_of_dust_again() -> None:
     older = begun()
     before = older.of(TOKEN)
     swaps = dust("private", 99_999), dust("honest", 99_999)
@@ -116,7 +116,7 @@ def test_a_past_that_joins_decides_dust_again() -> None:
     assert decide_again(None, UnixS(START + 601), whole)[0] == live
 
 
-def test_the_log_says_it_as_it_was() -> None:
+def test_the_log_keeps_evidence_and_volume_of_swaps() -> None:
     priced = then(begun(), trade("private", 9.0), trade("honest", 2.0))
     again = swaps_of(TOKEN, swaps_blob(priced))
 
@@ -124,10 +124,10 @@ def test_the_log_says_it_as_it_was() -> None:
     assert [one.volume for one in again] == [0, 200 * 10**6]
 
 
-def test_a_past_that_joins_decides_volume_again() -> None:
-    """The live log began with the stranger's swap, which set the price there; the past knows more.
+def test_a_joined_backfill_decides_volume_again() -> None:
+    """The live log began with the swap of a stranger, which set the price; the backfill is older.
 
-    And the other way round: what was rejected counts, once it sets the price.
+    In turn, a swap that was rejected counts once it sets the price.
     """
     younger, older = Standings(), begun()
     before: Standing | None = older.of(TOKEN)

@@ -85,7 +85,7 @@ def test_rows_hold_every_unit_of_volume(seed: int, length: int, gap_s: float, wr
 
 @settings(max_examples=30, derandomize=True)
 @given(seeds, st.integers(1, 500), gaps, st.integers(2, 60))
-def test_how_often_it_is_written_changes_nothing(
+def test_the_number_of_writes_does_not_change_rows_and_state(
     seed: int, length: int, gap_s: float, writes: int
 ) -> None:
     trades = made_swaps.stream(seed, length, gap_s)
@@ -96,7 +96,7 @@ def test_how_often_it_is_written_changes_nothing(
     assert often.state == once.state
 
 
-def test_one_fold_kept_across_writes_is_the_same_as_one_made_again() -> None:
+def test_a_fold_kept_across_writes_equals_a_fold_made_from_its_state() -> None:
     trades = made_swaps.stream(5, 400, 30.0)
     fold, rows = MintFold.from_state(None), Kept().rows
     for n, (time, swap) in enumerate(timed(trades)):
@@ -110,7 +110,7 @@ def test_one_fold_kept_across_writes_is_the_same_as_one_made_again() -> None:
     assert not any(fold.changed().values())
 
 
-def test_a_state_is_small_and_only_a_state_is_read() -> None:
+def test_a_state_is_small_and_other_bytes_are_refused() -> None:
     state = folded(made_swaps.stream(6, 300, 60.0), 3, 6).state
     assert state is not None
 
@@ -155,7 +155,7 @@ def test_a_hundred_candles_of_an_earlier_version_are_enough() -> None:
 @pytest.mark.storm
 @settings(max_examples=200, derandomize=True)
 @given(seeds, st.one_of(st.integers(1, 60), st.integers(300, 900)), gaps, cuts, fractions)
-def test_a_loaded_mint_is_bit_for_bit_one_that_saw_everything(
+def test_a_loaded_mint_is_bit_identical_to_a_mint_with_all_trades(
     seed: int, length: int, gap_s: float, cut_at: tuple[float, float], pause: float
 ) -> None:
     """Cut anywhere: folded up to one point, loaded at another, followed to the end."""
@@ -193,7 +193,7 @@ def test_volume_before_the_first_price_is_in_its_candle() -> None:
     fold.apply(UnixS(3600), unpriced)
     alone = CandleRow(UnixS(3600), None, None, None, None, 7, 0, 0)
     assert fold.changed() == {timeframe: [alone] for timeframe in Timeframe}
-    # Written and made again in between: what has no row yet must not be forgotten.
+    # The state is written and read in between: volume without a row must not be lost.
     fold = MintFold.from_state(fold.state())
     fold.apply(UnixS(3630), priced)
 
@@ -211,15 +211,15 @@ def test_a_mint_without_a_price_has_zeros_in_the_place_of_its_candles() -> None:
         assert (frame["prices"].tolist(), frame["trades"]) == ([0.0] * 4, 0)
 
 
-def test_what_was_loaded_and_not_touched_has_no_row_to_write() -> None:
+def test_a_loaded_fold_without_new_swaps_has_no_rows_to_write() -> None:
     fold = MintFold()
     fold.apply(UnixS(60), made_swaps.swap(Trade(60, 2.0, 0.01, 5, is_buy=True)))
     loaded = MintFold.from_state(fold.state())
     assert loaded.changed() == {timeframe: [] for timeframe in Timeframe}
 
 
-def test_a_new_row_is_sent_once() -> None:
-    """Old candles are looked for then, and only then."""
+def test_a_new_row_is_reported_once() -> None:
+    """Old candles are looked for only if a row is new."""
     fold = MintFold()
     for time, opened in [
         (60, list(Timeframe)),

@@ -1,4 +1,4 @@
-"""Candles in SOL: those of the swaps, or none if the prices of some are not known."""
+"""Candles in SOL have the prices of their swaps, or no prices if some of these are unknown."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ def in_sol(kept: Kept, timeframe: Timeframe) -> dict[int, Prices]:
 
 @settings(max_examples=30, derandomize=True)
 @given(seeds, st.integers(1, 300), gaps, st.integers(1, 40))
-def test_candles_in_sol_are_those_of_the_swaps_however_often_they_are_written(
+def test_candles_in_sol_agree_with_the_swaps_for_any_number_of_writes(
     seed: int, length: int, gap_s: float, step: int
 ) -> None:
     swaps, kept = timed(seed, length, gap_s), Kept()
@@ -50,11 +50,11 @@ def test_candles_in_sol_are_those_of_the_swaps_however_often_they_are_written(
         assert in_sol(kept, timeframe) == expected(swaps, WIDTHS[timeframe])
 
 
-def test_a_candle_some_of_whose_prices_in_sol_are_not_known_has_none() -> None:
+def test_a_candle_has_no_prices_in_sol_if_some_of_them_are_unknown() -> None:
     kept, step = Kept(), 150
     swaps = timed(3, 300, 0.1)
     kept.fold(swaps[:step])
-    kept.in_sol = None  # as code of before writes
+    kept.in_sol = None  # as an earlier version wrote it
     kept.fold(swaps[step:])
 
     for timeframe in Timeframe:
@@ -65,7 +65,7 @@ def test_a_candle_some_of_whose_prices_in_sol_are_not_known_has_none() -> None:
         assert in_sol(kept, timeframe) == known | {cut: (None,) * 4}
 
 
-def test_prices_in_sol_of_another_state_are_not_taken() -> None:
+def test_prices_in_sol_of_another_state_are_not_used() -> None:
     swaps, earlier, later = timed(4, 300, 1.0), Kept(), Kept()
     earlier.fold(swaps[:100])
     later.fold(swaps[:101])
@@ -79,7 +79,7 @@ def test_prices_in_sol_of_another_state_are_not_taken() -> None:
 
 @settings(max_examples=20, derandomize=True)
 @given(seeds, st.integers(1, 200), gaps, st.floats(0, 1))
-def test_rows_that_the_tail_would_change_are_what_the_fold_writes_later(
+def test_rows_merged_with_the_tail_equal_the_rows_folded_later(
     seed: int, length: int, gap_s: float, part: float
 ) -> None:
     swaps, kept = timed(seed, length, gap_s), Kept()

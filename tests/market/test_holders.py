@@ -1,4 +1,4 @@
-"""Holders, read of a node: who is named, and what a reading costs."""
+"""Holders, read from a node: their names, and the calls that a reading costs."""
 
 import asyncio
 from base64 import b64encode
@@ -48,7 +48,7 @@ def state_of(address: str) -> dict[str, Any] | None:
 
 
 class Node:
-    """Answers as a node does; *code* refuses the first method."""
+    """Answers as a node does; if there is a *code*, it refuses the first method with it."""
 
     def __init__(self) -> None:
         self.code: int | None = None
@@ -108,7 +108,7 @@ async def test_holders_are_named_the_largest_first(reader: Reader) -> None:
     assert (found.supply, found.decimals, found.burned, found.slot) == (1_000, 2, 300, 9)
 
 
-async def test_a_reading_is_used_for_five_minutes_and_within_the_calls_of_a_day(
+async def test_a_reading_is_reused_for_five_minutes_or_if_the_calls_are_used_up(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
     holders = reader(6)
@@ -133,19 +133,21 @@ async def test_a_reading_is_used_for_five_minutes_and_within_the_calls_of_a_day(
 
 
 @pytest.mark.parametrize("code", [-32601, -32010])
-async def test_a_node_that_refuses_is_named(reader: Reader, node: Node, code: int) -> None:
+async def test_the_error_names_the_refusal_of_the_node(
+    reader: Reader, node: Node, code: int
+) -> None:
     node.code = code
     with pytest.raises(ServiceUnavailable, match="does not name the largest accounts"):
         await reader(3).of(MINT, BOOKED)
 
 
-async def test_a_node_that_is_away_is_none_that_refuses(reader: Reader, node: Node) -> None:
+async def test_an_unreachable_node_is_not_reported_as_a_refusal(reader: Reader, node: Node) -> None:
     node.is_away = True
     with pytest.raises(ServiceUnavailable, match="try again"):
         await reader(3).of(MINT, BOOKED)
 
 
-async def test_an_answer_without_accounts_is_a_failure_as_any(
+async def test_an_answer_without_accounts_counts_as_a_failure(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
     holders = reader(100)
@@ -157,10 +159,10 @@ async def test_an_answer_without_accounts_is_a_failure_as_any(
         await holders.of(Mint(WALLET), BOOKED)
 
 
-async def test_failures_that_cost_nothing_use_up_no_calls(
+async def test_requests_after_a_failure_send_no_further_calls(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
-    """A caller who asks again and again for a token that a node refuses, or while it is away."""
+    """A caller repeats requests for a token that the node refuses, or while the node is away."""
     holders = reader(100)
     node.code = -32010
     for _ in range(50):
@@ -169,7 +171,7 @@ async def test_failures_that_cost_nothing_use_up_no_calls(
     assert len(node.asked) == 1
     node.code = None
     clock.advance(1_000)
-    first = await holders.of(MINT, BOOKED)  # another one is read
+    first = await holders.of(MINT, BOOKED)  # another token is read
     clock.advance(300_000)
     node.is_away = True
     for n in range(50):
@@ -182,7 +184,7 @@ async def test_failures_that_cost_nothing_use_up_no_calls(
     assert (await holders.of(MINT, BOOKED)).read_at_ms == clock.now()
 
 
-async def test_a_token_that_fails_again_pauses_no_other(
+async def test_a_token_that_fails_repeatedly_does_not_pause_others(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
     holders = reader(100)
@@ -195,9 +197,7 @@ async def test_a_token_that_fails_again_pauses_no_other(
     assert (await holders.of(MINT, BOOKED)).read_at_ms == clock.now()
 
 
-async def test_a_node_that_does_not_answer_holds_up_no_caller(
-    node: Node, clock: ManualClock
-) -> None:
+async def test_a_node_that_does_not_answer_blocks_no_caller(node: Node, clock: ManualClock) -> None:
     """A fresh reading is returned while another is under way, and each wait has an end."""
     is_silent = False
     is_asked = asyncio.Event()

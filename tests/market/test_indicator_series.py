@@ -1,4 +1,4 @@
-"""Series of indicators are those of TA-Lib and talipp, wherever they begin."""
+"""Series of indicators agree with TA-Lib and talipp, wherever they begin."""
 
 from random import Random
 from typing import Any, Final
@@ -66,21 +66,21 @@ HIGHS, LOWS, CLOSES = columns(CANDLES)
 
 
 @pytest.mark.parametrize("period", [9, 21, 50, 200])
-def test_emas_are_those_of_talib(period: int) -> None:
+def test_emas_agree_with_talib(period: int) -> None:
     assert_allclose(FOUND[f"ema{period}"], talib.EMA(CLOSES, period), rtol=CLOSE)
 
 
-def test_rsi_and_atr_are_those_of_talib() -> None:
+def test_rsi_and_atr_agree_with_talib() -> None:
     assert_allclose(FOUND["rsi"], talib.RSI(CLOSES, 14), rtol=CLOSE)
     assert_allclose(FOUND["atr"], talib.ATR(HIGHS, LOWS, CLOSES, 14), rtol=CLOSE)
 
 
-def test_bollinger_bands_are_those_of_talib() -> None:
+def test_bollinger_bands_agree_with_talib() -> None:
     bands = talib.BBANDS(CLOSES, 20, 2, 2)
     assert_allclose(FOUND["bollinger"], np.column_stack(bands), rtol=CLOSE)
 
 
-def test_macd_and_stochastic_rsi_are_those_of_talipp() -> None:
+def test_macd_and_stochastic_rsi_agree_with_talipp() -> None:
     macd = nan_of(list(MACD(12, 26, 9, CLOSES.tolist())), "macd", "signal", "histogram")
     macd[:33] = np.nan  # an object has three numbers, or there is none
     assert_allclose(FOUND["macd"], macd, atol=CLOSE * CLOSES.max())
@@ -88,7 +88,7 @@ def test_macd_and_stochastic_rsi_are_those_of_talipp() -> None:
     assert_allclose(FOUND["stochRsi"], nan_of(list(stochastic), "k", "d"), atol=1e-7)
 
 
-def test_vwap_is_that_of_talipp_begun_again_each_day() -> None:
+def test_vwap_agrees_with_talipp_restarted_each_day() -> None:
     expected, today, vwap = [], -1, VWAP()
     for each in CANDLES:
         if each.bucket // DAY_S != today:
@@ -100,7 +100,7 @@ def test_vwap_is_that_of_talipp_begun_again_each_day() -> None:
     assert_allclose(FOUND["vwap"], expected, rtol=CLOSE)
 
 
-def test_fibonacci_levels_are_of_the_newest_hundred() -> None:
+def test_fibonacci_levels_are_of_the_newest_hundred_candles() -> None:
     for n in (0, 1, 98, 99, 100, 699):
         high, low = HIGHS[max(0, n - 99) : n + 1].max(), LOWS[max(0, n - 99) : n + 1].min()
         assert tuple(FOUND["fibonacci"][n, [0, 1, 4, 10]]) == (
@@ -116,10 +116,10 @@ def acc_after(closed: int) -> Floats:
 
 
 @pytest.mark.parametrize("dropped", [1, 64, 100, 300])
-def test_a_series_that_begins_at_a_waypoint_has_the_values_of_the_whole_one(dropped: int) -> None:
+def test_a_series_from_a_waypoint_has_the_values_of_the_whole_series(dropped: int) -> None:
     at = dropped + 10
     kept = Series(CANDLES[dropped:], has_older=False, closed=dropped)
-    stale = waypoint(CANDLES[at - 5].bucket, at - 4, acc_after(3))  # its count is another
+    stale = waypoint(CANDLES[at - 5].bucket, at - 4, acc_after(3))  # of a wrong count
 
     start = start_of(kept, [stale, waypoint(CANDLES[at].bucket, at, acc_after(at))])
 
@@ -138,11 +138,11 @@ def test_a_series_that_begins_at_a_waypoint_has_the_values_of_the_whole_one(drop
         assert not np.isnan(found["atr"][514 - 10 :]).any()
 
 
-def test_without_a_waypoint_nothing_is_reported() -> None:
+def test_a_cut_series_without_a_waypoint_has_no_start() -> None:
     assert start_of(Series(CANDLES[5:], has_older=False, closed=5), []) is None
 
 
-def test_a_flat_series_is_neither_high_nor_low() -> None:
+def test_a_flat_series_has_an_rsi_of_50_and_no_range() -> None:
     flat = [
         SeriesCandle(UnixS(n * 60), 1.0, 1.0, 1.0, 1.0, 0, 0, 1, *[None] * 4) for n in range(40)
     ]
@@ -158,8 +158,8 @@ def test_a_flat_series_is_neither_high_nor_low() -> None:
 
 @pytest.mark.parametrize("flat", [0.1, 1 / 3, 7e-9, 123.456])
 @pytest.mark.parametrize("moves", [0, 3, 14, 60])
-def test_a_price_that_stands_still_is_neither_high_nor_low(flat: float, moves: int) -> None:
-    """After some moves Wilder's means shrink for ever: their quotient differs by rounding alone."""
+def test_the_stochastic_rsi_of_a_price_that_stands_still_is_50(flat: float, moves: int) -> None:
+    """After some moves Wilder's means shrink forever: their quotient differs only by rounding."""
     closes = [flat * (1 + (n * 37 % 101) / 700) for n in range(moves)] + [flat] * 300
     candles = [
         SeriesCandle(UnixS(n * 60), c, c, c, c, 0, 0, 1, *[None] * 4) for n, c in enumerate(closes)

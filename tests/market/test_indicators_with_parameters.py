@@ -1,4 +1,4 @@
-"""Indicators with parameters are those of TA-Lib, talipp or TradingView, at every row."""
+"""Indicators with parameters agree with TA-Lib, talipp or TradingView, at every row."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ TRADED_S: Final = 900
 
 @cache
 def recorded(path: Path) -> Bars:
-    """Return the candles of a file, or those of 15 minutes of its trades."""
+    """Return the candles of a file, or candles of 15 minutes that are made of its trades."""
     with path.open() as file:
         lines = [[*map(float, line)] for line in candle_lines(csv.reader(file))]
     times, opens, highs, lows, closes, amounts = np.array(lines).T
@@ -107,14 +107,14 @@ def near(found: Floats, expected: Floats, scale: float = 0.0) -> None:
 
 
 @pytest.mark.parametrize("size", PERIODS)
-def test_averages(bars: Bars, size: int) -> None:
+def test_averages_agree_with_talib(bars: Bars, size: int) -> None:
     near(read(f"sma({size})").of(bars), talib.SMA(bars.closes, size))
     near(read(f"wma({size})").of(bars), talib.WMA(bars.closes, size))
     near(read(f"ema({size})").of(bars), talib.EMA(bars.closes, size))
 
 
 @pytest.mark.parametrize(("fast", "slow", "signal"), [(12, 26, 9), (5, 35, 5), (3, 10, 16)])
-def test_macd(bars: Bars, fast: int, slow: int, signal: int) -> None:
+def test_macd_agrees_with_talipp(bars: Bars, fast: int, slow: int, signal: int) -> None:
     expected = rows(
         list(MACD(fast, slow, signal, bars.closes.tolist())), "macd", "signal", "histogram"
     )
@@ -130,7 +130,7 @@ def test_the_macd_of_a_flat_series_is_zero(flat: float) -> None:
 
 
 @pytest.mark.parametrize("size", PERIODS)
-def test_bands(bars: Bars, size: int) -> None:
+def test_bands_and_channels_agree_with_talib_and_talipp(bars: Bars, size: int) -> None:
     scale = float(bars.closes.max())
     near(read(f"atr({size})").of(bars), talib.ATR(bars.highs, bars.lows, bars.closes, size))
     bands = talib.BBANDS(bars.closes, size, 2.5, 2.5)
@@ -147,7 +147,7 @@ def test_bands(bars: Bars, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", PERIODS)
-def test_oscillators(bars: Bars, size: int) -> None:
+def test_oscillators_agree_with_talib(bars: Bars, size: int) -> None:
     expected = talib.RSI(bars.closes, size)
     moved = np.flatnonzero(np.diff(bars.closes))[0] + 1
     expected[size : max(size, moved)] = 50.0  # TA-Lib has 0 for a price that has never moved
@@ -162,19 +162,19 @@ def test_oscillators(bars: Bars, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", PERIODS)
-def test_directional_index(bars: Bars, size: int) -> None:
+def test_the_directional_index_agrees_with_talib(bars: Bars, size: int) -> None:
     candles = (bars.highs, bars.lows, bars.closes)
     expected = [each(*candles, size) for each in (talib.ADX, talib.PLUS_DI, talib.MINUS_DI)]
     near(read(f"adx({size})").of(bars), np.column_stack(expected), 100)
 
 
 @pytest.mark.parametrize(("step", "most"), [(0.02, 0.2), (0.05, 0.1), (0.3, 0.1)])
-def test_parabolic_stop(bars: Bars, step: float, most: float) -> None:
+def test_the_parabolic_stop_agrees_with_talib(bars: Bars, step: float, most: float) -> None:
     near(read(f"psar({step},{most})").of(bars), talib.SAR(bars.highs, bars.lows, step, most))
 
 
 @pytest.mark.parametrize("size", PERIODS)
-def test_volume(bars: Bars, size: int) -> None:
+def test_indicators_of_volume_agree_with_talib(bars: Bars, size: int) -> None:
     near(read("obv").of(bars), talib.OBV(bars.closes, bars.volumes))
     candles = (bars.highs, bars.lows, bars.closes)
     tokens = bars.volumes / bars.typical
@@ -186,7 +186,7 @@ def test_volume(bars: Bars, size: int) -> None:
 
 
 def pine_supertrend(bars: Bars, factor: float, size: int) -> Floats:
-    """The definition in TradingView's reference of Pine, line by line."""
+    """Return the SuperTrend by the definition in TradingView's reference of Pine, line by line."""
     ranges = [bars.highs[0] - bars.lows[0]]
     for n in range(1, len(bars.closes)):
         before = bars.closes[n - 1]
@@ -233,7 +233,9 @@ def pine_supertrend(bars: Bars, factor: float, size: int) -> Floats:
 
 
 @pytest.mark.parametrize(("size", "factor"), [(10, 3.0), (2, 1.0), (50, 2.5)])
-def test_supertrend(bars: Bars, size: int, factor: float) -> None:
+def test_supertrend_agrees_with_tradingview_and_talipp(
+    bars: Bars, size: int, factor: float
+) -> None:
     found = read(f"supertrend({size},{factor})").of(bars)
     near(found, pine_supertrend(bars, factor, size))
     theirs = list(SuperTrend(size, factor, ohlcv(bars)))
@@ -242,9 +244,9 @@ def test_supertrend(bars: Bars, size: int, factor: float) -> None:
 
 
 @pytest.mark.parametrize(("conversion", "base", "span"), [(9, 26, 52), (2, 3, 5), (20, 60, 120)])
-def test_ichimoku(bars: Bars, conversion: int, base: int, span: int) -> None:
+def test_ichimoku_agrees_with_talipp(bars: Bars, conversion: int, base: int, span: int) -> None:
     found = read(f"ichimoku({conversion},{base},{span})").of(bars)
-    # Its slow line looks back a candle farther than its fast one.
+    # The slow line of talipp looks back a candle farther than its fast line.
     theirs = list(Ichimoku(base, conversion, 1, span, base - 1, ohlcv(bars)))
     names = ("conversion_line", "base_line", "cloud_leading_fast_line")
     near(found[:, :3], rows(theirs, *names))
@@ -252,7 +254,7 @@ def test_ichimoku(bars: Bars, conversion: int, base: int, span: int) -> None:
     near(found[:, 3:], rows(theirs, "cloud_leading_slow_line"))
 
 
-def test_the_cloud_is_drawn_as_far_ahead_as_its_description_says() -> None:
+def test_the_cloud_is_as_far_ahead_as_its_description_says() -> None:
     """As in TradingView, which counts the current candle as the first of `base`."""
     found = read("ichimoku(9,26,52)").of(SERIES["jumping"])
     ahead = 26 - 1
@@ -262,7 +264,7 @@ def test_the_cloud_is_drawn_as_far_ahead_as_its_description_says() -> None:
     assert "drawn `base` - 1 candles back" in description
 
 
-def test_anchored_price(bars: Bars) -> None:
+def test_the_anchored_price_agrees_with_its_definition(bars: Bars) -> None:
     """No library has it: the sums of its definition, exact, at every row."""
     found = read(f"avwap({bars.times[100]})").of(bars)
     assert np.isnan(found[:100]).all()
@@ -289,7 +291,9 @@ def without_its_beginning(bars: Bars, cut: int) -> Bars:
 
 
 @pytest.mark.parametrize("name", INDICATORS)
-def test_without_its_beginning_each_value_is_exact_or_none(made_bars: Bars, name: str) -> None:
+def test_values_of_a_series_without_its_beginning_are_exact_or_none(
+    made_bars: Bars, name: str
+) -> None:
     bars = made_bars
     asked = read("obv(24000)" if name == "obv" else "avwap(24000)" if name == "avwap" else name)
     long = made("wandering", 4_000) if asked.reach > 300 else bars
@@ -303,7 +307,7 @@ def test_without_its_beginning_each_value_is_exact_or_none(made_bars: Bars, name
 
 
 @pytest.mark.parametrize("name", INDICATORS)
-def test_the_newest_rows_alone_are_those_of_all(made_bars: Bars, name: str) -> None:
+def test_the_newest_rows_read_alone_agree_with_the_whole_series(made_bars: Bars, name: str) -> None:
     bars = made_bars
     asked = read(name)
     whole = asked.of(bars)

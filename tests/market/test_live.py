@@ -29,7 +29,7 @@ def priced(mint: Mint, index: int, rng: random.Random) -> PricedSwap:
 
 
 def stood(time: int, rng: random.Random) -> bytes:
-    """Return pools as they may stand after a slot at *time*."""
+    """Return a possible standing of pools after a slot at *time*."""
     offers = [
         Offer(f"pool {rng.randrange(3)}", f"{n}", 1.0, 0.01, 5, rng.randrange(10**12), UnixS(at))
         for n, at in enumerate((time - 900, time - 60, time))
@@ -159,7 +159,7 @@ class Script:
 @pytest.mark.storm
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(50, 400))
-def test_whatever_happens_a_report_is_that_of_the_log(seed: int, capacity: int, steps: int) -> None:
+def test_reports_agree_with_the_log_after_any_events(seed: int, capacity: int, steps: int) -> None:
     script = Script(seed, capacity)
     for _ in range(steps):
         script.step()
@@ -169,7 +169,7 @@ def test_whatever_happens_a_report_is_that_of_the_log(seed: int, capacity: int, 
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_short_history_is_followed_whatever_happens(seed: int) -> None:
+def test_reports_agree_with_the_log_in_a_short_history(seed: int) -> None:
     """Short enough for `make mutation`, which runs it as plain Python."""
     script = Script(seed, 1 + seed % 3)
     for _ in range(90):
@@ -179,7 +179,7 @@ def test_a_short_history_is_followed_whatever_happens(seed: int) -> None:
     script.check()
 
 
-def test_the_scripts_do_compare_reports() -> None:
+def test_a_script_compares_more_than_100_reports() -> None:
     script = Script(1, 3)
     for _ in range(600):
         script.step()
@@ -223,7 +223,7 @@ def test_the_least_recently_used_mint_makes_room() -> None:
     assert [mint in market for mint in MINTS[:3]] == [True, False, True]
 
 
-def test_an_event_is_applied_once_and_none_is_left_out() -> None:
+def test_events_are_applied_once_and_a_missing_event_is_an_error() -> None:
     log = log_of()
     market = market_of(log)
     load(market, log, MINTS[0])
@@ -238,7 +238,7 @@ def test_an_event_is_applied_once_and_none_is_left_out() -> None:
         market.apply(log.kept[-1])
 
 
-def test_a_retraction_below_all_that_is_known_asks_for_a_restart() -> None:
+def test_a_retraction_below_the_known_slots_raises_log_trimmed() -> None:
     log = log_of()
     market = LiveMarket(1)
     market.restart(log.tip_at(log.seq), log.tracked_at(log.seq))
@@ -248,7 +248,7 @@ def test_a_retraction_below_all_that_is_known_asks_for_a_restart() -> None:
         market.apply(log.kept[-1])
 
 
-def test_a_load_from_before_it_was_expected_is_refused() -> None:
+def test_a_load_that_is_older_than_its_expectation_is_refused() -> None:
     log = log_of()
     old = log.load_at(log.seq, MINTS[0])
     assert old is not None
@@ -271,7 +271,7 @@ def test_a_load_from_before_a_restart_is_refused() -> None:
     assert not market.insert(loaded)
 
 
-def test_a_mint_that_is_no_longer_followed_is_forgotten_and_not_loaded_from_before() -> None:
+def test_an_untracked_mint_is_forgotten_and_its_older_load_is_refused() -> None:
     log = log_of()
     market = market_of(log)
     load(market, log, MINTS[0])
@@ -295,7 +295,7 @@ def test_a_mint_that_is_loaded_twice_takes_one_row() -> None:
     assert [mint in market for mint in MINTS[:2]] == [True, True]
 
 
-def test_of_what_is_final_the_newest_slot_is_remembered() -> None:
+def test_the_newest_final_slot_is_remembered() -> None:
     log = log_of()
     log.finalize(11)
     market = market_of(log)
@@ -306,7 +306,7 @@ def test_of_what_is_final_the_newest_slot_is_remembered() -> None:
         market.apply(Retracted(log.seq + 2, Slot(11), ()))
 
 
-def test_an_abandoned_load_keeps_nothing() -> None:
+def test_an_abandoned_load_is_refused() -> None:
     log = log_of()
     market = market_of(log)
     market.expect(MINTS[0])
@@ -337,7 +337,7 @@ def test_a_report_is_made_once_per_second_and_swap() -> None:
     assert market.report(MINTS[0]) != first
 
 
-def test_a_tag_stays_until_something_but_the_time_has_changed() -> None:
+def test_a_tag_changes_only_if_more_than_the_time_has_changed() -> None:
     """It is the same in every process, whenever the mint was loaded there."""
     log = log_of()
     log.append(20, START + 90_000)
@@ -361,7 +361,7 @@ def test_a_tag_stays_until_something_but_the_time_has_changed() -> None:
     assert changed.startswith(b'W/"')
 
 
-def test_a_report_does_not_outlive_a_retraction_within_its_second() -> None:
+def test_a_report_is_made_again_after_a_retraction_within_its_second() -> None:
     log = log_of()
     log.append(30, START + 660, priced(MINTS[0], 0, random.Random(2)))
     market = market_of(log)
@@ -374,7 +374,7 @@ def test_a_report_does_not_outlive_a_retraction_within_its_second() -> None:
     assert market.report(MINTS[0]) == replayed(log, log.seq, MINTS[0]) != dead
 
 
-def test_a_load_that_contradicts_itself_costs_no_row() -> None:
+def test_an_inconsistent_load_takes_no_row() -> None:
     log = log_of()
     for slot in range(1, 13):
         log.finalize(slot)
@@ -392,7 +392,7 @@ def test_a_load_that_contradicts_itself_costs_no_row() -> None:
     assert market.report(MINTS[0]) == replayed(log, log.seq, MINTS[0])
 
 
-def test_before_the_first_slot_there_is_nothing_to_report() -> None:
+def test_a_market_without_slots_has_no_reports() -> None:
     log = FakeLog()
     log.track(MINTS[0])
     market = market_of(log)
@@ -403,7 +403,7 @@ def test_before_the_first_slot_there_is_nothing_to_report() -> None:
         market.report(MINTS[0])
 
 
-def test_time_is_that_of_the_last_slot_alive() -> None:
+def test_slot_and_time_are_of_the_last_living_slot() -> None:
     log = log_of(3)
     market = market_of(log)
     log.retract()

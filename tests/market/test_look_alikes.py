@@ -29,7 +29,7 @@ from mintscope.market.screening.look_alikes import fold_key, folded, hides
         ("caf\u00e9", "cafe\u0301"),
     ],
 )
-def test_look_alikes_are_one(one: str, other: str) -> None:
+def test_look_alikes_have_the_same_folded_form_and_key(one: str, other: str) -> None:
     assert folded(one) == folded(other) != ""
     assert fold_key(one) == fold_key(other) != 0
 
@@ -44,7 +44,7 @@ def test_look_alikes_are_one(one: str, other: str) -> None:
         ("WIF", "WIN"),
     ],
 )
-def test_others_are_not(one: str, other: str) -> None:
+def test_different_names_have_different_forms_and_keys(one: str, other: str) -> None:
     assert folded(one) != folded(other)
     assert fold_key(one) != fold_key(other)
 
@@ -55,15 +55,15 @@ def test_no_text_has_the_key_0(text: str | None) -> None:
 
 
 @given(st.text(max_size=70))
-def test_the_form_of_a_text_makes_no_difference(text: str) -> None:
+def test_the_unicode_form_of_a_text_makes_no_difference(text: str) -> None:
     assert folded(normalize("NFC", text)) == folded(normalize("NFD", text))
 
 
 @pytest.mark.parametrize("text", [None, "", " ", "\u00a0", "USD Coin", "\u72d7", "a\u0301"])
-def test_what_is_shown_hides_nothing(text: str | None) -> None:
+def test_shown_characters_are_not_reported_as_hidden(text: str | None) -> None:
     assert not hides(text)
 
 
 @pytest.mark.parametrize("sign", ["\x00", "\x07", "\n", "\u200b", "\u202e", "\u2060", "\ue000"])
-def test_removed_characters_are_reported(sign: str) -> None:
+def test_removed_characters_are_reported_as_hidden(sign: str) -> None:
     assert hides(f"US{sign}DC")

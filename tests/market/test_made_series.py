@@ -15,7 +15,7 @@ from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 
 class Rows(list[SeriesCandle]):
-    """Rows that know the threads that went through them."""
+    """Rows that note the threads that iterate over them."""
 
     def __init__(self, rows: list[SeriesCandle]) -> None:
         super().__init__(rows)
@@ -31,7 +31,7 @@ class Rows(list[SeriesCandle]):
     ("tf", "unit", "is_apart"),
     [("m1", "usd", False), ("m1", "sol", True), ("m1", "marketcap", True), ("d1", "usd", True)],
 )
-async def test_candles_that_are_made_keep_no_other_client_waiting(
+async def test_only_derived_candles_are_made_in_another_thread(
     tf: str, unit: PriceUnit, *, is_apart: bool
 ) -> None:
     rows = Rows(
@@ -52,7 +52,7 @@ async def test_candles_that_are_made_keep_no_other_client_waiting(
     assert (threading.current_thread() not in rows.threads) == is_apart
 
 
-def test_a_page_without_a_price_leads_to_older_ones() -> None:
+def test_a_page_without_prices_leads_to_older_pages() -> None:
     spans = [UnpricedVolume(UnixS(at), 1, 1) for at in (300, 315)]
     within = Range(width=SHORT, since=UnixS(0), until=UnixS(400), limit=2)
     older = Series([], has_older=True, closed=1, unpriced=spans)
@@ -63,7 +63,7 @@ def test_a_page_without_a_price_leads_to_older_ones() -> None:
 
 
 def test_a_span_without_a_price_in_sol_is_filled_and_keeps_its_volume() -> None:
-    """Of its swaps one had no price in SOL, or a provider gave it: in USD it has a candle."""
+    """One of its swaps had no price in SOL, or it was imported: it has a candle only in USD."""
     known = (0.1, 0.4, 0.1, 0.2)
     rows = [
         SeriesCandle(UnixS(0), 1.0, 4.0, 1.0, 2.0, 10, 20, 3, *known),

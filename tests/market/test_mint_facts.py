@@ -74,12 +74,12 @@ def read(
     return facts_of(mint, account, metadata, slot=Slot(9), read_at_ms=UnixMs(5))
 
 
-def test_metaplex_keeps_the_name_at_the_address_its_seeds_give() -> None:
+def test_the_metadata_address_of_usdc_is_the_known_address() -> None:
     # As every explorer shows it for USDC.
     assert metadata_address(USDC) == "5x38Kp4hvdomTCnCrAny4UtMUt5rQBdB6px2K1Ui45Wq"
 
 
-def test_a_mint_says_who_can_make_and_who_can_freeze_and_metaplex_its_name() -> None:
+def test_facts_have_the_authorities_of_the_mint_and_its_metaplex_name() -> None:
     facts = read(mint_data(MAKER, FREEZER), metaplex(USDC, "USD Coin", "USDC"))
 
     assert facts == MintFacts(
@@ -116,11 +116,11 @@ def test_a_mint_without_authorities_and_without_a_name_has_none() -> None:
     ],
     ids=["of another mint", "an edition", "of another program", "cut off", "empty"],
 )
-def test_only_metadata_of_this_mint_names_it(metadata: ChainAccount) -> None:
+def test_only_valid_metadata_of_this_mint_gives_its_name(metadata: ChainAccount) -> None:
     assert read(mint_data(), metadata).name is None
 
 
-def test_extensions_that_matter_are_read_and_the_name_in_the_mint_comes_first() -> None:
+def test_extensions_are_read_and_the_name_in_the_mint_precedes_metaplex() -> None:
     older, newer = u(1, 8) + u(9, 8) + u(50, 2), u(2, 8) + u(9, 8) + u(125, 2)
     data = extended(
         (1, key(MAKER) + key(MAKER) + u(0, 8) + older + newer),
@@ -149,13 +149,13 @@ def read_scaled(value: bytes) -> ScaledUiAmount | None:
     return facts.scaled_ui_amount
 
 
-def test_a_multiplier_is_read_with_the_one_that_takes_its_place() -> None:
+def test_a_multiplier_is_read_with_its_successor() -> None:
     found = read_scaled(scaled(1.5, 1_800_000_000, 3.25))
 
     assert found == ScaledUiAmount(multiplier=1.5, new_multiplier=3.25, effective_at=1_800_000_000)
 
 
-def test_one_multiplier_in_the_bytes_of_the_layout() -> None:
+def test_a_multiplier_is_read_from_the_bytes_of_the_layout() -> None:
     """2.0 is 0000000000000040 and 0.1 is 9a9999999999b93f, little-endian; the time is -1."""
     value = bytes.fromhex("0000000000000040 ffffffffffffffff 9a9999999999b93f")
 
@@ -175,7 +175,7 @@ def test_one_multiplier_in_the_bytes_of_the_layout() -> None:
         b"",
     ],
 )
-def test_a_multiplier_that_the_program_would_not_take_is_none(value: bytes) -> None:
+def test_an_invalid_multiplier_is_read_as_none(value: bytes) -> None:
     assert read_scaled(value) is None
 
 
@@ -198,14 +198,14 @@ def test_the_newer_multiplier_holds_from_its_second_on(
         assert found.announced(now) == (both[1], begins)
 
 
-def test_facts_that_were_kept_before_have_no_multiplier() -> None:
+def test_stored_facts_of_an_earlier_version_have_no_multiplier() -> None:
     kept = msgspec.json.decode(msgspec.json.encode(read(mint_data())))
     assert kept.pop("scaledUiAmount") is None
 
     assert msgspec.convert(kept, MintFacts) == read(mint_data())
 
 
-def test_an_extension_that_names_no_address_is_none() -> None:
+def test_an_extension_with_a_zero_address_is_read_as_none() -> None:
     data = extended((12, NO_ADDRESS), (14, key(MAKER) + NO_ADDRESS))
     facts = read(data, program=TokenProgram.SPL_2022)
 
@@ -224,7 +224,7 @@ def test_an_extension_that_names_no_address_is_none() -> None:
     ],
     ids=["wallet", "token account", "extended", "2022 token account", "multisig", "not set up"],
 )
-def test_an_account_that_is_no_mint_is_refused_in_one_sentence(
+def test_an_account_that_is_no_mint_is_refused_in_one_line(
     owner: str, data: bytes, said: str
 ) -> None:
     with pytest.raises(NotAMint, match=said) as refusal:
@@ -237,7 +237,7 @@ def test_an_address_without_an_account_is_refused() -> None:
         facts_of(USDC, None, None, slot=Slot(1), read_at_ms=UnixMs(1))
 
 
-def test_a_name_is_kept_at_most_64_characters_long() -> None:
+def test_a_name_is_cut_to_64_characters() -> None:
     value = key(MAKER) + key(USDC) + text("x" * 500) + text("y" * 500)
     facts = read(extended((19, value)), program=TokenProgram.SPL_2022)
 
@@ -245,7 +245,7 @@ def test_a_name_is_kept_at_most_64_characters_long() -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=120), st.sampled_from(TokenProgram))
-def test_whatever_the_bytes_are_they_are_a_mint_or_refused(
+def test_any_bytes_are_read_as_a_mint_or_refused(
     tail: bytes, metadata: bytes, program: TokenProgram
 ) -> None:
     named = ChainAccount(owner=METAPLEX, data=b"\4" + key(MAKER) + key(USDC) + metadata)

@@ -1,4 +1,4 @@
-"""The index of names finds what a look at each line finds."""
+"""The index of names finds the same lines as a search of each line."""
 
 import numpy as np
 from hypothesis import given
@@ -11,7 +11,7 @@ LINES = st.lists(st.tuples(st.none() | TEXTS, st.none() | TEXTS), max_size=12)
 
 
 @given(LINES, TEXTS)
-def test_a_text_is_found_in_the_lines_that_hold_it(
+def test_a_text_is_found_in_the_lines_that_contain_it(
     names: list[tuple[str | None, str | None]], text: str
 ) -> None:
     lines = [search_line(name, symbol) for name, symbol in names]

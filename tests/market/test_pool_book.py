@@ -1,4 +1,4 @@
-"""The pools of a mint as the fold books them, against a slow definition of the same."""
+"""The pools of a mint as the fold books them, against a slow definition."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ Row = list[float | int | None]
 
 
 def market(seed: int, pools: int, swaps: int, step_s: int) -> list[Timed]:
-    """Return random swaps: of some pools without a price, of rejected ones, and a migration."""
+    """Return random swaps, some without a price and some rejected, and one migration."""
     rng = Random(seed)
     at = BEGIN
     slot = 0
     made: list[Timed] = []
     for n in range(swaps):
-        if rng.random() < 0.6:  # else it lies in the slot of the one before
+        if rng.random() < 0.6:  # otherwise it is in the slot of the swap before
             slot += 1
             at += rng.choice((0, 1, rng.randrange(step_s)))
         pool = f"pool{min(rng.randrange(pools), rng.randrange(pools))}"
@@ -105,7 +105,7 @@ def slow(swaps: Sequence[Timed]) -> dict[str, Row]:
 
 
 def newest_fees(swaps: Sequence[Timed]) -> dict[str | None, int | None]:
-    """Return the fee of each pool: of its newest swap that shows one."""
+    """Return the fee of each pool: that of its newest swap with a fee."""
     fees: dict[str | None, int | None] = {}
     for _, _, swap in swaps:
         shown = None if swap.evidence is None else swap.evidence.fee_bps
@@ -114,7 +114,7 @@ def newest_fees(swaps: Sequence[Timed]) -> dict[str | None, int | None]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_candles_of_pools_are_those_of_their_swaps_however_they_are_batched(seed: int) -> None:
+def test_candles_of_pools_agree_with_their_swaps_for_any_batches(seed: int) -> None:
     swaps = market(seed, pools=1 + seed % 9, swaps=300, step_s=1 + 97 * (seed % 5))
 
     pools, rows = folded(swaps, seed)
@@ -135,7 +135,7 @@ def test_candles_of_pools_are_those_of_their_swaps_however_they_are_batched(seed
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_book_is_bounded_and_keeps_the_pools_that_are_traded(seed: int) -> None:
-    """Many made-up pools come; those with the most volume stay, with all rows."""
+    """If many made-up pools appear, the pools with the most volume stay, with all rows."""
     real = [one for one in market(seed, 3, 200, 60) if one[2].volume > 10**4]
     made = market(seed + 99, 400, 900, 20)
     dust = [
@@ -160,7 +160,7 @@ def bought(n: int, volume: int, pool: str) -> PricedSwap:
 
 
 def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() -> None:
-    """A stranger with many pools costs no more than a delete of each that was stored."""
+    """Many pools of a stranger cost only one delete for each pool that was stored."""
     book = PoolBook()
     for n in range(40):
         book.apply(Slot(n), UnixS(BEGIN), [bought(n, 1, f"{n}")])
@@ -170,7 +170,7 @@ def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() 
     assert len(book.changed().dropped) == POOLS_MAX
 
 
-def test_a_book_of_the_version_before_has_no_fees() -> None:
+def test_a_book_of_the_previous_version_has_no_fees() -> None:
     """Fees were appended to the fields of a pool, and to the evidence of a swap."""
     older = ["pool", BEGIN, 5, 7, 2, "venue", "quote", None, None, None, 9]
     (one,) = booked(msgspec.msgpack.encode([older]))
@@ -180,7 +180,7 @@ def test_a_book_of_the_version_before_has_no_fees() -> None:
     assert (read.progress, read.fee_bps) == (420_000, None)
 
 
-def test_volume_of_an_earlier_day_no_longer_keeps_a_pool() -> None:
+def test_the_volume_of_a_pool_counts_on_its_day_and_the_next() -> None:
     one = BookedPool("pool", UnixS(0), day=5, volume=7, volume_before=2)
     assert [one.lively(day) for day in (5, 6, 7)] == [9, 7, 0]
     one.add(6, 1)

@@ -12,7 +12,7 @@ from mintscope.market.engine.pool_book import PoolBook, booked, candles_of, key_
 from mintscope.market.log import PricedSwap
 
 
-def test_candles_of_real_launches_are_those_of_their_trades(shared_data: Path) -> None:
+def test_candles_of_real_launches_agree_with_their_trades(shared_data: Path) -> None:
     path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
     if not path.is_file():
         pytest.skip(f"the launches are not there: {path}")

@@ -1,4 +1,4 @@
-"""The pools of a token: what is traded in each, and what a trade would move."""
+"""The pools of a token: the volume of each, and the price move of a possible trade."""
 
 from fractions import Fraction
 
@@ -46,7 +46,7 @@ def logged(  # noqa: PLR0913 - what differs
     return LoggedSwap(SwapPlace(Slot(at), 0, 0, -1, 0), UnixS(at), swap)
 
 
-def test_each_pool_has_what_stands_and_what_is_traded_in_it() -> None:
+def test_each_pool_has_its_liquidity_and_its_traded_volume() -> None:
     begin = NOW - 1_000
     deep = [offer("deep", begin + 10 * n, 1.0, 900 * 10**9, "pqr"[n % 3]) for n in range(95)]
     thin = [offer("thin", begin + 10 * n, 1.5, 10**9, "pqr"[n % 3]) for n in range(95)]
@@ -73,7 +73,7 @@ def test_each_pool_has_what_stands_and_what_is_traded_in_it() -> None:
     assert (blind_now.venue, blind_now.quote_usd, blind_now.moves) == (None, None, [])
 
 
-def test_the_fee_is_that_of_the_newest_swap_or_of_the_venue() -> None:
+def test_the_fee_is_from_the_newest_swap_or_else_from_the_venue() -> None:
     standing = offered(*(offer(pool, NOW - 9, 1.0, 10**9, pool) for pool in "abcd"))
     kept = KeptPools(
         tip=LogTip(seq=1, slot=Slot(9), time=NOW, follows_files=False),

@@ -1,4 +1,4 @@
-"""A price says what it rests on: pools, what stands in them, its age; and how good it is."""
+"""A price states its basis: its pools, their liquidity and its age; and its confidence."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -38,7 +38,7 @@ def offer(  # noqa: PLR0913 - what a swap says
     volume: int = 100,
     signer: str = "",
 ) -> Offer:
-    """Return a swap *after_s* from the start; *depth* and *volume* in dollars."""
+    """Return a swap *after_s* seconds from the start; *depth* and *volume* are in dollars."""
     micro_usd = None if depth is None else depth * USD
     who = signer or f"signer {after_s % 7}"
     return Offer(pool, who, usd, usd / 150, volume * USD, micro_usd, UnixS(START + after_s))
@@ -85,7 +85,7 @@ def reported(standing: Standing, after_s: int) -> Confidence:
         (None, 0, "low"),
     ],
 )
-def test_what_stands_in_the_pools_and_how_long_ago_decide(
+def test_liquidity_and_age_decide_the_confidence(
     depth: int | None, age_s: int, expected: str
 ) -> None:
     standing = stood(traded(900, depth=depth))
@@ -93,15 +93,15 @@ def test_what_stands_in_the_pools_and_how_long_ago_decide(
 
 
 @pytest.mark.parametrize(("after_s", "expected"), [(0, "low"), (595, "low"), (600, "high")])
-def test_the_first_ten_minutes_are_low(after_s: int, expected: str) -> None:
+def test_confidence_is_low_in_the_first_ten_minutes(after_s: int, expected: str) -> None:
     assert reported(stood(traded(after_s)), after_s) == expected
 
 
-def test_three_swaps_and_ten_minutes_of_silence_are_low() -> None:
+def test_confidence_is_low_after_three_swaps_and_a_long_silence() -> None:
     assert reported(stood(traded(10)), 900) == "low"
 
 
-def test_pools_that_agree_strengthen_each_other() -> None:
+def test_liquidity_of_pools_that_agree_is_added() -> None:
     pools = ("one", "two", "three")
     offers = [
         offer(after_s, 2.0 + number / 100, pool=pool, depth=40_000)
@@ -114,8 +114,8 @@ def test_pools_that_agree_strengthen_each_other() -> None:
     assert reported(stood([one for one in offers if one.pool == "one"]), 900) == "medium"
 
 
-def test_money_that_stood_once_is_no_liquidity_for_long() -> None:
-    """A million for two minutes in a second pool of an attacker's token, which leaves unseen."""
+def test_liquidity_that_was_withdrawn_does_not_count_for_long() -> None:
+    """An attacker puts a million into a second pool for two minutes, and withdraws it unseen."""
     small = traded(1_500, depth=20_000)
     large = traded(1_020, depth=10**6, since_s=900, pool="second")
     at_once, later = (
@@ -143,7 +143,7 @@ def test_a_pool_of_a_stranger_neither_agrees_nor_counts() -> None:
 
 @pytest.mark.parametrize("after_s", [905, 915, 1_220, 4_400])
 @pytest.mark.parametrize("usd", [0.1, 2.0, 40.0])
-def test_a_swap_of_a_stranger_makes_no_pool_old(after_s: int, usd: float) -> None:
+def test_a_swap_of_a_stranger_changes_no_pool_and_no_confidence(after_s: int, usd: float) -> None:
     second = traded(880, 2.01, pool="second", depth=3_000)
     honest = sorted([*traded(900, depth=5_000), *second], key=lambda one: one.time)
     before = basis_by(stood(honest))
@@ -154,7 +154,7 @@ def test_a_swap_of_a_stranger_makes_no_pool_old(after_s: int, usd: float) -> Non
     assert (basis.pool_count, basis.confidence(UnixS(START + after_s))) == (2, "medium")
 
 
-def test_pools_that_do_not_agree_and_weigh_as_much_make_it_low() -> None:
+def test_confidence_is_low_if_two_equal_pools_disagree() -> None:
     offers = [
         one
         for after_s in range(0, 901, 5)
@@ -168,12 +168,12 @@ def test_pools_that_do_not_agree_and_weigh_as_much_make_it_low() -> None:
     assert basis.confidence(UnixS(START + 900)) == "low"
 
 
-def test_a_pool_without_balances_is_named_and_nothing_stands_in_it() -> None:
+def test_a_pool_without_balances_is_named_and_has_no_liquidity() -> None:
     basis = basis_by(stood(traded(900, depth=None)))
     assert (basis.pool, basis.depth, basis.pool_count, basis.is_agreed) == ("deep", None, 1, False)
 
 
-def test_what_decided_before_is_deep_only_once_a_swap_shows_it() -> None:
+def test_an_earlier_price_pool_has_liquidity_only_once_a_swap_shows_it() -> None:
     known = {"usd": 2.0, "at": UnixS(START), "pause_s": 5.0, "since": UnixS(START - 900)}
     standing = before_standing("deep", **known, is_direct=True)  # type: ignore[arg-type]
     basis = basis_by(standing)
@@ -184,7 +184,7 @@ def test_what_decided_before_is_deep_only_once_a_swap_shows_it() -> None:
 
 
 def of_hour(moments: Sequence[tuple[int, int, bool]], now_s: int) -> Fraction:
-    """Return the share by the words of `PriceBasis.rejected_share`, and by nothing else."""
+    """Return the share as the docstring of `PriceBasis.rejected_share` defines it."""
     newest = max((at for at, _, _ in moments), default=0) // HOUR_S
     total = {True: Fraction(0), False: Fraction(0)}
     for at, volume, sets in moments:
@@ -199,7 +199,7 @@ def of_hour(moments: Sequence[tuple[int, int, bool]], now_s: int) -> Fraction:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.data())
-def test_the_rejected_share_is_of_the_hour(data: st.DataObject) -> None:
+def test_the_rejected_share_agrees_with_its_definition(data: st.DataObject) -> None:
     at, offers = START, [offer(0)]
     for _ in range(data.draw(st.integers(0, 30))):
         at += data.draw(st.sampled_from([0, 1, 30, 600, 2_000, 5_000]))
@@ -219,15 +219,15 @@ def test_the_rejected_share_is_of_the_hour(data: st.DataObject) -> None:
     assert share == pytest.approx(float(of_hour(moments, now)), abs=1e-12)
 
 
-def test_packed_and_unpacked_it_is_the_same() -> None:
+def test_a_standing_is_unchanged_by_packing_and_unpacking() -> None:
     standing = stood([*traded(900), offer(901, 40.0, pool="private", depth=5)])
     assert unpack(pack(standing)) == standing
     assert basis_of(pack(standing)) == basis_by(standing)
     assert basis_of(None) is None
 
 
-def test_what_changes_hands_for_years_is_kept_in_64_bits() -> None:
-    """A quote that is made up costs nothing: swaps of a billion dollars, as often as one likes."""
+def test_very_large_volumes_are_kept_in_64_bits() -> None:
+    """A made-up quote costs nothing: anyone can make any number of swaps of a billion dollars."""
     most = 10**9  # of one swap
     offers = [offer(at // 20, volume=most) for at in range(18_500)]
     offers += [offer(1_000 + at, usd=2.4, volume=most) for at in range(2)]
@@ -251,7 +251,7 @@ def test_pools_of_an_earlier_version_have_no_flow() -> None:
     assert basis.rejected_share(UnixS(START + 900)) == 0.0
 
 
-def test_a_slot_that_dies_takes_what_it_said_along() -> None:
+def test_a_retracted_slot_restores_the_earlier_standing() -> None:
     pools = Standings()
     for slot, one in enumerate(traded(900)):
         pools.begin(Slot(slot))
@@ -265,7 +265,7 @@ def test_a_slot_that_dies_takes_what_it_said_along() -> None:
     assert pools.of(TOKEN) == before
 
 
-def test_a_price_without_pools_says_that_it_knows_nothing() -> None:
+def test_a_price_without_pools_has_null_fields_and_low_confidence() -> None:
     price = Price.of(2.0, 0.01, None, UnixS(START))
     assert msgspec.to_builtins(price) == {
         "usd": 2.0, "sol": 0.01, "pool": None, "ageMs": None, "liquidityUsd": None, "pools": 0,

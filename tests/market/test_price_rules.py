@@ -1,4 +1,4 @@
-"""Results of the simulation of price rules: its own arithmetic, and how the chosen rule does."""
+"""Results of the simulation of price rules: its own arithmetic, and the chosen rule."""
 
 from collections.abc import Callable
 from random import Random
@@ -27,7 +27,7 @@ class Everything:
         return True
 
 
-def test_a_pool_keeps_its_product_but_for_the_fee() -> None:
+def test_a_pool_without_a_fee_keeps_its_product() -> None:
     pool = Pool("pool", 1_000.0, 500.0, fee=0.0)
     assert pool.buy(1_000.0) == pytest.approx(4.0)  # twice the quote: half of the tokens, 250
     assert (pool.quote, pool.base) == pytest.approx((2_000.0, 250.0))
@@ -36,14 +36,14 @@ def test_a_pool_keeps_its_product_but_for_the_fee() -> None:
     assert pool.move_to(8.0) == pytest.approx(1_000.0)
 
 
-def test_arbitrage_keeps_pools_together() -> None:
+def test_arbitrage_keeps_the_prices_of_pools_together() -> None:
     pools = [Pool("one", 50_000, 50_000), Pool("two", 20_000, 20_000)]
     for _ in crowd(Random(1), pools, end=600, volatility=0.002):
         assert pools[0].spot / pools[1].spot == pytest.approx(1, abs=0.03)
 
 
-def test_seconds_off_are_those_in_which_the_served_price_is_wrong() -> None:
-    """Ten seconds of three at a price of five, of which nine have passed when the next is right."""
+def test_seconds_off_count_the_time_with_a_wrong_served_price() -> None:
+    """The served price is 5 instead of 1 from second 10 until second 20."""
     right = [trade(n, "honest", 1.0, 10, 1_000, signer="a") for n in (0, 20)]
     wrong = trade(10, "own", 5.0, 10, 1_000, signer="b", is_attack=True)
     trades = [right[0], wrong, right[1]]
@@ -77,7 +77,7 @@ def test_an_honest_move_is_followed_within_ten_seconds(name: str, seed: int) -> 
 
 @pytest.mark.parametrize("name", [name for name in FOLLOWED if name.startswith("leaves")])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_curve_that_is_left_by_a_migration_is_followed_at_once(name: str, seed: int) -> None:
+def test_the_price_follows_a_migration_from_a_curve_at_once(name: str, seed: int) -> None:
     scenario = FOLLOWED[name](seed)
     judged = judge(ByStanding({"pool": "curve"}), scenario.trades, since_s=scenario.since_s)
     assert judged.off_s == 0
@@ -85,7 +85,7 @@ def test_a_curve_that_is_left_by_a_migration_is_followed_at_once(name: str, seed
 
 @pytest.mark.parametrize("name", RESISTED)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_cheap_attack_moves_nothing(name: str, seed: int) -> None:
+def test_a_cheap_attack_moves_no_price(name: str, seed: int) -> None:
     scenario = RESISTED[name](seed)
     judged = judge(ByStanding(), scenario.trades, since_s=scenario.since_s)
     assert judged.off_s == 0
@@ -93,24 +93,24 @@ def test_a_cheap_attack_moves_nothing(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", RICH)
-def test_moving_a_price_takes_a_tenth_of_its_depth(
+def test_moving_a_price_takes_at_least_a_tenth_of_its_depth(
     name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Less moves nothing; what it takes moves the price to wherever its owner likes."""
+    """Less money moves no price; this much lets its owner set any price."""
     least = least_capital(ByStanding, RICH[name], most=400_000.0)
     reported = "more than 400,000" if least is None else f"{least:,.0f}"
     record_property("figure", f"to move 100,000 USD {name}: {reported} USD, less moves nothing")
     assert least is None or least >= AT_RISK_MIN
 
 
-def test_pools_of_an_honest_market_agree_with_the_deepest() -> None:
+def test_pools_of_an_honest_market_agree_with_the_deepest_pool() -> None:
     for seed in range(3):
         scenario = many_pools(seed)
         judged = judge(ByStanding(), scenario.trades, since_s=60, truth=is_deep)
         assert judged.off_s <= 0.01 * judged.seconds
 
 
-def test_real_launches_are_followed() -> None:
+def test_the_prices_of_real_launches_are_followed() -> None:
     launches = read_launches()
     if not launches:
         pytest.skip("no data: the launches of market_2026 are not here")
@@ -133,19 +133,21 @@ def test_real_launches_are_followed() -> None:
         ("ten cents at +4.9 %, 200 times", RESISTED),
     ],
 )
-def test_the_rule_of_decision_18_fails_as_it_did(name: str, markets: dict[str, Made]) -> None:
-    """So the markets are hard enough to separate rules."""
+def test_the_rule_of_decision_18_fails_in_these_markets(
+    name: str, markets: dict[str, Made]
+) -> None:
+    """This shows that the markets are hard enough to distinguish rules."""
     make: Callable[[], FirstVolume] = FirstVolume
     scenario = markets[name](1)
     assert judge(make(), scenario.trades, since_s=scenario.since_s).off_s > 300
 
 
-def test_every_rule_is_tried() -> None:
+def test_at_least_three_rules_are_compared() -> None:
     assert len(RULES) >= 3
 
 
 def test_a_sale_before_a_jump_does_not_hide_the_jump() -> None:
-    """150,000 USD out of range, moved by 50 USD, are no match for a pool of 100,000 that trades."""
+    """150,000 USD out of range, moved by 50 USD, do not outweigh a pool of 100,000 that trades."""
     deep, out_of_range = 100_000 * 10**6, 150_000 * 10**6
     prepared = {641: (0.94, 40, False), 642: (0.94, 15, True), 643: (0.94, 16, True)}
     jump = {644: (0.94, 16, False), 645: (2.0, 50, True), 646: (2.0, 16, True)}

@@ -59,7 +59,7 @@ def header(
 # Prices
 
 
-def test_a_token_paid_in_sol() -> None:
+def test_a_token_bought_with_sol_has_its_price_and_volume() -> None:
     """2 SOL for 1,000 tokens of 6 decimals."""
     priced = only([swap(TOKEN, WSOL, base_amount=10**9, quote_amount=2 * 10**9)])
 
@@ -69,7 +69,7 @@ def test_a_token_paid_in_sol() -> None:
     assert priced.volume == 300_500_000
 
 
-def test_a_token_paid_in_dollars() -> None:
+def test_a_token_sold_for_dollars_has_its_price_and_volume() -> None:
     priced = only([swap(TOKEN, USDC, base_amount=10**9, quote_amount=3 * 10**6, is_buy=False)])
 
     assert priced.is_buy is False
@@ -78,7 +78,7 @@ def test_a_token_paid_in_dollars() -> None:
     assert priced.volume == 3_000_000
 
 
-def test_sol_itself_costs_one_sol_at_the_rate() -> None:
+def test_sol_costs_one_sol_and_the_rate_in_dollars() -> None:
     other = sol_sale(149.0, index=1)._replace(pool="other")
     priced, _ = price_slot([sol_sale(151.5), other], RATE).swaps
 
@@ -89,7 +89,7 @@ def test_sol_itself_costs_one_sol_at_the_rate() -> None:
 
 
 @pytest.mark.parametrize("quote", [WSOL, USDC, USDT])
-def test_without_a_rate_nothing_counts(quote: Mint) -> None:
+def test_no_swap_counts_without_a_rate(quote: Mint) -> None:
     """For any quote: see decision 3."""
     priced = price_slot([swap(TOKEN, quote, base_amount=10**9, quote_amount=10**9)], None)
 
@@ -97,7 +97,7 @@ def test_without_a_rate_nothing_counts(quote: Mint) -> None:
     assert priced.unpriced == {Unpriced.NO_RATE: 1}
 
 
-def test_without_an_anchor_nothing_counts() -> None:
+def test_no_swap_counts_without_an_anchor() -> None:
     assert reasons([swap(TOKEN, OTHER, base_amount=10**9, quote_amount=10**9)]) == {"no_anchor": 1}
     assert price_slot([swap(TOKEN, OTHER, base_amount=10**9, quote_amount=10**9)], RATE).swaps == []
 
@@ -125,7 +125,7 @@ def test_dust_adds_volume_only(
     assert reasons([dust]) == ({} if sets_price else {"dust": 1})
 
 
-def test_dust_without_a_micro_dollar_is_nothing() -> None:
+def test_dust_of_less_than_a_micro_dollar_is_left_out() -> None:
     assert price_slot([swap(TOKEN, WSOL, base_amount=58, quote_amount=3)], RATE).swaps == []
 
 
@@ -137,8 +137,8 @@ def test_unknown_decimals_set_no_price() -> None:
     assert reasons([unknown]) == {"unknown_decimals": 1}
 
 
-def test_a_trader_on_both_sides_of_a_slot_adds_no_volume() -> None:
-    """Decision 6: both sides within one transaction is no pressure; the price holds."""
+def test_a_trader_on_both_sides_of_a_transaction_adds_no_volume() -> None:
+    """Decision 6: both sides within one transaction add no pressure; the price is valid."""
     both = [
         swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9, inner=0, signer="a"),
         swap(TOKEN, USDC, base_amount=10**9, quote_amount=10**8, inner=1, is_buy=False, signer="a"),
@@ -153,7 +153,7 @@ def test_a_trader_on_both_sides_of_a_slot_adds_no_volume() -> None:
 
 
 def test_a_rejected_round_trip_that_changes_its_pool_is_in_the_log() -> None:
-    """A restart knows of a pool what the log holds: all that changed it must be there."""
+    """After a restart, a pool is known only from the log: each change of it must be there."""
     pools = Standings()
     deep = swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9)
     deep = deep._replace(pool="deep", in_left=10**12)
@@ -195,7 +195,7 @@ AMOUNTS = st.one_of(
     quote=st.sampled_from([WSOL, USDC]),
     usd=st.floats(0.01, 1e6),
 )
-def test_whatever_moves_stays_finite_and_exact(
+def test_prices_and_volumes_of_any_amounts_are_finite_and_exact(
     base_amount: int, quote_amount: int, decimals: int | None, quote: Mint, usd: float
 ) -> None:
     """The oracle is exact rational arithmetic from the definitions."""
@@ -212,8 +212,8 @@ def test_whatever_moves_stays_finite_and_exact(
         assert volume == 0 or volume > 10**15
         return
     (seen,) = priced.swaps
-    # What has no price because too little of the token moved, or an absurd one, counts no more
-    # than ten cents; what has none because decimals are not known counts.
+    # A swap without a price, because it is dust or the price is absurd, counts up to ten cents; a
+    # swap without a price because its decimals are unknown counts in full.
     is_dust = base_amount < 1_000 or quote_amount < (100_000 if quote == WSOL else 20_000)
     is_rejected = (is_dust or decimals is not None) and seen.price_usd is None and volume > 100_000
     assert seen.volume == (0 if is_rejected else volume) <= 10**15
@@ -234,7 +234,7 @@ def test_an_absurd_volume_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(("decimals", "base_amount"), [(255, 10**9), (31, 10**9), (30, 1_000)])
-def test_an_absurd_price_never_gets_in(decimals: int, base_amount: int) -> None:
+def test_an_absurd_price_is_rejected_without_volume(decimals: int, base_amount: int) -> None:
     one = swap(TOKEN, USDC, base_amount=base_amount, quote_amount=10**9, base_decimals=decimals)
 
     assert only([one]).price_usd is None
@@ -252,11 +252,11 @@ def naive_median(samples: Sequence[tuple[float, int]]) -> float:
 
 @settings(max_examples=200, derandomize=True)
 @given(st.lists(st.tuples(st.floats(1, 1000), st.integers(1, 40)), min_size=1, max_size=12))
-def test_the_median_weighs(samples: list[tuple[float, int]]) -> None:
+def test_the_median_is_weighted(samples: list[tuple[float, int]]) -> None:
     assert weighted_median(samples) == naive_median(samples)
 
 
-def test_samples_are_sol_against_dollars() -> None:
+def test_samples_are_swaps_of_sol_for_dollars() -> None:
     swaps = [
         sol_sale(150, index=1),
         swap(WSOL, USDT, base_amount=50_000_000, quote_amount=7_550_000, base_decimals=9),
@@ -275,13 +275,13 @@ def test_samples_are_sol_against_dollars() -> None:
 @pytest.mark.parametrize(
     ("lamports", "dollars"), [(U64_MAX, 1), (U64_MAX, U64_MAX), (10**9, U64_MAX), (10**9, 0)]
 )
-def test_absurd_samples_are_none(lamports: int, dollars: int) -> None:
+def test_absurd_swaps_give_no_samples(lamports: int, dollars: int) -> None:
     one = swap(WSOL, USDC, base_amount=lamports, quote_amount=dollars, base_decimals=9)
 
     assert sol_usd_samples([one]) == ()
 
 
-def test_the_window_is_sixty_seconds() -> None:
+def test_the_rate_uses_samples_of_sixty_seconds() -> None:
     recent = [
         header(1_040, usd=9.0, at=1_040, samples=(Sample(100.0, 5, None, "a"),)),
         header(1_000, usd=9.0, at=1_000, samples=(Sample(50.0, 50, None, "b"),)),
@@ -295,7 +295,7 @@ def test_the_window_is_sixty_seconds() -> None:
     assert sol_usd(recent, heavy, UnixS(1_060)) == Rate(200.0, UnixS(1_060))
 
 
-def test_the_rate_changes_in_no_slot_without_a_sample() -> None:
+def test_the_rate_does_not_change_in_a_slot_without_a_sample() -> None:
     recent = [
         header(1_040, usd=9.0, at=1_035),
         header(1_000, usd=8.0, at=1_000, samples=(Sample(50.0, 50, None, "b"),)),
@@ -304,7 +304,7 @@ def test_the_rate_changes_in_no_slot_without_a_sample() -> None:
     assert sol_usd(recent, (), UnixS(1_060)) == Rate(9.0, UnixS(1_035))
 
 
-def test_the_last_rate_holds_three_hundred_seconds() -> None:
+def test_the_last_rate_is_valid_for_three_hundred_seconds() -> None:
     recent = [header(1_100, usd=90.0, at=1_000)]
 
     assert sol_usd(recent, (), UnixS(1_300)) == Rate(90.0, UnixS(1_000))
@@ -330,8 +330,8 @@ def real_swaps(shared_data: Path) -> list[tuple[dict[str, str], Swap, int]]:
     return swaps
 
 
-def test_real_sol_prices_are_those_of_their_days(shared_data: Path) -> None:
-    """The figures are those of the notes on swaps, section 2, of at least 0.05 SOL."""
+def test_real_sol_prices_agree_with_the_prices_of_their_months(shared_data: Path) -> None:
+    """The figures are from the notes on swaps, section 2, of swaps of at least 0.05 SOL."""
     found: dict[str, list[float]] = {}
     for _, made, time in real_swaps(shared_data):
         for one in sol_usd_samples([made]):
@@ -366,7 +366,7 @@ def test_real_swaps_of_a_mint_with_one_pool_all_set_the_price(
     assert alone > 40
 
 
-def test_real_prices_and_volumes_agree(shared_data: Path) -> None:
+def test_real_prices_and_volumes_agree_with_the_recorded_ones(shared_data: Path) -> None:
     priced_rows = 0
     for row, made, time in real_swaps(shared_data):
         if not row.get("price"):

@@ -38,7 +38,7 @@ FURTHER = [PYUSD, USDS, USD1, USDG, CASH]
 def market(
     prices: Mapping[Mint, float], *, age_s: int = 5, since_s: int = 7_200, pause_s: float = 2.0
 ) -> Quotes:
-    """Each mint's price as its own market says it."""
+    """Return quotes that know the price of each mint from its own market."""
     decided = {
         mint: before_standing(
             "pool", price, UnixS(NOW - age_s), pause_s, UnixS(NOW - since_s), is_direct=True
@@ -62,7 +62,7 @@ def offer(usd: float, time: UnixS, *, is_direct: bool = True) -> Offer:
     return Offer("pool", "signer", usd, usd / RATE.usd, 10**6, 10**9, time, is_direct)
 
 
-def test_nothing_known_leaves_usdc_usdt_and_sol() -> None:
+def test_only_usdc_usdt_and_sol_are_quotes_without_known_prices() -> None:
     assert BASIC.dollars == {USDC, USDT}
     assert [BASIC.kind(mint) for mint in (USDC, USDT, WSOL, USD1, JITOSOL, TOKEN)] == [
         QuoteKind.USD, QuoteKind.USD, QuoteKind.SOL, None, None, None,
@@ -88,16 +88,18 @@ def test_a_dollar_that_leaves_its_peg_is_no_anchor_until_it_is_back(
     assert market(prices).dollars == prices.keys()
 
 
-def test_the_first_dollar_that_falls_does_not_take_the_others_along() -> None:
-    """USDC at 0.88: the others' markets, most of them in USDC, say 1.136 of themselves."""
+def test_a_fall_of_usdc_removes_no_other_dollar() -> None:
+    """With USDC at 0.88, the markets of the others, most of them in USDC, show 1.136."""
     prices = dict.fromkeys([USDT, *FURTHER], 1 / 0.88) | {USDC: 0.88}
     assert market(prices).dollars == {USDT, *FURTHER}
 
 
 @pytest.mark.parametrize("price", [0.5, 0.97, 1.03, 2.0])
 @pytest.mark.parametrize("count", [2, 4])
-def test_half_of_all_dollars_do_not_take_the_others_along(count: int, price: float) -> None:
-    """The thinnest ones can be bought: without an anchor no swap would have a price."""
+def test_wrong_prices_of_half_of_the_dollars_remove_no_other_dollar(
+    count: int, price: float
+) -> None:
+    """An attacker can move the thinnest dollars; without an anchor no swap would have a price."""
     mints = [USDC, USDT, CASH, JUPUSD, PYUSD, USDS, USD1, USDG]
     honest = dict.fromkeys(mints[:count], 1.0)
     bought = dict.fromkeys(mints[-count:], price)
@@ -112,11 +114,11 @@ def test_the_deviation_of_each_dollar_is_reported() -> None:
     assert BASIC.off_peg == {}
 
 
-def test_of_two_dollars_none_is_judged() -> None:
+def test_two_dollars_alone_are_not_compared() -> None:
     assert market({USDC: 0.9, USDT: 1.1}).dollars == {USDC, USDT}
 
 
-def test_a_token_in_another_dollar_has_its_price() -> None:
+def test_a_token_quoted_in_another_dollar_has_a_price() -> None:
     quotes = market({USD1: 1.0})
     (priced,) = price_slot([swap(USD1, 5_000_000, TOKEN, 2_000_000)], RATE, None, quotes).swaps
 
@@ -125,7 +127,7 @@ def test_a_token_in_another_dollar_has_its_price() -> None:
     assert (priced.detail.quote, priced.detail.quote_decimals) == (USD1, 6)
 
 
-def test_sol_in_a_further_dollar_is_a_sample_of_its_rate() -> None:
+def test_a_swap_of_sol_for_another_dollar_is_a_sample_of_the_rate() -> None:
     one = swap(WSOL, 10**9, USD1, 151_000_000, decimals=(9, 6))
     (sample,) = sol_usd_samples([one], NOW, None, market({USD1: 1.0}))
     assert (sample.usd, sample.lamports) == (151.0, 10**9)
@@ -133,7 +135,7 @@ def test_sol_in_a_further_dollar_is_a_sample_of_its_rate() -> None:
     assert sol_usd_samples([one]) == ()
 
 
-def test_a_token_in_a_staking_token_has_its_price_and_volume() -> None:
+def test_a_token_quoted_in_a_staking_token_has_a_price_and_volume() -> None:
     quotes = market({JITOSOL: 187.5})
     one = swap(JITOSOL, 2 * 10**9, TOKEN, 4_000_000, decimals=(9, 6))
     (priced,) = price_slot([one], RATE, None, quotes).swaps
@@ -145,14 +147,14 @@ def test_a_token_in_a_staking_token_has_its_price_and_volume() -> None:
 
 
 @pytest.mark.parametrize("usd", [119.0, 121.0, 299.0, 301.0])
-def test_a_staking_token_is_worth_about_a_sol(usd: float) -> None:
-    """A thin one can be bought, and nothing bounds the reserves of a pool that is quoted in it."""
+def test_a_staking_token_is_a_quote_only_at_0_8_to_2_sol(usd: float) -> None:
+    """An attacker can move a thin one, and nothing bounds the reserves of pools quoted in it."""
     is_quote = market({WSOL: 150.0, JITOSOL: usd}).kind(JITOSOL) is QuoteKind.TOKEN
     assert is_quote is (120 <= usd <= 300)
     assert market({JITOSOL: usd}).kind(JITOSOL) is QuoteKind.TOKEN
 
 
-def test_a_token_in_a_token_with_a_robust_price_has_a_price_and_no_volume() -> None:
+def test_a_token_quoted_in_a_robust_token_has_a_price_but_no_volume() -> None:
     one = swap(OTHER, 3_000_000, TOKEN, 1_000_000)
     (priced,) = price_slot([one], RATE, None, market({OTHER: 0.5})).swaps
 
@@ -165,8 +167,8 @@ def test_a_token_in_a_token_with_a_robust_price_has_a_price_and_no_volume() -> N
         assert price_slot([one], RATE, None, fragile).swaps == []
 
 
-def test_a_price_is_never_two_steps_out_and_no_loop_forms() -> None:
-    """A token priced through another token is no quote."""
+def test_a_token_priced_by_another_token_is_no_quote() -> None:
+    """So no price is two tokens away from an anchor, and no loop forms."""
     pools, time = Standings(), NOW
     for slot in range(4_000):
         time = UnixS(NOW + slot)
@@ -183,7 +185,7 @@ def test_a_price_is_never_two_steps_out_and_no_loop_forms() -> None:
     assert seen.base == TOKEN
 
 
-def test_two_tokens_of_one_rank_price_each_other_nowhere() -> None:
+def test_two_tokens_of_the_same_rank_do_not_price_each_other() -> None:
     robust = market({TOKEN: 1.0, OTHER: 2.0})
     staking = market({JITOSOL: 187.5, MSOL: 190.0})
     mixed = market({JITOSOL: 187.5, OTHER: 2.0})
@@ -195,8 +197,8 @@ def test_two_tokens_of_one_rank_price_each_other_nowhere() -> None:
     assert (seen.base, seen.quote) == (OTHER, JITOSOL)
 
 
-def test_what_was_said_within_the_slot_does_not_change_its_quotes() -> None:
-    """A slot's quotes are those of before it: the order of its swaps does not matter to them."""
+def test_swaps_of_a_slot_do_not_change_the_quotes_of_the_slot() -> None:
+    """The quotes of a slot are from before it, so that the order of its swaps does not matter."""
     pools = Standings()
     pools.begin(Slot(1))
     pools.sets_price(JITOSOL, offer(187.5, NOW))
@@ -231,15 +233,15 @@ def test_amounts_in_a_staking_token_are_exact(
         assert priced.price_usd == pytest.approx(float(ratio * Fraction(worth)), rel=1e-14)
 
 
-class TestAQuoteOfOnesOwn:
-    """Anyone can make a token, trade it for SOL in a pool of ten dollars, and own a billion."""
+class TestMadeUpQuote:
+    """Anyone can make a token, trade it for SOL in a pool of ten dollars, and hold a billion."""
 
     def began(
         self, depth_of_quote: int, *, moment: int = 0, moments: range = range(0)
     ) -> tuple[Standings, UnixS]:
         """Return an honest pool of TOKEN at 2 USD that holds 100,000, and OTHER at 1 USD.
 
-        moment   micro-USD that stood in a second pool of OTHER, at its swaps in slots *moments*
+        moment   the micro-USD in a second pool of OTHER, at its swaps in the slots *moments*
         """
         pools, time = Standings(), NOW
         for number in range(1_801):
@@ -248,7 +250,7 @@ class TestAQuoteOfOnesOwn:
             signer = f"{number % 7}"
             seen = offer(2.0, time)
             honest = replace(seen, pool="honest", signer=signer, depth=100_000 * 10**6)
-            if number % 10 == 0:  # more seldom than a robust one, which has no token for a quote
+            if number % 10 == 0:  # too seldom for a robust price, which no other token could quote
                 pools.sets_price(TOKEN, honest)
             made = replace(offer(1.0, time), signer=signer, depth=depth_of_quote)
             pools.sets_price(OTHER, made)
@@ -281,22 +283,22 @@ class TestAQuoteOfOnesOwn:
             pools.sets_price(OTHER, replace(later, depth=depth_of_quote))
         return sets
 
-    def test_it_buys_no_price(self) -> None:
+    def test_a_made_up_quote_buys_no_price(self) -> None:
         """The honest pool is silent all the while, and weighs an eighth."""
         assert not self.sets_price(10 * 10**6, usd=6.0)
         assert not self.sets_price(90_000 * 10**6, usd=6.0)
 
     @pytest.mark.parametrize("moments", [range(1_800, 1_801), range(1_000, 1_601, 20)])
-    def test_money_of_a_while_stands_behind_nothing(self, moments: range) -> None:
-        """120,000 USD beside it, at one swap or for twenty minutes, and then no longer."""
+    def test_temporary_liquidity_does_not_back_a_made_up_quote(self, moments: range) -> None:
+        """120,000 USD in a second pool, at one swap or for twenty minutes, and then withdrawn."""
         moment = 120_000 * 10**6
         assert not self.sets_price(2_000 * 10**6, usd=6.0, moment=moment, moments=moments)
 
-    def test_what_is_sold_for_a_deep_token_has_its_depth(self) -> None:
+    def test_a_pool_quoted_in_a_deep_token_can_set_the_price(self) -> None:
         assert self.sets_price(1_000_000 * 10**6, usd=6.0)
 
 
-def test_what_stands_in_a_pool_is_bounded_by_what_is_behind_its_quote() -> None:
+def test_the_depth_of_a_pool_is_bounded_by_the_liquidity_of_its_quote() -> None:
     deep = market({OTHER: 0.5, JITOSOL: 187.5})
     assert deep.behind(OTHER) == 10**15 // 10
     assert deep.behind(JITOSOL) is None

@@ -1,4 +1,4 @@
-"""A timeframe is ready once EMA-200 exists; until then the earliest moment is said."""
+"""A timeframe is ready once EMA-200 exists; until then the earliest possible time is stated."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def folded(*times: int) -> bytes:
 
 
 @pytest.mark.parametrize("timeframe", Timeframe)
-def test_a_swap_in_every_bucket_makes_it_ready_at_the_moment_that_was_said(
+def test_a_timeframe_with_swaps_in_all_buckets_is_ready_at_the_stated_time(
     timeframe: Timeframe,
 ) -> None:
     width = WIDTH_S[timeframe]
@@ -35,7 +35,7 @@ def test_a_swap_in_every_bucket_makes_it_ready_at_the_moment_that_was_said(
     assert newest == said == START + (CANDLES_FOR_ALL - 1) * width
 
 
-def test_a_bucket_without_a_swap_moves_the_moment_on() -> None:
+def test_a_bucket_without_a_swap_delays_readiness() -> None:
     state = folded(START)
     said = ready_from(state, UnixS(START + 59))[Timeframe.M1]
     later = ready_from(state, UnixS(START + 120))[Timeframe.M1]

@@ -1,4 +1,4 @@
-"""Following every mint that trades enough, and dropping those that stopped."""
+"""Mints that trade enough are tracked, and no longer tracked once they have stopped trading."""
 
 import pytest
 

@@ -91,7 +91,7 @@ def test_a_round_trip_in_a_pool_sets_no_price() -> None:
     assert reported.unpriced[Unpriced.ROUND_TRIP] == 2
 
 
-def test_the_pool_of_a_round_trip_stands_where_it_stood() -> None:
+def test_a_round_trip_does_not_change_the_price_of_its_pool() -> None:
     """In another pool of the same mint the next honest trade sets the price."""
     standings = begun("honest", "second")
     then(standings, leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1))
@@ -104,7 +104,7 @@ def test_the_pool_of_a_round_trip_stands_where_it_stood() -> None:
 
 
 def test_a_sandwich_in_one_transaction_sets_no_price() -> None:
-    """Nor what its victim paid, which is no volume either."""
+    """The swap of its victim sets no price and adds no volume either."""
     reported = then(
         begun("honest"),
         leg(4.0, signer="x"),
@@ -156,8 +156,8 @@ def test_a_loop_over_three_mints_sets_no_price() -> None:
     assert [one.evidence and one.evidence.trip for one in reported.swaps] == [Trip.NONE] * 3
 
 
-def test_a_loop_through_a_token_without_a_price_sets_none() -> None:
-    """Between the token and another one nothing is priced, but it closes the loop."""
+def test_a_loop_through_a_token_without_a_price_sets_no_price() -> None:
+    """The swap of the token for another token has no price, but it is a part of the loop."""
     other = MINTS[1]
     legs = (
         leg(2.2, signer="x"),
@@ -172,7 +172,7 @@ def test_a_loop_through_a_token_without_a_price_sets_none() -> None:
 
 
 def test_a_split_purchase_is_no_loop() -> None:
-    """A part for SOL, the rest for dollars that SOL paid for."""
+    """A part is bought with SOL, the rest with dollars that were bought with SOL."""
     reported = then(
         begun("honest", "second"),
         leg(2.01, signer="x", quote=WSOL),
@@ -195,7 +195,7 @@ def test_two_keys_of_one_transaction_are_a_round_trip() -> None:
     assert [one.volume for one in reported.swaps] == [0, 0, 202 * 10**6]
 
 
-def test_what_is_bought_and_sold_in_two_transactions_sets_prices() -> None:
+def test_a_purchase_and_a_sale_in_two_transactions_set_prices() -> None:
     reported = then(
         begun("honest"),
         leg(2.5, signer="x"),
@@ -212,7 +212,7 @@ def test_a_round_trip_is_no_first_price() -> None:
     assert standings.of(TOKEN) is None
 
 
-def test_a_cent_far_off_sets_no_price_in_the_only_pool() -> None:
+def test_five_cents_at_a_price_far_off_set_no_price_in_the_only_pool() -> None:
     def cent(usd: float, *, depth: int | None = DEPTH, tokens: float = 0.0) -> list[float | None]:
         made = leg(usd, tokens=tokens or 0.05 / usd, depth=depth)
         return prices(then(begun("honest", depth=depth), made))
@@ -243,7 +243,7 @@ def test_the_legs_of_a_round_trip_make_no_candle() -> None:
     assert len(as_trades([(0, UnixS(START), one) for one in reported]).rows) == 0
 
 
-def test_the_log_decides_round_trips_again_as_they_were() -> None:
+def test_round_trips_are_decided_in_the_same_way_from_the_log() -> None:
     standings = begun("honest", "second")
     before: Standing | None = standings.of(TOKEN)
     reported = then(
@@ -260,8 +260,8 @@ def test_the_log_decides_round_trips_again_as_they_were() -> None:
     assert decided == standings.of(TOKEN)
 
 
-def test_the_log_decides_again_that_a_route_through_a_token_is_no_volume() -> None:
-    """It sets prices, so that only the log's own word keeps its volume out."""
+def test_a_route_through_a_token_adds_no_volume_if_decided_from_the_log() -> None:
+    """The route sets prices, so that only its evidence in the log keeps its volume out."""
     standings = begun("honest", "second")
     before = standings.of(TOKEN)
     reported = then(

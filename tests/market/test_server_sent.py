@@ -1,4 +1,4 @@
-"""Server-sent events, and the messages that they are for WebSockets."""
+"""Server-sent events, and their form as messages of a WebSocket."""
 
 import json
 
@@ -21,7 +21,7 @@ VALUES = st.recursive(
     st.none() | st.integers(min_value=0, max_value=2**63 - 1),
     st.none() | st.integers(min_value=0, max_value=10**6),
 )
-def test_a_message_says_what_its_event_says(
+def test_a_message_has_the_fields_of_its_event(
     name: bytes, data: object, event_id: int | None, retry_ms: int | None
 ) -> None:
     text = msgspec.json.encode(data)

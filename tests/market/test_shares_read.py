@@ -1,4 +1,4 @@
-"""Shares of what was read, programs that are missed, and jumps."""
+"""Shares of calls that were read, programs with missed calls, and jumps of missed calls."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ def coverage(*rows: ProgramHour) -> Coverage:
 
 
 @given(read=COUNT, missed=COUNT)
-def test_a_part_is_1_only_where_nothing_was_missed(read: int, missed: int) -> None:
+def test_a_part_is_1_only_if_nothing_was_missed(read: int, missed: int) -> None:
     share = part(read, missed)
     if share is None:
         assert read == missed == 0
@@ -54,7 +54,7 @@ def test_percents_are_rounded_down() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_read_by_transfers_is_read() -> None:
+def test_calls_of_unlisted_programs_count_as_read() -> None:
     found = totals(
         [row("a", "read", 6, 60), row("b", "unlisted", 2, 30), row("a", "no_movement", 2, 10)]
     )
@@ -63,7 +63,7 @@ def test_what_is_read_by_transfers_is_read() -> None:
     assert totals([]).shares == Shares(None, None)
 
 
-def test_missed_programs_come_by_volume_with_all_their_reasons() -> None:
+def test_missed_programs_are_ordered_by_volume_with_all_their_reasons() -> None:
     rows = [
         row("small", "overflow", 900, 1),
         row("large", "no_movement", 1, 7),
@@ -81,7 +81,7 @@ def test_missed_programs_come_by_volume_with_all_their_reasons() -> None:
     assert unlisted_programs(rows) == [("new", Tally(1, 1, 50)), ("newer", Tally(9, 9, 5))]
 
 
-def test_a_jump_is_many_calls_a_part_of_all_and_more_than_the_day_before() -> None:
+def test_a_jump_is_a_large_and_rising_share_of_missed_calls() -> None:
     busy = [row("a", "read", 1_000, back=back) for back in range(26)]
     assert [one.program for one in jumps(coverage(*busy, row("a", "no_movement", 30)))] == ["a"]
     assert jumps(coverage(*busy, row("a", "no_movement", 20))) == []
@@ -91,11 +91,11 @@ def test_a_jump_is_many_calls_a_part_of_all_and_more_than_the_day_before() -> No
     assert (jump.now.missed.calls, jump.before.missed.calls) == (33, 96)
     # Less than a hundredth of its calls.
     assert jumps(coverage(row("a", "read", 3_000), row("a", "no_movement", 30))) == []
-    # A program of which all is missed, since the hour before.
+    # A program whose calls are all missed, since the hour before.
     assert len(jumps(coverage(row("new", "no_movement", 21, back=1)))) == 1
 
 
-def test_reports_say_their_own_share_and_that_of_all() -> None:
+def test_reports_have_the_share_of_their_token_and_the_overall_share() -> None:
     rows = [row("a", "read", 98, 990), row("a", "no_movement", 2, 10)]
     missed = MissedMints({A: MintCoverage(Tally(3, 3, 30), Tally(1, 1, 10))}, is_whole=True)
     made = report_coverages(coverage(*rows), missed)
@@ -110,7 +110,7 @@ def test_reports_say_their_own_share_and_that_of_all() -> None:
         assert said.to - said.from_ == 25 * HOUR_S + 60
 
 
-def test_a_mint_is_not_said_to_be_whole_where_not_each_is_counted() -> None:
+def test_the_share_of_an_uncounted_mint_is_unknown_if_counts_are_partial() -> None:
     made = report_coverages(
         coverage(), MissedMints({A: MintCoverage(Tally(), Tally(1))}, is_whole=False)
     )

@@ -1,4 +1,4 @@
-"""Names as they are shown and searched, and what is found by them."""
+"""Names as they are shown and searched, and the lines that a search finds."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ FEW = st.text("ab", max_size=4)
         ("Ti\u1ebfng Vie\u0323\u0302t", "Ti\u1ebfng Vie\u0323\u0302t"),
     ],
 )
-def test_a_name_is_shown_without_what_cannot_be_seen(text: str | None, shown: str | None) -> None:
+def test_a_name_is_shown_without_invisible_characters(text: str | None, shown: str | None) -> None:
     assert cleaned(text) == shown
 
 
@@ -46,14 +46,14 @@ def test_a_line_to_search_has_both_names_in_one_case() -> None:
 
 
 @given(st.lists(st.tuples(FEW, FEW), max_size=6), FEW | st.text("ab", min_size=20, max_size=60))
-def test_a_name_is_found_wherever_it_stands(names: list[tuple[str, str]], text: str) -> None:
+def test_a_text_is_found_at_any_place_of_a_line(names: list[tuple[str, str]], text: str) -> None:
     lines = [search_line(*each) for each in names]
     index = NameIndex(lines, np.array([len(line) for line in lines], np.int32))
 
     assert index.find(text).tolist() == [text.encode() in line for line in lines]
 
 
-def test_a_text_is_found_in_any_case_and_an_empty_one_everywhere() -> None:
+def test_a_text_is_found_in_any_case_and_an_empty_text_in_all_lines() -> None:
     lines = [search_line("Bonk", None), search_line(None, "a"), b""]
     index = NameIndex(lines, np.array([len(line) for line in lines], np.int32))
 
@@ -73,7 +73,7 @@ def test_an_address_is_found_by_its_beginning(addresses: list[str], text: str) -
     assert found == [address.startswith(text) for address in addresses]
 
 
-def test_a_whole_address_is_found_and_nothing_longer() -> None:
+def test_a_whole_address_is_found_but_not_by_a_longer_text() -> None:
     index = AddressIndex(np.full((1, MINT_LENGTH_MAX), ord("z"), np.uint8))
 
     assert index.find("z" * MINT_LENGTH_MAX).tolist() == [True]

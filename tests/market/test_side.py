@@ -16,7 +16,7 @@ def swap(in_mint: Mint, out_mint: Mint) -> Swap:
     )
 
 
-def test_the_quote_is_the_stable_then_sol() -> None:
+def test_the_quote_is_a_dollar_or_else_sol() -> None:
     for pool_received, pool_paid, base, quote, kind, is_buy in (
         (USDC, TOKEN, TOKEN, USDC, QuoteKind.USD, True),
         (TOKEN, USDT, TOKEN, USDT, QuoteKind.USD, False),

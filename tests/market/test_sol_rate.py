@@ -26,7 +26,7 @@ TOKEN: Final = MINTS[0]
 OTHER: Final = MINTS[1]
 NOW: Final = 1_700_000_000
 WHOLE: Final = sum(HONEST.values())
-TIE: Final = Fraction(1, 10**9)  # of all weight, that floating point may tip either way
+TIE: Final = Fraction(1, 10**9)  # part of all weight: in it, floating point may decide either way
 
 
 def moved(rate: float | None) -> float:
@@ -49,10 +49,10 @@ MANY: Final = 10**9  # US dollars: a hundred times the deepest pool
 )
 @example(usd=2.0, sol=25.0, depth=MANY, signers=9, since_s=10, has_standing=True)
 @example(usd=0.97, sol=25.0, depth=MANY, signers=9, since_s=0, has_standing=False)
-def test_one_pool_moves_it_by_less_than_a_thousandth(  # noqa: PLR0913 - what one may choose
+def test_one_pool_moves_the_rate_by_at_most_a_thousandth(  # noqa: PLR0913 - what one may choose
     usd: float, sol: float, depth: int, signers: int, since_s: int, *, has_standing: bool
 ) -> None:
-    """With any reserves, signers and time, it has a third at most."""
+    """With any reserves, signers and time, the pool has at most a third of the votes."""
     market = SolMarket(has_standing=has_standing)
     for second in range(70):
         own = [
@@ -73,10 +73,10 @@ def test_one_pool_moves_it_by_less_than_a_thousandth(  # noqa: PLR0913 - what on
 )
 @example(usd=1.04, often=1, pools=4, own=1, depth=MANY)
 @example(usd=1.04, often=1, pools=4, own=3, depth=MANY)
-def test_one_signer_moves_it_by_less_than_a_thousandth(
+def test_one_signer_moves_the_rate_by_at_most_a_thousandth(
     usd: float, often: int, pools: int, own: int, depth: int
 ) -> None:
-    """In honest pools and in pools of his own at once, after everyone else in each slot."""
+    """The signer trades in honest pools and in own pools at once, as the last one in each slot."""
     market = SolMarket()
     entered = [*list(HONEST.items())[:pools], *((f"own {at}", depth) for at in range(own))]
     for second in range(70):
@@ -92,10 +92,10 @@ def test_one_signer_moves_it_by_less_than_a_thousandth(
 @settings(max_examples=20, deadline=None)
 @given(own=st.integers(0, 6), depth=st.integers(0, MANY), usd=st.floats(0.5, 2.0))
 @example(own=3, depth=MANY, usd=1.04)
-def test_one_transaction_moves_it_by_less_than_a_thousandth(
+def test_one_transaction_moves_the_rate_by_at_most_a_thousandth(
     own: int, depth: int, usd: float
 ) -> None:
-    """With as many signers as it wants, in all honest pools, and in new ones of its own."""
+    """The transaction has many signers, and trades in all honest pools and in new own pools."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -108,8 +108,8 @@ def test_one_transaction_moves_it_by_less_than_a_thousandth(
     assert moved(market.slot(NOW + 70, [*market.honest(), *mine])) <= 0.001
 
 
-def test_a_move_of_the_market_is_followed_at_once() -> None:
-    """With the second trade of others in each pool."""
+def test_a_move_of_the_market_is_followed_in_the_second_slot() -> None:
+    """Each pool has its second trade by others then."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -120,7 +120,7 @@ def test_a_move_of_the_market_is_followed_at_once() -> None:
 
 
 def off_by(dollars: int, pools: int) -> float:
-    """Return the move by *dollars* in *pools* of one's own, in equal parts for a minute."""
+    """Return the move of the rate by *dollars* in equal parts in *pools* pools, for a minute."""
     market = SolMarket()
     rate: float | None = None
     for second in range(65):
@@ -139,8 +139,8 @@ def off_by(dollars: int, pools: int) -> float:
 
 
 @pytest.mark.parametrize("pools", [2, 4, 8])
-def test_it_takes_as_much_as_stands_in_all_others_to_move_it_by_one_percent(pools: int) -> None:
-    """Worked out: equal pools are lowered by no third, so that half of all votes take as much."""
+def test_a_move_of_one_percent_takes_as_much_as_all_other_pools_hold(pools: int) -> None:
+    """By calculation: equal pools are not reduced to a third, so half of all votes take as much."""
     assert off_by(WHOLE * 99 // 100, pools) <= 0.001
     assert off_by(WHOLE * 101 // 100, pools) >= 0.01
 
@@ -163,12 +163,13 @@ def pushed(dollars: float, to: float) -> float:
         (("third", "closed"), False),
     ],
 )
-def test_pushing_honest_pools_takes_those_of_half_of_the_votes(
+def test_a_push_of_honest_pools_moves_the_rate_only_with_half_of_the_votes(
     pools: Sequence[str], *, is_moved: bool
 ) -> None:
-    """Worked out: the first pool is lowered to 7 of 21 parts; 0.5 % of the dollars move it by 1 %.
+    """By calculation: the first pool is reduced to 7 of 21 parts of the votes.
 
-    Three signers have to trade there, each last in a slot, and no one else in between.
+    With 0.5 % more dollars, the price in a pool is 1 % higher.  Three signers have to trade there,
+    each as the last in a slot, without other trades in between.
     """
     market = SolMarket()
     for second in range(70):
@@ -188,8 +189,8 @@ def test_pushing_honest_pools_takes_those_of_half_of_the_votes(
     assert not is_moved or spent == pytest.approx(69_826, abs=1)
 
 
-def test_it_is_back_with_the_next_trades_of_others() -> None:
-    """Two in each pool, by two signers: the price that was paid for lasts no longer."""
+def test_the_rate_returns_with_the_next_trades_of_others() -> None:
+    """Two trades in each pool, by two signers, end the price that was paid for."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -205,7 +206,7 @@ def test_it_is_back_with_the_next_trades_of_others() -> None:
 
 
 def test_three_transactions_of_one_slot_are_one_vote() -> None:
-    """As one bundle can be: with three signers, in all pools."""
+    """One bundle can hold them: with three signers, in all pools."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -217,8 +218,8 @@ def test_three_transactions_of_one_slot_are_one_vote() -> None:
     assert moved(market.slot(NOW + 70, [*market.honest(), *mine])) <= 0.001
 
 
-def test_a_closed_market_decides_as_the_others_do() -> None:
-    """If the two that stand highest and lowest are left out, it is one of the two between."""
+def test_the_rate_is_the_middle_price_of_three_pools() -> None:
+    """The pools with the highest and the lowest price decide only its bounds."""
     rates = []
     for closed in (149.0, 150.0, 151.0):
         samples = [
@@ -230,14 +231,14 @@ def test_a_closed_market_decides_as_the_others_do() -> None:
     assert rates == [149.5, 150.0, 150.5]
 
 
-def test_the_only_pool_tells_it_with_its_newest_swap() -> None:
+def test_the_rate_of_a_single_pool_is_its_newest_swap() -> None:
     market = SolMarket()
     assert market.slot(NOW, [sale("only", 150.0), sale("only", 151.0, at=1)]) == 151.0
     assert market.slot(NOW + 1, [sale("only", 149.0, sol=0.05)]) == 149.0
     assert market.slot(NOW + 2, [sale("only", 170.0, sol=0.0499)]) == 149.0
 
 
-def test_a_purchase_and_a_sale_in_one_transaction_say_nothing() -> None:
+def test_a_purchase_and_a_sale_of_one_pool_and_transaction_are_no_samples() -> None:
     bought = swap(WSOL, USDC, base_amount=10**9, quote_amount=155 * 10**6, base_decimals=9)
     both = [sale("first", 150.0), bought._replace(pool="first", signer="signer")]
 
@@ -248,7 +249,7 @@ def test_a_purchase_and_a_sale_in_one_transaction_say_nothing() -> None:
     assert [one.usd for one in sol_usd_samples(routed)] == [150.0, 155.0]
 
 
-def test_a_pool_of_no_listed_program_and_an_empty_one_weigh_nothing() -> None:
+def test_pools_of_unlisted_programs_and_empty_pools_have_no_weight() -> None:
     own = sale("own", 155.0, depth=10**9)._replace(recognised_by=RecognisedBy.TRANSFERS)
     empty = sale("empty", 156.0, depth=0, at=1)
     unknown = sale("book", 157.0, depth=None, sol=10**5, at=2)
@@ -258,7 +259,7 @@ def test_a_pool_of_no_listed_program_and_an_empty_one_weigh_nothing() -> None:
     assert agreed([(0, samples)]) == 150.0
 
 
-def test_without_balances_what_was_traded_weighs() -> None:
+def test_pools_without_balances_are_weighted_by_their_traded_amounts() -> None:
     samples = [Sample(150.0, 3, None, "a", "a"), Sample(160.0, 5, None, "b", "b")]
     assert agreed([(0, samples)]) == 160.0
 
@@ -276,7 +277,7 @@ def test_a_pool_of_less_than_a_thousandth_is_left_out() -> None:
         assert agreed([(0, [deep, *own])]) == rate
 
 
-def test_of_a_slot_the_newest_of_three_signers_are_kept_with_the_least_depth() -> None:
+def test_a_slot_keeps_the_newest_samples_of_three_signers_with_least_depth() -> None:
     said = [
         Sample(150.0 + at, 10**9, depth, "pool", signer)
         for at, (signer, depth) in enumerate([("a", 7), ("b", 9), ("a", None), ("c", 9), ("d", 8)])
@@ -291,17 +292,17 @@ def test_of_a_slot_the_newest_of_three_signers_are_kept_with_the_least_depth() -
     )
 
 
-def test_who_is_last_in_every_slot_has_one_vote() -> None:
-    """Of the slots before, the newest of another signer counts."""
+def test_a_signer_who_is_last_in_each_slot_has_one_vote() -> None:
+    """From the earlier slots, the newest sample of another signer counts."""
     honest = Sample(150.0, 10**9, 10**12, "pool", "honest")
     other = Sample(151.0, 10**9, 10**12, "pool", "other")
     last = Sample(160.0, 10**9, 10**12, "pool", "last")
-    beside = Sample(150.5, 10**9, 1, "beside", "x")  # two pools: else the newest price is the rate
+    beside = Sample(150.5, 10**9, 1, "beside", "x")  # with one pool, its newest price is the rate
     assert agreed([(0, [other, last]), (1, [honest, last]), (2, [other, beside])]) == 151.0
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=3, max_size=9))
-def test_none_has_more_than_a_third_once_lowered(weights: list[int]) -> None:
+def test_no_weight_is_over_a_third_once_it_is_reduced(weights: list[int]) -> None:
     most = third(weights)
     lowered = weights if most is None else [min(weight, most) for weight in weights]
     assert max(lowered) * 3 <= sum(lowered) * (1 + 1e-9)
@@ -322,7 +323,7 @@ SAMPLES: Final = st.builds(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 70), st.lists(SAMPLES, max_size=6)), max_size=12))
-def test_it_is_what_its_definition_says(slots: list[tuple[int, list[Swap]]]) -> None:
+def test_the_rate_agrees_with_its_definition(slots: list[tuple[int, list[Swap]]]) -> None:
     market, time = SolMarket(), NOW
     for pause_s, swaps in slots:
         time += pause_s
@@ -338,7 +339,7 @@ def test_it_is_what_its_definition_says(slots: list[tuple[int, list[Swap]]]) -> 
             assert any(usd == pytest.approx(one, rel=1e-15) for one in defined)
 
 
-def test_a_log_that_begins_later_says_the_same_a_minute_later() -> None:
+def test_a_log_that_begins_later_has_the_same_rate_after_a_minute() -> None:
     whole, late = SolMarket(seed=2), SolMarket(seed=2)
     for second in range(150):
         swaps = whole.honest()
@@ -348,7 +349,7 @@ def test_a_log_that_begins_later_says_the_same_a_minute_later() -> None:
             assert later == usd or second <= 110
 
 
-def test_headers_are_kept_and_those_of_before_are_read() -> None:
+def test_headers_are_stored_and_headers_of_an_earlier_version_are_read() -> None:
     samples = sol_usd_samples([sale("first", 150.0), sale("book", 151.0, depth=None, at=1)])
     header = SlotHeader(Slot(2), Slot(1), "hash", UnixS(NOW), 150.0, UnixS(NOW), samples)
     assert header_of(header_row(header)) == header
@@ -357,8 +358,8 @@ def test_headers_are_kept_and_those_of_before_are_read() -> None:
     assert old.samples == (Sample(150.0, 5, None, "", ""),)
 
 
-def test_each_price_in_dollars_is_that_in_sol_times_the_price_of_sol() -> None:
-    """In every slot in which both trade, whatever pool of SOL traded last."""
+def test_each_price_in_dollars_is_its_price_in_sol_times_the_rate() -> None:
+    """In each slot in which the token and SOL trade, whichever pool of SOL traded last."""
     market = SolMarket(spread=0.01, has_standing=True)
     sol_price: float | None = None
     seen: set[float] = set()
@@ -382,7 +383,7 @@ def test_each_price_in_dollars_is_that_in_sol_times_the_price_of_sol() -> None:
 
 
 def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
-    """As every other token; the rate is the newest of them."""
+    """As each other token has; the rate is the newest of these prices."""
     market = SolMarket(has_standing=True)
     market.slot(NOW, [sale("only", usd, at=at) for at, usd in enumerate([152.0, 150.0])])
     assert [one.price_usd for one in market.priced] == [152.0, 150.0]
@@ -395,8 +396,8 @@ def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
     assert {one.price_usd for one in market.priced} == {rate}
 
 
-def test_the_log_decides_the_price_of_sol_again_as_it_was() -> None:
-    """The evidence of a swap of SOL on its own pool stands beside the rate."""
+def test_the_price_of_sol_is_decided_in_the_same_way_from_the_log() -> None:
+    """The log keeps the price of a SOL swap in its own pool beside the rate."""
     market = SolMarket(has_standing=True)
     for number in range(60):
         market.slot(NOW + number, market.honest())
@@ -416,7 +417,7 @@ def test_the_log_decides_the_price_of_sol_again_as_it_was() -> None:
     assert reported[0].volume == Fraction(2 * 1509, 10) * 10**6
 
 
-def test_the_log_of_sol_in_one_pool_is_decided_again_as_it_was() -> None:
+def test_the_price_of_sol_in_one_pool_is_decided_the_same_way_from_the_log() -> None:
     market = SolMarket(has_standing=True)
     market.slot(NOW, [sale("only", 150.0)])
     before = market.standings.of(WSOL)

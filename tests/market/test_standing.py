@@ -24,7 +24,7 @@ TOKEN: Final = MINTS[0]
 START: Final = 1_700_000_000
 RATE: Final = Rate(150.0, UnixS(START))
 DEPTH: Final = 100_000.0
-Trade = tuple[int, Swap]  # when, what
+Trade = tuple[int, Swap]  # its time, its swap
 
 
 def trade(  # noqa: PLR0913 - what a swap says
@@ -86,7 +86,7 @@ def shown(rows: Iterable[tuple[int, PricedSwap]]) -> list[float | None]:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_pool_that_holds_little_moves_no_price(data: st.DataObject) -> None:
-    """The honest rows are what they would be without it, bit for bit; it never sets a price."""
+    """The honest rows are the same with it, bit for bit, and it never sets a price."""
     honest, time, usd = [], START, 2.0
     for number in range(data.draw(st.integers(10, 60))):
         time += data.draw(st.integers(1, 600))
@@ -130,7 +130,7 @@ def test_a_token_that_leaves_its_curve_is_followed_within_ten_seconds(
     assert all(row.price_usd == usd for at, row in of("pool", rows) if at >= end + 2 + 10)
 
 
-def test_money_that_stands_for_a_moment_moves_nothing() -> None:
+def test_liquidity_of_a_moment_moves_no_price() -> None:
     honest = steady(100)
     flash = [(START + 150, trade("private", 9.0, depth=10**8, signer=each)) for each in "abcd"]
     rows = priced(sorted([*honest, *flash], key=lambda one: one[0]))
@@ -138,8 +138,8 @@ def test_money_that_stands_for_a_moment_moves_nothing() -> None:
     assert shown(of("private", rows)) == [None] * 4
 
 
-def test_a_pool_of_no_listed_program_shows_no_depth() -> None:
-    """Its vault may stand in any number of such pools."""
+def test_a_pool_of_an_unlisted_program_sets_no_price() -> None:
+    """One vault may appear as the reserve of any number of such pools."""
     honest = steady(400)
     own = [
         (at, one._replace(recognised_by=RecognisedBy.TRANSFERS))
@@ -151,7 +151,7 @@ def test_a_pool_of_no_listed_program_shows_no_depth() -> None:
     assert set(shown(of("honest", rows))) == {2.0}
 
 
-def test_without_balances_the_pool_that_was_first_decides_until_it_is_left() -> None:
+def test_the_first_pool_sets_the_price_until_it_is_left_if_no_pool_has_balances() -> None:
     honest = steady(30, depth=None)
     end = honest[-1][0]
     own = steady(400, pool="private", usd=9.0, depth=None, since=START + 10)
@@ -161,8 +161,8 @@ def test_without_balances_the_pool_that_was_first_decides_until_it_is_left() -> 
     assert shown(of("private", rows)) == [None] * 400 + [9.0]
 
 
-def test_a_round_trip_in_a_pool_does_not_take_its_weight() -> None:
-    """A trade that counts no volume has moved money all the same."""
+def test_a_round_trip_does_not_remove_the_weight_of_its_pool() -> None:
+    """A trade that adds no volume has moved money, too."""
     honest = steady(100)
     at = honest[-1][0]
     pools = Standings()
@@ -182,7 +182,7 @@ def test_a_round_trip_in_a_pool_does_not_take_its_weight() -> None:
     assert weights(state.pools, UnixS(at + 1))[0] > DEPTH * 10**6 / 8
 
 
-def test_wash_trades_do_not_move_what_sol_costs() -> None:
+def test_wash_trades_do_not_move_the_price_of_sol() -> None:
     honest = steady(700, every_s=1, usd=150.0, mint=WSOL)
     pools = Standings()
     priced(honest, pools)
@@ -203,7 +203,7 @@ def test_one_pool_alone_always_sets_the_price(steps: list[tuple[int, float]]) ->
     assert None not in shown(priced(trades))
 
 
-def test_a_slot_that_dies_decides_nothing() -> None:
+def test_a_retracted_slot_restores_the_standing() -> None:
     pools = Standings()
     priced(steady(20), pools)
     before = pools.of(TOKEN)
@@ -223,8 +223,8 @@ def three_pools() -> list[Trade]:
     return sorted([*first, *second, *third], key=lambda one: one[0])
 
 
-def test_a_restart_decides_as_if_there_had_been_none() -> None:
-    """The kept state is the one that the store writes, and reads again."""
+def test_a_restart_does_not_change_decisions() -> None:
+    """The state is written and read as the store does it."""
     pools, kept = Standings(), []
     for slot, (time, one) in enumerate(three_pools()):
         pools.begin(Slot(slot))
@@ -242,8 +242,8 @@ def test_a_restart_decides_as_if_there_had_been_none() -> None:
     assert again.changed() == pools.changed() != {}
 
 
-def test_what_the_log_holds_is_decided_again_as_it_was() -> None:
-    """A past that joins prices what follows from the log's own rows."""
+def test_rows_of_the_log_are_decided_again_with_the_same_result() -> None:
+    """A joined backfill prices the swaps after it again, from the rows of the log."""
     trades, pools = three_pools(), Standings()
     rows = priced(trades, pools)
     decided: Standing | None = None
@@ -257,8 +257,8 @@ def test_what_the_log_holds_is_decided_again_as_it_was() -> None:
     assert decided == pools.of(TOKEN)
 
 
-def test_what_decided_by_decision_18_goes_on_until_its_pool_is_left() -> None:
-    """Its blob is read; what stands in its pool is believed until a swap shows it."""
+def test_a_price_pool_of_decision_18_still_sets_the_price() -> None:
+    """Its blob is read; the pool counts as deep until a swap shows its reserves."""
     old = msgspec.msgpack.encode(["honest", 2.0, START, 1.5, START - 9_000, 7, None, 0, True])
     kept = unpack(old)
     assert kept == before_standing(

@@ -1,6 +1,6 @@
-"""The rule of prices against its sentences, worked out from all the swaps of a mint each time.
+"""The rule of prices against its definition, computed from all swaps of a mint each time.
 
-`defined` keeps no state: what a pool weighs is taken from the list of its swaps (decision 114).
+`defined` keeps no state: the weight of a pool comes from the list of its swaps (decision 114).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from mintscope.kit.primitives import UnixS
 from mintscope.market.standing import Offer, Standing, Trip, stand
 
-# Weights in floating point may tip a tie either way; beyond this part of all weight none is one.
+# Floating point may decide a tie either way; a difference of this part of all weight is no tie.
 TIE = Fraction(1, 10**9)
 
 
 def taken(swaps: Sequence[Offer]) -> list[Offer]:
-    """Return the swaps of one pool after which it stands at their price."""
+    """Return the swaps of one pool that set the price of this pool."""
     kept: list[Offer] = []
     for at, swap in enumerate(swaps):
         if kept:
@@ -114,7 +114,7 @@ def depth_of(swaps: Sequence[Offer]) -> Fraction:
 
 
 def if_silent(swaps: Sequence[Offer], now: int) -> Fraction:
-    """Return the depth that a silent pool keeps: an eighth, ever less once it is left."""
+    """Return the depth that a silent pool keeps: an eighth, and less and less once it is left."""
     return depth_of(swaps) / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
 
 
@@ -125,7 +125,7 @@ def is_quiet(swaps: Sequence[Offer], now: int) -> bool:
 
 
 def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
-    """Return the quiet pools, but for those that only pools too young for it could replace."""
+    """Return the quiet pools, except the pools that only pools too young for it could replace."""
     quiet = {name for name, its in pools.items() if is_quiet(its, now)}
     silent = set()
     for name in quiet:
@@ -142,7 +142,7 @@ def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
 
 
 class Tied(Exception):
-    """Floating point may tip it either way."""
+    """Floating point may decide it either way."""
 
 
 def is_more(one: Fraction, other: Fraction) -> bool:
@@ -166,7 +166,7 @@ def defined(swaps: Sequence[Offer]) -> bool:
     """Return whether the last of *swaps* sets the price; raise `Tied`."""
     pools: dict[str, list[Offer]] = {}
     for swap in swaps:
-        if pools or not swap.trip:  # a round trip begins nothing
+        if pools or not swap.trip:  # a round trip begins no pool
             pools.setdefault(swap.pool, []).append(swap)
     newest = swaps[-1]
     if newest.trip or taken(pools[newest.pool])[-1] is not newest:
@@ -220,9 +220,9 @@ def against(trading: Weights, silent: Weights, others: Weights) -> Fraction:
 def weights_of(
     pools: Mapping[str, Sequence[Offer]], now: int
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Return the weight of each pool that trades and counts, and of each silent one as if it did.
+    """Return the weights of the trading pools that count, and of silent pools as if they traded.
 
-    If all are 0, the first that is not left counts.
+    If all weights are 0, the first pool that is not left counts.
     """
     silent = silent_of(pools, now)
     ages = [stood_s(its) for name, its in pools.items() if name not in silent]
@@ -285,7 +285,7 @@ def _offer(  # noqa: PLR0913, PLR0917 - what a swap says
 
 @settings(max_examples=200)
 @given(markets())
-def test_a_swap_sets_the_price_if_the_sentences_say_so(swaps: list[Offer]) -> None:
+def test_a_swap_sets_the_price_exactly_as_the_definition_says(swaps: list[Offer]) -> None:
     standing: Standing | None = None
     for at, swap in enumerate(swaps, start=1):
         standing, sets = stand(standing, swap)

@@ -22,7 +22,7 @@ from mintscope.market.standing import (
 from mintscope.market.standings import Standings, pack, unpack
 from mintscope.solana.blocks import WSOL
 
-# The first second of a window, so that where windows end is known.
+# The first second of a window, so that the ends of windows are known.
 START: Final = 1_700_000_000 // WINDOW_S * WINDOW_S
 DEPTH: Final = 100_000.0
 HOUR_S: Final = 3_600
@@ -58,7 +58,7 @@ def trades(
 
 
 def after(*pools: list[Offer]) -> tuple[Standing, dict[str, list[int]]]:
-    """Return the pools after all trades in order of time, and when each pool's set the price."""
+    """Return the standing after all trades, and the seconds at which each pool set the price."""
     standing: Standing | None = None
     when: dict[str, list[int]] = {}
     for offer in sorted(chain(*pools), key=lambda one: one.time):
@@ -77,7 +77,7 @@ def test_a_pool_of_one_signer_weighs_a_third() -> None:
     assert "own" in after(honest, trades("own", seconds, usd=3.0, depth=depth))[1]
 
 
-def test_money_of_less_than_a_window_counts_nothing() -> None:
+def test_liquidity_of_less_than_a_window_does_not_count() -> None:
     """It comes in the first second of a window and leaves in its last."""
     honest = trades("honest", range(1_500))
     own = trades("own", range(1_200), usd=3.0, depth=10.0)
@@ -88,7 +88,7 @@ def test_money_of_less_than_a_window_counts_nothing() -> None:
     assert after(honest, own, flash, stays)[1]["own"][0] <= 1_200 + 2 * WINDOW_S
 
 
-def test_pools_of_less_than_an_eighth_do_not_tip_the_median() -> None:
+def test_pools_of_less_than_an_eighth_do_not_change_the_median() -> None:
     seconds = range(0, 1_200, 2)
     first, second = trades("first", seconds), trades("second", seconds, usd=2.1, depth=95_000)
     small = trades("small", seconds, usd=2.1, depth=12_000)
@@ -98,7 +98,7 @@ def test_pools_of_less_than_an_eighth_do_not_tip_the_median() -> None:
     assert "second" in after(first, second, larger)[1]
 
 
-def test_money_that_stands_over_the_end_of_a_window_alone_counts_nothing() -> None:
+def test_liquidity_of_two_seconds_in_two_windows_does_not_count() -> None:
     """A second is enough for swaps in two windows; the last swap before left ten dollars."""
     honest = trades("honest", range(1_500))
     own = trades("own", range(0, 1_200, 7), usd=3.0, depth=10.0)
@@ -110,7 +110,7 @@ def test_money_that_stands_over_the_end_of_a_window_alone_counts_nothing() -> No
     assert after(honest, own, flash, stays)[1]["own"][0] >= end + WINDOW_S
 
 
-def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
+def test_a_pool_that_seldom_trades_has_its_full_age() -> None:
     """Otherwise a younger pool of less money would outweigh it in the first hours of a log."""
     honest = trades("honest", range(0, 2_401, 600))
     new = trades("new", range(2_100, 2_700), usd=3.0, depth=0.2 * DEPTH)
@@ -142,7 +142,7 @@ def test_fees_between_purchases_and_sales_are_no_move() -> None:
 @pytest.mark.parametrize("part", ["purchases", "sales", "both"])
 @pytest.mark.parametrize("falls", [True, False])
 def test_a_fee_that_falls_is_no_move(part: str, falls: bool) -> None:  # noqa: FBT001
-    """Purchases get cheaper and sales dearer, which neither can do; if it rises, it counts."""
+    """It makes purchases cheaper and sales dearer, as no trade can; a fee that rises is a move."""
     fees = [0.5 * 0.9**number for number in range(60)]
     if not falls:
         fees.reverse()
@@ -158,7 +158,7 @@ def test_a_fee_that_falls_is_no_move(part: str, falls: bool) -> None:  # noqa: F
 
 
 def test_a_price_that_both_sides_follow_is_a_move() -> None:
-    """Ten dollars a trade halve it: nothing stands there."""
+    """Trades of ten dollars halve the price: the pool holds almost nothing."""
     moved = [
         replace(
             offered("moved", 10 * number, usd=2.0 * 0.99**number * (1.01 if is_buy else 0.99)),
@@ -171,14 +171,14 @@ def test_a_price_that_both_sides_follow_is_a_move() -> None:
     assert after(moved)[0].pools[0].depth < DEPTH / 5 * 10**6
 
 
-def test_a_pool_is_as_old_as_one_can_be_after_ten_minutes() -> None:
+def test_a_pool_has_its_maximum_age_after_ten_minutes() -> None:
     honest = trades("honest", range(0, 30_000, 20))
     new = trades("new", range(28_000, 30_000, 20), usd=3.0, depth=2 * DEPTH)
 
     assert after(honest, new)[1]["new"][0] <= 28_000 + OLD_S
 
 
-def test_a_pool_that_is_left_weighs_ever_less() -> None:
+def test_a_pool_that_is_left_loses_weight_over_time() -> None:
     left = trades("left", range(600), depth=1_000_000)
     soon, late = (
         trades("other", range(at_s, at_s + 100), usd=3.0, depth=12_000)
@@ -189,10 +189,10 @@ def test_a_pool_that_is_left_weighs_ever_less() -> None:
     assert "other" in after(left, late)[1]
 
 
-def test_one_sum_that_goes_from_pool_to_pool_outweighs_no_silent_one() -> None:
-    """Each of seven pools has it for a second of seven; together they seem to have seven times it.
+def test_liquidity_moved_between_pools_does_not_outweigh_a_silent_pool() -> None:
+    """Each of seven pools has it in one second of seven, so that they seem to hold it seven times.
 
-    A small pool makes none that is silent much heavier.
+    A small pool does not make a silent pool much heavier.
     """
     honest = trades("honest", range(0, 600, 2))
 
@@ -219,8 +219,8 @@ def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
     assert pool.is_silent(UnixS(START + SILENCE_MIN_S + 1))
 
 
-def test_of_two_pools_of_one_weight_each_sets_the_price_however_far_apart() -> None:
-    """Two percent between the weights decide nothing; five do."""
+def test_two_pools_of_equal_weight_both_set_the_price_at_any_distance() -> None:
+    """A difference of three percent between the weights does not decide; five percent do."""
     first = trades("first", range(0, 1_200, 2))
 
     def second(depth: float, usd: float) -> bool:
@@ -233,7 +233,7 @@ def test_of_two_pools_of_one_weight_each_sets_the_price_however_far_apart() -> N
 
 
 def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:
-    """Twice its lull makes a pool silent; what replaces it has stood for three, less 5 s."""
+    """A pool is silent after two lulls; a pool that replaces it is three lulls old, less 5 s."""
 
     def first_set(
         every_s: int, since: int, *, depth: float = 20 * DEPTH, signers: int = SIGNERS
@@ -249,7 +249,7 @@ def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:
     assert [first_set(3, 605, signers=signers) for signers in (1, 2)] == [618, 612]
 
 
-def test_a_young_pool_keeps_no_old_one_from_replacing_a_silent_one() -> None:
+def test_a_young_pool_does_not_stop_an_old_pool_from_replacing_a_silent_pool() -> None:
     honest = trades("honest", range(0, 601, 3))
     other = trades("other", range(100, 700, 2), usd=2.5, depth=0.5 * DEPTH)
     young = trades("young", range(605, 700), usd=3.0, depth=2 * DEPTH)
@@ -272,7 +272,7 @@ def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
 
 
 def test_signers_are_named_until_there_are_enough() -> None:
-    """Their names are 24 bytes of each pool in the log, and a pool with enough never asks."""
+    """Their names take 24 bytes of each pool in the log; a pool with enough signers needs none."""
     two, _ = after(trades("honest", range(600), signers=SIGNERS - 1))
     three, _ = after(trades("honest", range(600), signers=SIGNERS + 1))
 
@@ -281,8 +281,8 @@ def test_signers_are_named_until_there_are_enough() -> None:
     assert len(pack(three)) == len(pack(two)) - 2 * len("0-honest") + 1
 
 
-def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:
-    """They are older, and weigh more than what has not stood yet; what stands in them is less."""
+def test_many_small_pools_do_not_displace_a_new_deep_pool() -> None:
+    """They are older and have more weight than the new pool, but less liquidity."""
     honest = trades("honest", range(0, 700, 2))
     small = [trades(f"small {n}", range(0, 700, 2), depth=10) for n in range(POOLS_MAX - 2)]
     one_more = trades("one more", [701], depth=10)
@@ -292,7 +292,7 @@ def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:
     assert {"honest", "deep"} <= {one.pool for one in standing.pools}
 
 
-def test_money_of_a_second_does_not_put_out_the_pool_that_decides() -> None:
+def test_liquidity_of_a_second_does_not_displace_the_price_pool() -> None:
     honest = trades("honest", range(0, 700, 2))
     flash = [trades(f"flash {n}", [700], usd=3.0, depth=10 * DEPTH) for n in range(2 * POOLS_MAX)]
     standing, when = after(honest, *flash, trades("flash 0", [701], usd=3.0, depth=10 * DEPTH))
@@ -302,8 +302,8 @@ def test_money_of_a_second_does_not_put_out_the_pool_that_decides() -> None:
     assert when.keys() == {"honest"}
 
 
-def test_money_of_a_moment_puts_out_none_of_several_pools_that_decide() -> None:
-    """They may be less deep than the new ones, each of which shows the same sum."""
+def test_liquidity_of_a_moment_displaces_none_of_several_price_pools() -> None:
+    """They may be less deep than the new pools, each of which shows the same money."""
     others = [trades(f"honest {n}", range(n % 2, 700, 2), depth=DEPTH / 4) for n in range(4)]
     flash = [trades(f"flash {n}", [700], usd=3.0, depth=DEPTH) for n in range(2 * POOLS_MAX)]
     standing, when = after(*others, *flash)
@@ -312,8 +312,8 @@ def test_money_of_a_moment_puts_out_none_of_several_pools_that_decide() -> None:
     assert not any(name.startswith("flash") for name in when)
 
 
-def test_pools_of_ten_minutes_put_out_none_that_are_twice_as_old() -> None:
-    """One sum in six of them, begun one after the other, each deeper than those that decide."""
+def test_younger_pools_displace_at_most_one_older_pool_and_set_no_price() -> None:
+    """Six new pools show the same money, begun in turn, each of them deeper than an older pool."""
     others = [trades(f"honest {n}", range(n, 3_000, 20), depth=DEPTH / 16) for n in range(16)]
     own = [
         trades(f"own {n}", range(1_500 + 100 * n, 3_000, 3), usd=3.0, depth=DEPTH / 12)
@@ -327,7 +327,7 @@ def test_pools_of_ten_minutes_put_out_none_that_are_twice_as_old() -> None:
     assert not any(name.startswith("own") for name in when)
 
 
-def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
+def test_the_standing_begins_again_with_a_new_pool_after_a_silent_hour() -> None:
     first = trades("first", range(600))
     early, late = (trades("second", range(at_s, at_s + 20)) for at_s in (700, 600 + HOUR_S))
 
@@ -338,8 +338,8 @@ def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
     assert standing.since == START + when["second"][0] > START + HOUR_S
 
 
-def test_a_sample_of_the_rate_may_be_further_off_than_what_sets_a_price() -> None:
-    """A log that begins later weighs pools otherwise, and has to take the same samples."""
+def test_a_sample_of_the_rate_may_be_further_off_than_a_swap_that_sets_a_price() -> None:
+    """A log that begins later weights pools differently, but must take the same samples."""
     pools = Standings()
     pools.begin(Slot(1))
     for offer in trades("honest", range(0, 100, 2), usd=150.0):
@@ -352,7 +352,7 @@ def test_a_sample_of_the_rate_may_be_further_off_than_what_sets_a_price() -> Non
     assert not pools.sets_price(WSOL, offered("other", 100, usd=150.0 * 1.04))
 
 
-def test_of_too_many_mints_those_are_kept_that_trade_or_hold_most() -> None:
+def test_mints_with_new_trades_or_much_liquidity_are_kept_at_the_maximum() -> None:
     """Trades of junk since then do not reset a deep quiet token."""
     pools = Standings(mints_max=100)
     pools.begin(Slot(1))

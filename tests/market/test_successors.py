@@ -54,7 +54,7 @@ def leaves(curve: str, pool: str, *, at: int = 0) -> Swap:
 
 
 class Market:
-    """Slots one after another, and what the log has of them."""
+    """Successive slots, and their rows in the log."""
 
     def __init__(self) -> None:
         self.standings = Standings()
@@ -69,7 +69,7 @@ class Market:
         return reported
 
     def curve(self, seconds: int, *, stranger: float | None = None) -> None:
-        """Trade on the curve at 2 USD, and in the pool of a *stranger* with so much at 3."""
+        """Trade on the curve at 2 USD, and at 3 USD in a pool that holds *stranger* USD."""
         for number in range(seconds):
             swaps = [trade("curve", 2.0, signer=f"{number % 5}")]
             if stranger is not None:
@@ -84,7 +84,7 @@ def prices(swaps: Sequence[PricedSwap]) -> list[float | None]:
 
 @pytest.mark.parametrize("usd", [1.2, 1.9, 2.16, 2.5, 6.0])
 @pytest.mark.parametrize("is_in_one_slot", [True, False])
-def test_it_decides_from_its_first_swap_on_at_any_price(usd: float, is_in_one_slot: bool) -> None:  # noqa: FBT001
+def test_a_new_pool_sets_the_price_at_its_first_swap(usd: float, is_in_one_slot: bool) -> None:  # noqa: FBT001
     market = Market()
     market.curve(300, stranger=4_000.0)
     moved, first = leaves("curve", "pool"), trade("pool", usd, at=1)
@@ -100,7 +100,7 @@ def test_it_decides_from_its_first_swap_on_at_any_price(usd: float, is_in_one_sl
 
 
 @pytest.mark.parametrize("rate", [RATE, None], ids=["a rate", "no rate"])
-def test_it_is_known_even_if_sol_had_no_rate_then(rate: Rate | None) -> None:
+def test_a_migration_is_known_even_if_sol_had_no_rate_at_the_time(rate: Rate | None) -> None:
     market = Market()
     market.curve(300, stranger=4_000.0)
     market.slot(leaves("curve", "pool"), trade("other", 1.0, at=1), rate=rate)
@@ -114,22 +114,22 @@ def test_it_is_known_even_if_sol_had_no_rate_then(rate: Rate | None) -> None:
     assert pools["pool"].moved_at == market.time - 1
 
 
-def test_a_migration_is_no_swap_without_a_price() -> None:
+def test_a_migration_without_a_rate_is_logged_and_not_counted_as_unpriced() -> None:
     priced = price_slot([leaves("curve", "pool"), trade("other", 1.0, at=1)], None)
 
     assert [one.pool for one in priced.swaps] == ["pool"]
     assert priced.unpriced == {Unpriced.NO_RATE: 1}
 
 
-def test_without_a_migration_its_first_swap_decides_nothing() -> None:
-    """So the markets above need one."""
+def test_the_first_swap_of_a_pool_without_a_migration_sets_no_price() -> None:
+    """So the markets of the other tests need their migration."""
     market = Market()
     market.curve(300, stranger=4_000.0)
 
     assert prices(market.slot(trade("pool", 2.5))) == [None]
 
 
-def test_the_curve_trades_until_it_is_left() -> None:
+def test_the_curve_sets_the_price_until_the_migration() -> None:
     market = Market()
     market.curve(300)
     reported = market.slot(
@@ -139,7 +139,7 @@ def test_the_curve_trades_until_it_is_left() -> None:
     assert prices(reported) == [2.02, None, 3.0]
 
 
-def test_a_curve_that_is_not_known_leaves_nothing() -> None:
+def test_a_migration_from_an_unknown_curve_changes_nothing() -> None:
     market = Market()
     market.curve(300)
     before = market.standings.of(TOKEN)
@@ -150,8 +150,8 @@ def test_a_curve_that_is_not_known_leaves_nothing() -> None:
     assert prices(market.slot(trade("private", 9.0, depth=10**6))) == [None]
 
 
-def test_a_curve_is_left_once() -> None:
-    """A second migration, to a pool of the caller's, leaves nothing: the curve is gone."""
+def test_only_the_first_migration_of_a_curve_counts() -> None:
+    """A second migration, to a pool of the caller, has no effect: the curve is gone."""
     market = Market()
     market.curve(300)
     market.slot(leaves("curve", "pool"), trade("pool", 2.4, at=1))
@@ -163,7 +163,7 @@ def test_a_curve_is_left_once() -> None:
     assert prices(market.slot(trade("pool", 2.4))) == [2.4]
 
 
-def test_a_pool_forgets_what_little_money_showed_on_its_curve() -> None:
+def test_a_new_pool_does_not_inherit_the_small_depth_shown_on_its_curve() -> None:
     """A few dollars move the curve by a tenth, so that a stranger with 4,000 USD outweighs it.
 
     The pool holds 17,000, and no trade has shown less.
@@ -180,8 +180,8 @@ def test_a_pool_forgets_what_little_money_showed_on_its_curve() -> None:
         assert prices(market.slot(trade("pool", 2.2), stranger)) == [2.2, None]
 
 
-def test_a_pool_far_from_its_curve_holds_what_its_balance_shows() -> None:
-    """The move from curve to pool is the migration's: small trades there have not made it."""
+def test_small_trades_far_from_the_curve_do_not_reduce_a_new_pool() -> None:
+    """The move from curve to pool is due to the migration, not to the small trades after it."""
     market = Market()
     market.curve(300, stranger=4_000.0)
     market.slot(leaves("curve", "pool"))
@@ -202,7 +202,7 @@ def test_a_migration_is_no_side_of_a_round_trip() -> None:
     assert reported[1].volume == 250 * 10**6
 
 
-def test_a_slot_that_dies_leaves_nothing() -> None:
+def test_a_retracted_migration_restores_the_standing() -> None:
     market = Market()
     market.curve(300)
     before = market.standings.of(TOKEN)
@@ -217,7 +217,7 @@ def test_a_restart_between_a_migration_and_the_first_swap_changes_nothing() -> N
     market = Market()
     market.curve(300, stranger=4_000.0)
     reported = market.slot(leaves("curve", "pool"))
-    assert reported  # so that the log has a row, and what decides after it
+    assert reported  # so that the log has a row, with the standing after it
     state = market.standings.changed()[TOKEN]
     blob = standing_blob(state)
     assert blob is not None
@@ -232,7 +232,7 @@ def test_a_restart_between_a_migration_and_the_first_swap_changes_nothing() -> N
     assert restarted.of(TOKEN) == market.standings.of(TOKEN)
 
 
-def test_the_log_decides_a_migration_again_as_it_was() -> None:
+def test_a_migration_is_decided_in_the_same_way_from_the_log() -> None:
     market = Market()
     market.curve(100, stranger=4_000.0)
     market.slot(leaves("curve", "pool"), trade("pool", 1.2, at=1))
@@ -248,8 +248,8 @@ def test_the_log_decides_a_migration_again_as_it_was() -> None:
     assert decided == market.standings.of(TOKEN)
 
 
-def test_a_migration_is_no_swap_of_a_page() -> None:
-    """Its row has no detail, and takes it from no swap beside it."""
+def test_a_migration_is_not_shown_as_a_swap() -> None:
+    """Its row has no detail, and takes none from the swap beside it."""
     market = Market()
     market.curve(10)
     rows = market.slot(leaves("curve", "pool"), trade("pool", 1.2, at=1))

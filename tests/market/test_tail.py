@@ -1,4 +1,4 @@
-"""The place of a block, whatever a source says and repeats."""
+"""The place of a block, whatever a source yields and repeats."""
 
 import msgspec
 import pytest
@@ -85,7 +85,7 @@ def test_final_slots_are_never_retracted() -> None:
     assert dead(tail.place(block(5, B))) == [4]
 
 
-def test_a_dead_block_repeated_after_finality_is_harmless() -> None:
+def test_a_dead_block_repeated_after_finality_is_known() -> None:
     late = block(9, A, fork="'")
     tail = tail_of(A, late, B, C, finalized=4)
 
@@ -93,7 +93,7 @@ def test_a_dead_block_repeated_after_finality_is_harmless() -> None:
     assert isinstance(tail.place(C_FORK), Known)
 
 
-def test_a_dead_block_is_harmless_from_the_first_final_slot_after_its_parent_on() -> None:
+def test_a_dead_block_is_known_once_a_slot_after_its_parent_is_final() -> None:
     late = block(9, A, fork="'")
 
     assert dead(tail_of(A, late, B, C, finalized=1).place(late)) == [4, 2]
@@ -109,12 +109,12 @@ def test_the_tip_is_the_newest_block_and_slots_only_grow() -> None:
         tail.append(tail.header(B_FORK, ()))
 
 
-def test_a_time_counts_up_to_the_last_that_can_be_kept() -> None:
+def test_a_time_above_the_maximum_is_ignored() -> None:
     assert Tail().effective(UnixS(TIME_MAX)) == TIME_MAX
     assert Tail().effective(UnixS(TIME_MAX + 1)) == 0
 
 
-def test_finality_names_slots_of_the_log() -> None:
+def test_finality_applies_to_the_newest_slot_of_the_log_up_to_it() -> None:
     tail = tail_of(A, B, C)
 
     assert tail.finalize(Slot(3)) == 2
@@ -124,7 +124,7 @@ def test_finality_names_slots_of_the_log() -> None:
     assert tail.finalized == 4
 
 
-def test_after_a_gap_the_log_goes_on() -> None:
+def test_the_log_continues_after_a_gap() -> None:
     tail = tail_of(A, B)
     gap = Gap(Slot(3), Slot(50), "gone")
     after = block(51, Tip(Slot(50), "unseen"))
@@ -137,7 +137,7 @@ def test_after_a_gap_the_log_goes_on() -> None:
     assert isinstance(tail.place(block(53, Tip(Slot(52), "unseen"))), Hole)
 
 
-def test_a_longer_gap_replaces_one_from_the_same_slot() -> None:
+def test_a_longer_gap_replaces_a_gap_from_the_same_slot() -> None:
     """A source that begins again from the same tip loses more slots than before."""
     tail = tail_of(A, B)
 
@@ -160,7 +160,7 @@ def test_time_never_goes_back_and_null_takes_the_previous() -> None:
     assert effective == [0, 1_000, 1_000, 1_000, 1_010, 1_010, 1_010]
 
 
-def test_without_any_time_there_is_no_rate() -> None:
+def test_a_block_without_a_time_has_no_rate() -> None:
     timeless = msgspec.structs.replace(A, time=None)
 
     assert Tail().header(timeless, sol_usd_samples([sol_sale(100)])).sol_usd is None
@@ -173,13 +173,13 @@ def test_a_retraction_restores_the_rate_and_the_time() -> None:
     alone = tail.header(C, ())
     tail.retract()
 
-    assert alone.sol_usd == 100.0  # of two pools with one trade the one that was first
+    assert alone.sol_usd == 100.0  # of two pools with one trade each, the first one decides
     assert (tail.header(C, ()).sol_usd, tail.header(C, ()).sol_usd_time) == (100.0, START + 1)
     heavier = Sample(500.0, 10 * 10**9, pool="heavier")
     assert tail.header(C, (heavier,)).sol_usd == 500.0
 
 
-def test_a_tail_read_back_decides_the_same() -> None:
+def test_a_restored_tail_makes_the_same_headers() -> None:
     tail, headers = Tail(), list[SlotHeader]()
     parent: Block | None = None
     for slot in range(1, 60):
@@ -217,5 +217,5 @@ def test_samples_are_kept_in_the_header() -> None:
     assert tail_of(A).time == UnixS(START + 1)
 
 
-def test_what_is_kept_of_the_dead_and_the_missing_is_bounded_and_time_ends_in_2242() -> None:
+def test_dead_blocks_and_gaps_are_bounded_and_time_ends_in_2242() -> None:
     assert (DEAD_MAX, GAPS_MAX, TIME_MAX) == (1_024, 1_024, 8_589_934_592)

@@ -91,16 +91,16 @@ def expect_crowd(lines: Sequence[Line]) -> None:
 
 
 @given(LINES)
-def test_sums_of_each_trader_are_those_of_its_swaps(lines: list[Line]) -> None:
+def test_sums_of_each_trader_agree_with_its_swaps(lines: list[Line]) -> None:
     expect_sums(sorted(lines, key=lambda line: line[1]))
 
 
 @given(LINES)
-def test_a_crowd_is_counted_and_its_largest_are_weighed(lines: list[Line]) -> None:
+def test_a_crowd_has_its_counts_and_the_share_of_its_largest_traders(lines: list[Line]) -> None:
     expect_crowd(sorted(lines, key=lambda line: line[1]))
 
 
-def test_traders_of_real_launches_are_those_of_their_trades(shared_data: Path) -> None:
+def test_traders_of_real_launches_agree_with_their_trades(shared_data: Path) -> None:
     path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
     if not path.is_file():
         pytest.skip(f"did not run: the launches are not there: {path}")
@@ -122,7 +122,7 @@ def test_traders_of_real_launches_are_those_of_their_trades(shared_data: Path) -
         expect_crowd(lines)
 
 
-def test_ten_of_many_traders_are_the_largest_ten() -> None:
+def test_the_top_ten_share_is_of_the_ten_largest_traders() -> None:
     lines = [(f"trader{n}", 1, 10 * n, 1, True) for n in range(1, 21)]
     crowd = crowd_of([logged(line) for line in lines])
     assert crowd.top10_share == sum(range(11, 21)) / sum(range(1, 21))

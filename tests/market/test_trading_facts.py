@@ -42,7 +42,7 @@ def logged(number: int, line: Line) -> LoggedSwap:
 
 
 def sandwiched(lines: list[Line]) -> int:
-    """Return the flow of outer swaps, each triple of a slot tried."""
+    """Return the flow of outer swaps of sandwiches, among all triples of swaps of a slot."""
     slots = groupby(lines, lambda line: line[0])
     return sum(sandwiched_in_slot(list(of)) for _, of in slots)
 
@@ -97,11 +97,11 @@ def expect_facts(lines: list[Line]) -> None:
 
 
 @given(LINES)
-def test_facts_are_those_of_a_slow_reading(lines: list[Line]) -> None:
+def test_facts_agree_with_a_slow_reading(lines: list[Line]) -> None:
     expect_facts(lines)
 
 
-def test_facts_of_real_launches_are_those_of_their_trades(shared_data: Path) -> None:
+def test_facts_of_real_launches_agree_with_their_trades(shared_data: Path) -> None:
     """Each second is a slot, as the recorded trades have no finer time."""
     path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
     if not path.is_file():

@@ -13,8 +13,8 @@ from mintscope.solana.blocks import USDC, USDT, WSOL
 RATE: Final = Rate(150.0, UnixS(1_700_000_000))
 A, B = Mint("A" * 44), Mint("B" * 44)
 DECIMALS: Final = {USDC: 6, USDT: 6, WSOL: 9, A: 6, B: 6}
-USD: Final = 300  # what goes through
-WORTH: Final = {  # raw units of each that are worth it
+USD: Final = 300  # the value of a route
+WORTH: Final = {  # raw units of each mint that have this value
     USDC: USD * 10**6,
     USDT: USD * 10**6,
     WSOL: 2 * 10**9,
@@ -40,7 +40,7 @@ def leg(number: int, received: Mint, paid: Mint, share: float = 1.0) -> Swap:
         ([leg(0, WSOL, A, 0.25), leg(1, WSOL, A, 0.75)], {A: USD}),
         ([leg(0, USDC, A, 0.5), leg(1, USDC, WSOL, 0.5), leg(2, WSOL, A, 0.5)],
          {A: USD, WSOL: USD / 2}),
-        # Through a token, and back to where it began: no one has more of it than before.
+        # Through a token: after the route no one has more of it than before.
         ([leg(0, WSOL, A), leg(1, A, USDC)], {}),
         ([leg(0, WSOL, A), leg(1, A, WSOL)], {}),
     ],

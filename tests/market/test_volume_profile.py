@@ -1,4 +1,4 @@
-"""Volume profiles are those of a slow definition, and of examples worked by hand."""
+"""Volume profiles agree with a slow definition, and with examples computed by hand."""
 
 import csv
 from fractions import Fraction
@@ -54,8 +54,8 @@ def slow_area(volumes: list[Fraction]) -> tuple[int, int, int]:
     return control, first, last
 
 
-def test_the_profile_of_a_recorded_series_is_that_of_exact_fractions(shared_data: Path) -> None:
-    """Of 4,063 candles of a second, in cents and hundred millionths of a bitcoin."""
+def test_the_profile_of_a_recorded_series_agrees_with_exact_fractions(shared_data: Path) -> None:
+    """The series has 4,063 candles of a second, in cents and hundred millionths of a bitcoin."""
     path = shared_data / "ohlcv" / "candles" / "lean_coinbase_btcusd_1s_20161007.csv"
     if not path.is_file():
         pytest.skip(f"did not run: the candles are not there: {path}")
@@ -83,7 +83,7 @@ def profile(candles: list[Line], count: int) -> Any:
 
 @settings(max_examples=300, deadline=None)
 @given(lines(), st.sampled_from((1, 2, 4, 8, 16, 64)))
-def test_bins_have_what_was_traded_at_their_prices(candles: list[Line], count: int) -> None:
+def test_bins_have_the_volume_at_their_prices(candles: list[Line], count: int) -> None:
     found = profile(candles, count)
     expected = slow_bins(candles, count)
     if not sum(expected):

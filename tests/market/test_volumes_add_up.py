@@ -1,7 +1,7 @@
 """Sums of volume over all widths agree with the swaps that count, in random markets.
 
 Swaps go through prices, the fold in several writes, the tail and the pages, and through the live
-engine.  All are paid in dollars, so that what each moved is its own amount of the quote.
+engine.  All are paid in dollars, so that the value of each is its amount of the quote.
 """
 
 import os
@@ -36,10 +36,10 @@ DUST: Final = 20_000  # micro-USD of the quote
 
 
 class Traded(NamedTuple):
-    """A market: what was logged, and micro-USD bought and sold by the second, as was intended."""
+    """A market: the logged swaps, and the intended micro-USD bought and sold in each second."""
 
     swaps: list[tuple[UnixS, PricedSwap]]
-    intended: dict[int, tuple[int, int]]  # without what is at a price that the rule rejects
+    intended: dict[int, tuple[int, int]]  # without swaps at a price that the rule rejects
 
 
 def traded(seed: int, slots: int, gap_s: float) -> Traded:
@@ -71,7 +71,7 @@ def traded(seed: int, slots: int, gap_s: float) -> Traded:
 
 
 def is_rejected(dollars: int) -> bool:
-    """Return whether a swap of so many micro-USD is at a price that is rejected: one of five."""
+    """Return whether a swap of *dollars* micro-USD has a rejected price, as one of five has."""
     return dollars // DUST % 5 == 0
 
 
@@ -155,7 +155,7 @@ def test_sums_over_all_widths_agree_with_the_swaps_that_count(
 def _expect_pressure(
     swaps: Sequence[tuple[UnixS, PricedSwap]], intended: dict[int, tuple[int, int]], now: UnixS
 ) -> None:
-    """Expect the shares of the live engine to be those of the same sums."""
+    """Expect the shares of the live engine to agree with the same sums."""
     ENGINE.clear(0)
     ENGINE.apply(as_trades([(0, time, swap) for time, swap in swaps]))
     shares = ENGINE.snapshot(0, now)[SHARES:COUNTS].tolist()
@@ -165,5 +165,5 @@ def _expect_pressure(
         assert share == (bought / (bought + sold) if bought + sold else 0.0)
 
 
-def test_the_widths_are_all_that_is_kept_and_what_is_made_of_hours() -> None:
+def test_the_widths_are_all_timeframes_and_m30_h4_and_d1() -> None:
     assert [width.name for width in WIDTHS.values()] == [*Timeframe, "m30", "h4", "d1"]

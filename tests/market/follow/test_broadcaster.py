@@ -1,4 +1,4 @@
-"""Whatever happens to the log, a listener that adds up its updates knows the report."""
+"""A listener that adds up its updates has the report, whatever happens to the log."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True), ReportKind(timeframes=FRAME
 
 @dataclass(eq=False)
 class Reported:
-    """A listener that adds up."""
+    """A listener that adds up its updates."""
 
     kind: ReportKind = PLAIN
     reports: dict[Mint, dict[str, Any]] = field(default_factory=dict)
@@ -198,7 +198,7 @@ async def test_many_mints_whose_candles_close_are_sent_in_batches() -> None:
     assert closed.reports == {mint: scene.expected(mint, CLOSED) for mint in mints}
 
 
-async def test_an_event_is_encoded_once_and_sent_to_all_in_batches(scene: Scene) -> None:
+async def test_an_event_is_sent_to_all_listeners_in_batches(scene: Scene) -> None:
     others = [Reported() for _ in range(2 * TOLD_IN_A_TURN)]
     await scene.broadcaster.prepare(TRADED[:1], None)
     for each in others:
@@ -209,7 +209,7 @@ async def test_an_event_is_encoded_once_and_sent_to_all_in_batches(scene: Scene)
     await scene.follower.catch_up()
     reported_at_once = sum(len(each.names) == 2 for each in others)
     late = Reported()
-    scene.broadcaster.join(late, TRADED[:1])  # while the others get theirs
+    scene.broadcaster.join(late, TRADED[:1])  # while the event is still sent to the others
     trade(scene.log, TRADED[0])
     await scene.settle()
 
@@ -221,7 +221,7 @@ async def test_an_event_is_encoded_once_and_sent_to_all_in_batches(scene: Scene)
     assert late.reports == others[0].reports
 
 
-async def test_a_bug_of_one_listener_harms_no_other(scene: Scene) -> None:
+async def test_a_bug_of_one_listener_does_not_affect_the_others(scene: Scene) -> None:
     class Broken(Reported):
         @override
         def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
@@ -241,7 +241,7 @@ async def test_a_bug_of_one_listener_harms_no_other(scene: Scene) -> None:
 
 
 async def leave_memory(scene: Scene) -> None:
-    """Fill the memory, in which there is room for two mints, with others than the first."""
+    """Fill the memory, which has room for two mints, with mints other than the first."""
     third = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
     scene.log.track(third)
     for minute in range(10):
@@ -263,7 +263,7 @@ async def test_a_mint_that_left_memory_is_read_again(scene: Scene) -> None:
     assert reported.reports == {TRADED[0]: scene.expected(TRADED[0])}
 
 
-async def test_a_bug_of_a_load_ends_what_its_listeners_get(scene: Scene) -> None:
+async def test_a_bug_of_a_load_ends_the_updates_of_its_listeners(scene: Scene) -> None:
     reported = Reported()
     await scene.broadcaster.prepare(TRADED[:1], None)
     scene.broadcaster.join(reported, TRADED[:1])
@@ -279,7 +279,7 @@ async def test_a_bug_of_a_load_ends_what_its_listeners_get(scene: Scene) -> None
     assert reported.lost == [f"SERVICE_UNAVAILABLE {TRADED[0]}"]
 
 
-async def test_a_trimmed_log_is_sent_as_a_snapshot(scene: Scene) -> None:
+async def test_a_snapshot_is_sent_if_the_log_was_trimmed(scene: Scene) -> None:
     reported = Reported()
     await scene.broadcaster.prepare(TRADED[:1], None)
     scene.broadcaster.join(reported, TRADED[:1])

@@ -1,4 +1,4 @@
-"""Coverage is looked at now and then, and said in reports and checks."""
+"""Coverage is read at intervals, and is shown in reports and checks."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ SINCE = UnixS(1_800_000_000)
 
 
 class FakeCoverage:
-    """Coverage, as the test sets it; None: nothing is counted yet."""
+    """Coverage that the test sets; *rows* of None mean that nothing has been counted yet."""
 
     def __init__(self, *rows: ProgramHour, missed: Mapping[Mint, MintCoverage] = {}) -> None:
         self.rows: tuple[ProgramHour, ...] | None = rows
@@ -37,7 +37,7 @@ class FakeCoverage:
         self.asked = 0
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the rows, and count that it was asked for."""
+        """Return the rows, and count the request."""
         self.asked += 1
         if self.failure is not None:
             raise self.failure
@@ -51,7 +51,7 @@ class FakeCoverage:
         return MissedMints(self.missed, is_whole=True)
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return nothing: it is not asked for here."""
+        """Return nothing: no test of this file needs it."""
         del limit
         return ()
 
@@ -80,7 +80,7 @@ def traded() -> tuple[LiveMarket, FakeLog]:
     return market, log
 
 
-async def test_reports_say_what_was_read_of_their_token_and_overall() -> None:
+async def test_reports_have_the_coverage_of_their_token_and_overall() -> None:
     market, _ = traded()
     before = {mint: (market.report(mint), market.tag()) for mint in (A, B)}
     reader = FakeCoverage(
@@ -108,7 +108,7 @@ async def test_reports_say_what_was_read_of_their_token_and_overall() -> None:
     assert market.report(A) is market.report(A), "made once"
 
 
-async def test_without_it_a_report_is_the_logs_alone() -> None:
+async def test_a_report_has_no_coverage_before_the_first_count() -> None:
     market, _ = traded()
     assert b"coverage" not in market.report(A)
     empty = FakeCoverage()
@@ -120,7 +120,7 @@ async def test_without_it_a_report_is_the_logs_alone() -> None:
     await follower.expect_read()
 
 
-async def test_too_little_that_is_read_fails_the_check_with_the_share_and_the_programs() -> None:
+async def test_a_low_share_of_read_calls_fails_the_check_and_names_the_programs() -> None:
     few = FakeCoverage(
         row("read", 94, 990), row("no_movement", 5, 1, "worst"), row("x", 1, 9, "bad")
     )
@@ -143,7 +143,7 @@ async def test_too_little_that_is_read_fails_the_check_with_the_share_and_the_pr
     await follower.expect_read()
 
 
-async def test_it_looks_again_soon_until_there_is_something() -> None:
+async def test_coverage_is_read_again_after_a_second_until_it_is_counted() -> None:
     reader, waits = FakeCoverage(row("read", 9)), asyncio.Queue[float]()
     reader.rows = None
 
@@ -160,7 +160,7 @@ async def test_it_looks_again_soon_until_there_is_something() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_cannot_be_read_stays_as_it_was() -> None:
+async def test_coverage_stays_unchanged_while_it_cannot_be_read() -> None:
     market, _ = traded()
     reader = FakeCoverage(row("read", 9))
     looked = asyncio.Queue[int]()
@@ -189,4 +189,4 @@ async def test_what_cannot_be_read_stays_as_it_was() -> None:
 
 
 def ignore(_: ReportCoverages) -> None:
-    """Have no reports."""
+    """Do nothing: this test has no reports."""

@@ -84,7 +84,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_report_with_its_slot_and_age(log: FakeLog) -> None:
+async def test_a_report_has_its_slot_and_age(log: FakeLog) -> None:
     reports = follower(log)
     await reports.catch_up()
     found = await reports.read(MINTS[0])
@@ -106,7 +106,7 @@ async def test_the_pace_of_the_chain_is_known_as_soon_as_the_log_is_read(slot_ms
     assert pace.slot_s == pytest.approx(slot_ms / 1_000, rel=0.05)
 
 
-async def test_the_pace_follows_what_is_applied() -> None:
+async def test_the_pace_is_measured_from_applied_slots() -> None:
     log = FakeLog()
     log.append(1, START)
     follower = LogTailer(log, LiveMarket(2), ManualClock(UnixMs(START * 1000)))
@@ -129,14 +129,14 @@ async def test_data_of_replayed_files_have_no_age(log: FakeLog) -> None:
     assert (await reports.read(MINTS[0])).age_ms == 0
 
 
-async def test_nothing_is_known_before_the_log_was_read(log: FakeLog) -> None:
+async def test_reports_are_unavailable_before_the_log_is_read(log: FakeLog) -> None:
     reports = follower(log)
     assert reports.age_ms() is None
     with pytest.raises(ServiceUnavailable):
         await reports.read(MINTS[0])
 
 
-async def test_tracked_means_in_the_log(log: FakeLog) -> None:
+async def test_the_log_decides_which_mints_are_tracked(log: FakeLog) -> None:
     log.track(MINTS[3])
     log.untrack(MINTS[2])
     reports = follower(log)
@@ -172,7 +172,7 @@ async def test_swaps_that_arrive_during_a_load_are_in_the_report(
     assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
-async def test_a_load_that_a_retraction_overtakes_is_done_again(log: FakeLog) -> None:
+async def test_a_load_is_repeated_if_a_slot_is_retracted_during_it(log: FakeLog) -> None:
     reports = follower(log)
     await reports.catch_up()
 
@@ -219,7 +219,7 @@ async def test_many_first_readers_share_one_load(log: FakeLog) -> None:
     assert log.loads == 1
 
 
-async def test_with_room_for_one_mint_every_reader_is_served_in_turn(log: FakeLog) -> None:
+async def test_all_readers_get_reports_if_memory_has_room_for_one_mint(log: FakeLog) -> None:
     reports = follower(log, capacity=1)
     await reports.catch_up()
 
@@ -234,7 +234,7 @@ async def test_with_room_for_one_mint_every_reader_is_served_in_turn(log: FakeLo
         assert [r.body for r in found] == [expected(log, mint) for mint in MINTS[:3] * 3]
 
 
-async def test_a_follower_survives_whatever_the_store_does(log: FakeLog) -> None:
+async def test_a_follower_survives_failures_of_the_store(log: FakeLog) -> None:
     reports = follower(log)
     log.failing = AWAY
     async with running(reports):
@@ -255,7 +255,7 @@ async def test_a_follower_survives_whatever_the_store_does(log: FakeLog) -> None
         assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
-async def test_a_stop_while_an_answer_arrives_stops_it(log: FakeLog) -> None:
+async def test_a_follower_can_be_cancelled_while_an_answer_arrives(log: FakeLog) -> None:
     arrived = asyncio.Event()
     log.asking = arrived.wait
     task = asyncio.create_task(follower(log).run())
@@ -281,7 +281,7 @@ async def test_a_log_trimmed_too_far_is_read_from_its_tip(log: FakeLog) -> None:
     assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
-async def test_a_log_that_went_back_is_another_log(log: FakeLog) -> None:
+async def test_a_log_that_went_back_is_read_as_another_log(log: FakeLog) -> None:
     reports = follower(log)
     await reports.catch_up()
     await reports.read(MINTS[0])
@@ -308,7 +308,7 @@ async def test_a_load_that_never_ends_is_given_up(log: FakeLog) -> None:
     assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
-async def test_a_load_that_is_always_overtaken_is_given_up(log: FakeLog) -> None:
+async def test_a_load_is_given_up_if_a_slot_is_retracted_during_each_attempt(log: FakeLog) -> None:
     reports = follower(log)
     await reports.catch_up()
 
@@ -322,7 +322,9 @@ async def test_a_load_that_is_always_overtaken_is_given_up(log: FakeLog) -> None
         await reports.read(MINTS[0])
 
 
-async def test_a_failed_load_reaches_its_reader_and_the_next_one_tries_again(log: FakeLog) -> None:
+async def test_a_failed_load_raises_for_its_reader_and_the_next_reader_retries(
+    log: FakeLog,
+) -> None:
     reports = follower(log)
     await reports.catch_up()
 
@@ -336,7 +338,7 @@ async def test_a_failed_load_reaches_its_reader_and_the_next_one_tries_again(log
     assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
-async def test_a_failed_load_leaves_nothing_behind(log: FakeLog) -> None:
+async def test_a_failed_load_is_no_longer_expected(log: FakeLog) -> None:
     market = LiveMarket(1)
     reports = LogTailer(log, market, ManualClock(UnixMs(0)))
     await reports.catch_up()

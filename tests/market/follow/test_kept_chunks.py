@@ -36,7 +36,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_chunk_in_a_file_has_all_bits(tmp_path: Path) -> None:
+def test_a_chunk_in_a_file_keeps_all_bits(tmp_path: Path) -> None:
     given = chunk(100)
     kept = ListFiles(tmp_path, rows_min=100).chunk(given)
     assert not isinstance(kept, PartChunk)
@@ -84,7 +84,7 @@ def resident_kib(folder: Path) -> int:
     return found
 
 
-def test_records_in_a_file_stay_when_their_memory_is_let_go(tmp_path: Path) -> None:
+def test_records_in_a_file_remain_after_their_memory_is_released(tmp_path: Path) -> None:
     files = ListFiles(tmp_path, rows_min=100, maps=True)
     few = files.records(99, OF_M5)
     assert few.base is None
@@ -108,10 +108,10 @@ def test_records_without_a_file_are_in_memory(tmp_path: Path) -> None:
     assert [line["event"] for line in logs] == ["list_kept_in_memory"]
 
 
-def test_maps_need_a_file_system_that_keeps_what_it_has_allocated(
+def test_no_map_is_made_on_a_file_system_that_copies_on_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk ends a process that writes to a map of another one."""
+    """On such a file system, a full disk would end a process that writes to a map."""
     mounts = tmp_path / "mountinfo"
     copying = tmp_path / "a b"
     place = str(copying).replace(" ", r"\040")
@@ -143,7 +143,7 @@ def test_prices_of_rows_are_found(rows: list[int]) -> None:
 
 
 class Twin:
-    """Columns that trade as another's do, and the states shown of them."""
+    """One of two sets of columns with the same trades, and the states that it has shown."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
         self.columns = AverageColumns(ROWS, keep.records)
@@ -163,15 +163,15 @@ class Twin:
 
 
 def values(state: Averages) -> dict[str, bytes]:
-    """Return each column of *state*, and some of earlier candles."""
+    """Return each column of *state*, and some columns of earlier candles."""
     found = {name: state.column(name).tobytes() for name in (*OF_OPEN, *OF_RECENT)}
     for name in ("price", "ema9_m5", "macd_m5", "rsi_m5", "atr_m5", "bollinger_lower_m5"):
         found[f"earlier {name}"] = state.earlier(name, Timeframe.M5).tobytes()
     return found
 
 
-def test_a_state_that_is_read_late_is_as_it_was(tmp_path: Path) -> None:
-    """The candles of the one that is read late are in files, and let go of all the time."""
+def test_a_state_that_is_read_late_has_its_original_values(tmp_path: Path) -> None:
+    """The candles of the late twin are in files, whose memory is released after each step."""
     random = Random(95)
     files = ListFiles(tmp_path, rows_min=1, maps=True)
     late, early = Twin(files), Twin()

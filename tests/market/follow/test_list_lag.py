@@ -1,6 +1,6 @@
 """The delay of a block in the list of tokens, if finality is fast, and if it is slow.
 
-Ingest's fold, a follower and a lister over one market; the lister's waiting is what lets time pass.
+Ingest's fold, a follower and a lister work on one market; time passes only while the lister waits.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ REFRESH_S: Final = 2.0
 
 @dataclass
 class World:
-    """A chain whose slots are final *lag* slots later, and all that follows it."""
+    """A chain whose slots are final *lag* slots later, with its fold, follower and lister."""
 
     market: Market
     slot_ms: int
@@ -82,7 +82,7 @@ class World:
         self.folds[len((await self.market.store.fold(100)).slots)] += 1
 
     async def late_ms(self, until_s: float) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the delay of each slot in the list, and the times of looks at the list."""
+        """Return the delay of each slot in the list, and the times of refreshes of the list."""
         late: list[int] = []
         newest = 0
         looks: list[int] = []
@@ -99,7 +99,7 @@ class World:
 
 
 @pytest.mark.parametrize("slot_ms", [100, 200, 400])
-async def test_where_finality_is_fast_a_block_is_listed_within_a_second_and_a_half(
+async def test_a_block_is_listed_within_1500_ms_if_finality_is_fast(
     tmp_path: Path, slot_ms: int
 ) -> None:
     async with market_in(tmp_path) as market:
@@ -107,12 +107,12 @@ async def test_where_finality_is_fast_a_block_is_listed_within_a_second_and_a_ha
         world = World(market, slot_ms, lag=2)
         late, _ = await world.late_ms(60)
 
-    late = sorted(late[10_000 // slot_ms :])  # once it is known to be fast
+    late = sorted(late[10_000 // slot_ms :])  # after 10 s, finality is known to be fast
     assert late[-1] <= 1_500
     assert late[len(late) // 2] <= 2 * slot_ms + 500
 
 
-async def test_where_finality_takes_seconds_nothing_is_asked_more_often_than_before(
+async def test_the_list_is_refreshed_at_most_every_2_s_if_finality_is_slow(
     tmp_path: Path,
 ) -> None:
     async with market_in(tmp_path) as market:
@@ -122,5 +122,5 @@ async def test_where_finality_takes_seconds_nothing_is_asked_more_often_than_bef
 
     pauses_ms = [after - before for before, after in pairwise(looks)]
     assert min(pauses_ms) >= REFRESH_S * 1_000
-    assert max(world.folds) == SLOTS_MIN  # as many wait as before
+    assert max(world.folds) == SLOTS_MIN  # the fold waits for a full batch
     assert max(late) <= 12_800 + 10_000 + 2_000 + 400

@@ -21,7 +21,7 @@ START = 1_700_000_000
 
 
 class Ended(Exception):
-    """Raised where the lister would wait."""
+    """Raised when the lister would wait."""
 
 
 async def end() -> None:
@@ -40,7 +40,7 @@ async def test_the_list_is_not_ready_until_it_is_loaded(tmp_path: Path) -> None:
         assert lister.newest() is not None
 
 
-async def test_a_list_that_cannot_be_read_holds_up_nothing(tmp_path: Path) -> None:
+async def test_a_list_that_cannot_be_read_does_not_prevent_readiness(tmp_path: Path) -> None:
     async with market_in(tmp_path) as market:
         await market.store.start(mints=MINTS[:2], follows_files=False)
         execute_in("sqlite", tmp_path, "DROP TABLE mint_fact")
@@ -52,7 +52,7 @@ async def test_a_list_that_cannot_be_read_holds_up_nothing(tmp_path: Path) -> No
             lister.newest()
 
 
-async def test_a_process_says_that_prices_stand_still(tmp_path: Path) -> None:
+async def test_the_check_fails_once_the_rate_of_sol_is_late(tmp_path: Path) -> None:
     async with market_in(tmp_path) as market:
         await market.store.start(mints=MINTS[:1], follows_files=False)
         follower = LogTailer(market.reader, LiveMarket(3), ManualClock(UnixMs(START * 1_000)))

@@ -1,4 +1,4 @@
-"""Backtests are those of a slow loop over the past, and know nothing of what comes later."""
+"""Backtests agree with a slow loop over the past, and use no later data."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -109,7 +109,7 @@ def run_backtest(  # noqa: PLR0913 - one argument for each setting
 
 @cache
 def looks(*, has_open: bool = False) -> list[tuple[int, float, Values]]:
-    """Return the end, the close and every value of each closed candle, of nothing later."""
+    """Return the end, the close and all values of each closed candle, without later trades."""
     found: list[tuple[int, float, Values]] = []
     for candle in definitions.candles(trades(), 300):
         end = candle.start + 300
@@ -162,7 +162,7 @@ def random_tree(random: Random, depth: int = 3) -> Tree:
 
 @pytest.mark.parametrize("has_open", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_firings_and_returns_are_those_of_a_slow_loop(seed: int, *, has_open: bool) -> None:
+def test_firings_and_returns_agree_with_a_slow_loop(seed: int, *, has_open: bool) -> None:
     random = Random(seed)
     for _ in range(10):
         tree, fee = random_tree(random), random.choice((0.0, 0.003, 0.02))
@@ -233,7 +233,7 @@ def expect_summary(found: Any, returns: Sequence[float | None]) -> None:
 
 @pytest.mark.parametrize("has_open", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_another_future_changes_no_firing(seed: int, *, has_open: bool) -> None:
+def test_later_trades_change_no_earlier_firing(seed: int, *, has_open: bool) -> None:
     random = Random(seed)
     known = trades()
     for where in (
@@ -242,7 +242,7 @@ def test_another_future_changes_no_firing(seed: int, *, has_open: bool) -> None:
         text_of(random_tree(random)),
     ):  # fmt: skip
         cut = random.randrange(100, len(known))
-        end = known[cut].time - known[cut].time % 300  # of the last candle without it
+        end = known[cut].time - known[cut].time % 300  # of the last candle without these trades
         other = [
             trade._replace(price=trade.price and trade.price * random.uniform(0.2, 5.0))
             for trade in known[cut:]
@@ -256,8 +256,8 @@ def test_another_future_changes_no_firing(seed: int, *, has_open: bool) -> None:
         ]
 
 
-def test_open_candles_of_a_past_without_its_beginning_are_those_of_the_whole_or_unknown() -> None:
-    """The averages go on behind five hours; the first hour that is left has lost its beginning."""
+def test_open_candles_of_a_cut_past_are_exact_or_unknown() -> None:
+    """The averages continue after five hours; the first remaining hour lacks its beginning."""
     hours = past_of(trades(), 3_600).series
     narrow = past_of(trades(), 300).series.candles
     begins = np.array([each.bucket for each in narrow])
@@ -287,9 +287,7 @@ def test_open_candles_of_a_past_without_its_beginning_are_those_of_the_whole_or_
 
 
 @pytest.mark.parametrize("has_open", [False, True])
-def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
-    *, has_open: bool
-) -> None:
+def test_values_that_still_depend_on_dropped_candles_are_unknown(*, has_open: bool) -> None:
     """Averages of asked frames have no waypoints, and their candles are not counted."""
     random, price, rows = Random(2), 10.0, []
     for n in range(4_800):
@@ -320,18 +318,18 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
 
     whole, _ = firings("ema9_h4 > ema21_h4", 0)
     part, first = firings("ema9_h4 > ema21_h4", 402)
-    assert 330 < (first - BEGIN) / 14_400 - 402 / 4 < 340  # EMA 21 has forgotten what came before
+    assert 330 < (first - BEGIN) / 14_400 - 402 / 4 < 340  # then EMA 21 no longer needs them
     assert part == [each for each in whole if each >= first]
     assert len(part) > 5
     assert firings("ema21_h4 > 0", 0)[0]
-    assert not firings("ema21_h4 > 0", 4_800 - 4 * 320)[0]  # which never forgets it
+    assert not firings("ema21_h4 > 0", 4_800 - 4 * 320)[0]  # unknown with 320 candles
     assert firings("candles_h4 > 500", 0)[0]
     assert not firings("candles_h4 > 500", 402)[0]
     for where, needed in (("rsi_h4 > 0", 410), ("atr_h4 > 0", 515), ("swing_low_h4 > 0", 100)):
-        for count in (needed, needed + 4, needed + 20):  # which becomes true by becoming known
+        for count in (needed, needed + 4, needed + 20):  # becoming known is no firing
             assert not firings(f"price < 0 or {where}", 4_800 - 4 * count)[0], (where, count)
         looks = [looks_of(f"price > 0 or {where}", 4_800 - 4 * (needed + n)) for n in range(10)]
-        assert min(looks[:8]) > 4 * (needed - 20), (where, looks)  # of the price alone
+        assert min(looks[:8]) > 4 * (needed - 20), (where, looks)  # with the price alone
         assert 0 < looks[8] < looks[9] < 9, (where, looks)
     too_few = 4_800 - 4 * 400
     for never in ("rsi_h4 > 50", "not rsi_h4 > 50", "price > 0 and candles_h4 > 1",
@@ -345,7 +343,7 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
 
 @pytest.mark.parametrize("tf", ["m5", "m30", "h4", "d1"])
 async def test_candles_from_a_time_are_all_read(tf: Literal["m5", "m30", "h4", "d1"]) -> None:
-    """The first of those that are read may lack its beginning, and the last goes on past `to`."""
+    """The first candle that is read may lack its beginning, and the last ends after `to`."""
     width = SERIES_WIDTHS[tf]
     kept_s = WIDTH_S[width.kept]
     now = UnixS(BEGIN + 600 * width.seconds)
@@ -371,7 +369,7 @@ async def test_candles_from_a_time_are_all_read(tf: Literal["m5", "m30", "h4", "
     assert (found.found.first, found.found.last, found.found.looks) == (first, last, 21)
 
 
-def test_looks_begin_where_they_should() -> None:
+def test_looks_begin_with_the_first_candle_after_since() -> None:
     whole = run_backtest("price > 0", trades())
     assert (whole.fired, whole.firings[0].time) == (1, whole.first)
     later = run_backtest("price > 0", trades(), since=BEGIN + 5_000)
@@ -395,6 +393,8 @@ def test_looks_begin_where_they_should() -> None:
         ("change_m5 > 3", "change_m5: expected a tf no wider than its span; was m15"),
     ],
 )
-def test_what_the_past_does_not_hold_is_refused(where: str, problem: str) -> None:
+def test_fields_without_a_stored_past_or_of_a_narrower_timeframe_are_refused(
+    where: str, problem: str
+) -> None:
     with pytest.raises(UntestableCondition, match=problem):
         needed_timeframes(parse_condition(where, ALL_FIELDS), Timeframe.M15)

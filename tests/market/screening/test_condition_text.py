@@ -23,7 +23,7 @@ from mintscope.market.screening.grammar import (
 from mintscope.market.timeframe import Timeframe
 
 
-def test_what_binds_tighter_is_read_first() -> None:
+def test_operators_are_read_by_their_precedence() -> None:
     read = parse_condition("price > 1 + 2 * price_sol or not rsi_h1 < 3e1 and swaps_d1 = 1_000")
 
     sum_ = Arithmetic("+", NumberOf(1.0), Arithmetic("*", NumberOf(2.0), FieldOf("price_sol")))
@@ -43,7 +43,7 @@ def test_what_binds_tighter_is_read_first() -> None:
     assert fields_in(read) == ("price", "price_sol", "rsi_h1", "swaps_d1")
 
 
-def test_what_is_equal_binds_to_the_left_and_words_are_of_any_case() -> None:
+def test_equal_operators_bind_to_the_left_and_words_ignore_case() -> None:
     read = parse_condition("PRICE - 1 - 2 > 0 AND Confidence >= Medium")
     assert read == parse_condition("((price - 1) - 2 > 0) and (confidence >= medium)")
     assert read != parse_condition("price - (1 - 2) > 0 and confidence >= medium")

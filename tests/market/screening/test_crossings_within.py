@@ -1,4 +1,4 @@
-"""Crossings within some candles are those that reports of each of these candles show."""
+"""Crossings within some candles agree with the reports of each of these candles."""
 
 import itertools
 import re
@@ -95,7 +95,7 @@ def by_age(engine: Engine, n: int, own: Own) -> list[Values]:
 
 
 def crosses(values: Sequence[Values], field: str, other: str | float, within: int) -> bool:
-    """Return whether *field* fell below *other* in any of so many of the newest candles."""
+    """Return whether *field* fell below *other* in any of the *within* newest candles."""
     for later, earlier in list(itertools.pairwise(values))[:within]:
         pairs = [
             (of[field], of[other] if isinstance(other, str) else other) for of in (earlier, later)
@@ -123,7 +123,7 @@ def page_of(tokens: TokenList, owns: Sequence[Own], *, is_recent: bool) -> MintP
 
 
 def followed(owns: Sequence[Own], since: UnixS, *, is_recent: bool) -> TokenList:
-    """Return the list that took the mints in at *since*, and followed what was traded after it."""
+    """Return a list that loaded the mints at *since*, and applied the trades after it."""
     tokens = TokenList(FoldedTo(0, Slot(0), since))
     early = [[each for each in own if each[0] <= since] for own in owns]
     tokens.seed(page_of(tokens, early, is_recent=is_recent))
@@ -135,8 +135,8 @@ def followed(owns: Sequence[Own], since: UnixS, *, is_recent: bool) -> TokenList
     return tokens
 
 
-def test_crossings_are_those_of_reports_whenever_a_token_was_taken_in() -> None:
-    """Taken in now, an hour ago, a moment after its first trade; and restored from a snapshot."""
+def test_crossings_agree_with_reports_whenever_a_token_was_loaded() -> None:
+    """Loaded now, an hour ago, and soon after its first trade; and restored from a snapshot."""
     engine = Engine(1)
     owns = [traded(n) for n in range(TOKENS)]
     values = {f"mint{n}": by_age(engine, n, own) for n, own in enumerate(owns)}
@@ -170,8 +170,8 @@ def expect_values_by_age(listed: ListedTokens, values: dict[str, list[Values]]) 
                 assert (None if np.isnan(value) else value) == known, (name, age)
 
 
-def test_candles_from_before_a_token_was_taken_in_without_them_are_not_known() -> None:
-    """Nothing is found by them, and what closed since is known again."""
+def test_candles_from_before_the_load_are_unknown_if_they_were_not_loaded() -> None:
+    """Candles that have closed since then are known."""
     own = traded(23)
     tokens = followed([own], UnixS(NOW - 700), is_recent=False)
     listed = tokens.listed()
@@ -195,13 +195,15 @@ def test_candles_from_before_a_token_was_taken_in_without_them_are_not_known() -
         (" or ".join(["crosses_below(rsi_h1, 30, 5)"] * 8), 250, "expected at most 60"),
     ],
 )
-def test_a_number_of_candles_that_is_none_is_named(where: str, at: int, problem: str) -> None:
+def test_an_invalid_number_of_candles_is_refused_at_its_place(
+    where: str, at: int, problem: str
+) -> None:
     with pytest.raises(ConditionError, match=re.escape(problem)) as flaw:
         parse_condition(where)
     assert flaw.value.at == at
 
 
-def test_an_alert_of_a_crossing_within_candles_is_one_of_the_crossing() -> None:
+def test_an_alert_ignores_the_number_of_candles_of_a_crossing() -> None:
     for name in ("rsi_h1", "rsi_h4"):
         within, newest = (
             watched_by(parse_condition(f"crosses_below({name}, 30{count})", ALL_FIELDS))

@@ -13,7 +13,7 @@ ROWS = 10_000
 CHUNK = 100
 
 
-def test_few_records_are_copied_and_at_most_twice_as_many_are_made_as_there_are_rows() -> None:
+def test_records_grow_in_few_steps_to_at_most_twice_the_rows() -> None:
     made: list[int] = []
 
     def make(count: int, of: np.dtype[Any]) -> Any:
@@ -26,7 +26,7 @@ def test_few_records_are_copied_and_at_most_twice_as_many_are_made_as_there_are_
         rows.make_room(first + CHUNK)
         rows.write(np.arange(first, first + CHUNK), filled)
 
-    assert sum(made[:-1]) < 2 * ROWS  # of which each was copied into the next
+    assert sum(made[:-1]) < 2 * ROWS  # each of these was copied into the next
     assert made[-1] <= 2 * (ROWS + 1)
     assert rows.read(np.arange(ROWS)).tobytes() == filled.tobytes() * (ROWS // CHUNK)
 
@@ -35,7 +35,7 @@ def test_every_byte_of_rows_that_were_added_is_set() -> None:
     """A snapshot stores the bytes of rows, with the padding between their fields."""
     columns = ListColumns(UnixS(0))
     for count in range(len(columns.rows) + 1, ROWS, CHUNK):
-        used = np.full((count, ROW.itemsize), 0x55, np.uint8)  # memory that is then used again
+        used = np.full((count, ROW.itemsize), 0x55, np.uint8)  # its memory may be used again below
         del used
         columns.make_room(count)
         assert columns.rows.tobytes() == NEVER_TRADED.tobytes() * len(columns.rows)

@@ -1,4 +1,4 @@
-"""Rows of random conditions over many tokens are those of their reports, looked at one by one."""
+"""Rows of random conditions over many tokens agree with the report of each token."""
 
 from array import array
 from random import Random
@@ -77,7 +77,7 @@ def candles_of(own: list[tuple[UnixS, PricedSwap]], timeframe: Timeframe) -> lis
 def all_values(
     engine: Engine, mint: Mint, own: list[tuple[UnixS, PricedSwap]]
 ) -> dict[str, float | None]:
-    """Return the numbers of the report, of earlier ones by candle, and those of candles alone."""
+    """Return the numbers of the report, of earlier reports by candle, and of candles alone."""
     found: dict[str, float | None] = {}
     for timeframe in TIMEFRAMES:
         width_s = WIDTH_S[timeframe]
@@ -157,7 +157,7 @@ def screened(listed: ListedTokens, text: str) -> set[str]:
 
 
 @pytest.mark.storm
-def test_rows_of_conditions_are_those_of_reports_one_by_one() -> None:
+def test_rows_of_conditions_agree_with_the_report_of_each_token() -> None:
     random, engine, values = Random(8), Engine(1), {}
     at = FoldedTo(1, Slot(1), NOW)
     tokens = TokenList(at)

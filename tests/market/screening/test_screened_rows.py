@@ -1,4 +1,4 @@
-"""Rows of random conditions are those that a slow reader finds one by one."""
+"""Rows of random conditions agree with a slow reading of each token."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -81,8 +81,8 @@ def market() -> Screened:
     return Screened(listed, values, swaps)
 
 
-def test_each_number_of_a_candle_is_that_of_the_report() -> None:
-    """To the last bit: the report's engine has seen every swap, the list what the fold kept."""
+def test_each_number_of_a_candle_equals_the_number_in_the_report() -> None:
+    """To the last bit, although the engine of reports has each swap, and the list only the fold."""
     listed, values, swaps = market()
     engine = Engine(1)
     compared = 0
@@ -116,7 +116,7 @@ def test_each_number_of_a_candle_is_that_of_the_report() -> None:
 def expect_values_before(
     listed: ListedTokens, mint: Mint, own: list[tuple[UnixS, PricedSwap]], engine: Engine
 ) -> None:
-    """Expect what the report says without its newest candle, when that was still open."""
+    """Expect the values of the report without its newest candle, from when that was open."""
     priced = [(time, swap.price_usd) for time, swap in own if swap.price_usd is not None]
     newest = priced[-1][0]
     report = report_of(mint, engine.snapshot(0, newest, leaves_out_open=True), newest)
@@ -200,7 +200,9 @@ def test_pages_have_each_token_that_fulfils_a_condition_once_in_order(
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**64 - 1))), st.integers(1, 9))
-def test_the_least_are_found_among_many_equals(lines: list[tuple[int, int]], count: int) -> None:
+def test_the_least_values_are_found_among_many_equal_values(
+    lines: list[tuple[int, int]], count: int
+) -> None:
     values = np.array([value for value, _ in lines], np.float64)
     keys = np.array([key for _, key in lines], np.uint64)
     found = [(values[at], keys[at]) for at in least(values, keys, count)]
@@ -211,7 +213,7 @@ def test_the_least_are_found_among_many_equals(lines: list[tuple[int, int]], cou
     ("mark", "found"),
     [("<", [1]), ("<=", [0, 1]), (">", [2]), (">=", [0, 2]), ("=", [0]), ("!=", [1, 2])],
 )
-def test_each_comparison_holds_and_fails_where_it_should(mark: str, found: list[int]) -> None:
+def test_each_comparison_and_its_negation_find_the_right_rows(mark: str, found: list[int]) -> None:
     columns = {
         "price": np.array([1.0, 1.0, 2.0, np.nan]),
         "price_sol": np.array([1.0, 2.0, 1.0, 1.0]),
@@ -230,8 +232,8 @@ def test_a_condition_of_numbers_alone_holds_for_all_or_none() -> None:
     assert not rows_where(parse_condition("1 / 0 > 2"), dict[str, Any]().__getitem__, 3).any()
 
 
-def test_what_a_price_rests_on_is_that_of_the_report() -> None:
-    """By random pools: some deep and old, some young, silent or at odds with others."""
+def test_liquidity_age_and_confidence_of_prices_equal_the_report() -> None:
+    """With random pools: some deep and old, some young, silent, or at another price."""
     random = Random(8)
     folded = FoldedTo(1, Slot(1), NOW)
     tokens, page, expected = TokenList(folded), [], {}

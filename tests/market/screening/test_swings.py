@@ -58,10 +58,10 @@ def begun(closed: list[tuple[float, float, float]], since: int, of: Any = OF_M1)
 
 @pytest.mark.parametrize("kind", STEPS)
 @pytest.mark.parametrize(("since", "of"), [(0, RECENTS[0]), (40, RECENTS[0]), (0, RECENTS[1])])
-def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
+def test_a_swing_is_of_the_newest_candles_and_its_loss_is_reported(
     kind: str, since: int, of: Any
 ) -> None:
-    """Read again as soon as one is lost, it is known at every candle."""
+    """If a swing is read again as soon as it is lost, it is known at each candle."""
     prices = made(kind)
     recents = begun(prices[:since], since, of)
     counts = np.array([[since + 1]])

@@ -61,7 +61,7 @@ def test_traders_are_the_distinct_signers_of_five_minutes() -> None:
     assert compared > 200
 
 
-def test_traders_of_a_token_that_was_traded_before_it_was_read_are_not_known_at_first() -> None:
+def test_traders_are_unknown_for_five_minutes_after_a_token_is_read_again() -> None:
     tokens = listing()
     for seq in range(1, 13):
         at = FoldedTo(seq, Slot(seq), UnixS(BEGIN + 60 * seq))
@@ -77,7 +77,7 @@ def test_traders_of_a_token_that_was_traded_before_it_was_read_are_not_known_at_
         found = tokens.listed().columns.column("traders_m5")
         if seq >= 5:
             assert found[1:4].tolist() == [1.0, 1.0, 1.0]
-            again_at = found[0 if seq < 6 else len(MINTS)]  # a row of its own
+            again_at = found[0 if seq < 6 else len(MINTS)]  # it has a new row since then
             assert np.isnan(again_at) if 6 <= seq < 11 else again_at == 1.0, seq
 
 
