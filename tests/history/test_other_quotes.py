@@ -126,6 +126,7 @@ async def test_an_administrator_sees_why_a_token_is_refused(
     assert (USD1 in job.words) == (quote == USD1)
 
 
+# Of 100 swaps with equal volume.
 @pytest.mark.parametrize(("for_others", "is_refused"), [(10, False), (11, True)])
 async def test_a_token_is_refused_if_over_a_tenth_of_its_volume_has_other_quotes(
     for_others: int, chain: Devchain, mint: Mint, tmp_path: Path, *, is_refused: bool

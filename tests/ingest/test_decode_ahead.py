@@ -155,7 +155,7 @@ def test_an_error_of_the_decoder_is_raised_for_its_block() -> None:
         ahead.close()
 
 
-def test_no_worker_is_started_while_no_blocks_wait() -> None:
+def test_no_worker_is_started_for_a_few_waiting_blocks() -> None:
     worker = FakeWorker()
     ahead = DecodeAhead(decode_made, worker)
     for block in BLOCKS[:50]:

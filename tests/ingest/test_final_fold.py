@@ -181,7 +181,7 @@ async def test_small_batches_take_a_bounded_share_of_the_time(market: Market) ->
         st.tuples(
             st.integers(0, 7),  # slots
             st.sampled_from([0, 20, 100, 400, 11_000]),  # ms that pass
-            st.integers(0, 4),  # times it goes on
+            st.integers(0, 4),  # calls of go_on
             st.sampled_from([None, Behind(1, 0.3), Behind(32, 12.8)]),
         ),
         max_size=12,

@@ -231,6 +231,7 @@ async def test_a_backfill_that_an_operator_began_is_left_unchanged(scene: Scene)
     assert job.from_time == 7
 
 
+# The gap has 5 blocks, more than half of 9; the survey estimates 130 calls, more than 100.
 @pytest.mark.parametrize("calls_per_day", [9, 100])
 async def test_a_gap_that_needs_more_calls_than_a_day_has_is_given_up_at_once(
     calls_per_day: int, scene: Scene

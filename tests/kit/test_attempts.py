@@ -37,7 +37,7 @@ class Tried:
 
 
 @pytest.mark.parametrize("failures_max", [1, 3])
-async def test_failures_in_a_row_are_reported_until_one_succeeds(failures_max: int) -> None:
+async def test_failures_in_a_row_are_reported_until_an_attempt_succeeds(failures_max: int) -> None:
     tried = Tried(failures_max)
     assert not await tried.is_reported()
     for number in range(1, failures_max + 2):

@@ -18,7 +18,7 @@ async def test_requests_that_still_count_survive_a_change_of_generation() -> Non
     await window.take("early")
     clock.advance(2_000)
     await window.take("other")  # begins a new generation
-    clock.advance(57_000)
+    clock.advance(57_000)  # 59 s after the request of "early", which still counts
 
     assert isinstance(await window.take("early"), Denied)
 

@@ -159,7 +159,7 @@ async def test_an_answer_without_accounts_counts_as_a_failure(
         await holders.of(Mint(WALLET), BOOKED)
 
 
-async def test_requests_after_a_failure_send_no_further_calls(
+async def test_requests_soon_after_a_failure_send_no_calls(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
     """A caller repeats requests for a token that the node refuses, or while the node is away."""

@@ -1,4 +1,4 @@
-"""Pools of real launches: their book and candles beside a slow reading of the same trades."""
+"""Pools of real launches: their book and candles against a slow reading of the same trades."""
 
 import gzip
 import json

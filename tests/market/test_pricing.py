@@ -246,7 +246,7 @@ def test_an_absurd_price_is_rejected_without_volume(decimals: int, base_amount: 
 
 
 def naive_median(samples: Sequence[tuple[float, int]]) -> float:
-    """Return the median of a list in which every price stands once per unit of weight."""
+    """Return the median of a list that has each price once per unit of weight."""
     return median_low([price for price, weight in samples for _ in range(weight)])
 
 
@@ -366,7 +366,7 @@ def test_real_swaps_of_a_mint_with_one_pool_all_set_the_price(
     assert alone > 40
 
 
-def test_real_prices_and_volumes_agree_with_the_recorded_ones(shared_data: Path) -> None:
+def test_real_prices_and_volumes_agree_with_the_recorded_values(shared_data: Path) -> None:
     priced_rows = 0
     for row, made, time in real_swaps(shared_data):
         if not row.get("price"):

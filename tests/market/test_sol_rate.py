@@ -231,7 +231,7 @@ def test_the_rate_is_the_middle_price_of_three_pools() -> None:
     assert rates == [149.5, 150.0, 150.5]
 
 
-def test_the_rate_of_a_single_pool_is_its_newest_swap() -> None:
+def test_the_rate_of_a_single_pool_is_the_price_of_its_newest_swap() -> None:
     market = SolMarket()
     assert market.slot(NOW, [sale("only", 150.0), sale("only", 151.0, at=1)]) == 151.0
     assert market.slot(NOW + 1, [sale("only", 149.0, sol=0.05)]) == 149.0

@@ -250,7 +250,7 @@ PEOPLE: Final = ("ann", "ben", "cat", "dan")
 
 @st.composite
 def markets(draw: st.DrawFn) -> list[Offer]:
-    """Return swaps of up to six pools; amounts, pauses and prices lie beside what decides."""
+    """Return swaps of up to six pools; amounts, pauses and prices are near the rule's limits."""
     depths = draw(
         st.lists(st.sampled_from([0, 1_000, 7_500, 8_500, 60_000]), min_size=1, max_size=6)
     )
@@ -261,7 +261,7 @@ def markets(draw: st.DrawFn) -> list[Offer]:
     rates = st.sampled_from(draw(st.sampled_from([[150.0], [150.0, 140.0]])))
     time, swaps = 1_800_000_000, []
     usual_s = draw(st.sampled_from([3, 29]))
-    for number in range(draw(st.sampled_from([0, 0, 4, 21]))):  # the first pool stands for long
+    for number in range(draw(st.sampled_from([0, 0, 4, 21]))):  # the first pool may be old
         time += usual_s
         swaps.append(_offer(time, 0, 1.0, 150.0, 2_000_000, depths[0], PEOPLE[number % 4]))
     for _ in range(draw(st.integers(1, 24))):

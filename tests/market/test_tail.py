@@ -54,7 +54,7 @@ def dead(place: Known | Hole | Follows) -> list[int]:
         ((A, B), B, Known, None),
         ((A, B, C), A, Known, None),
         ((B, C), A, Known, None),  # from before the log
-        ((A,), block(1, None, fork="'"), Hole, []),  # beside the log's first
+        ((A,), block(1, None, fork="'"), Hole, []),  # another block in the log's first slot
         ((A,), C, Hole, []),
         ((A, B), B_FORK, Follows, [2]),  # the same slot, another block
         ((A, B, C), B_FORK, Follows, [4, 2]),

@@ -1,4 +1,4 @@
-"""Traders of a token: sums, concentration and gains, beside a slow reading of the same swaps."""
+"""Traders of a token: sums, concentration and gains, against a slow reading of the same swaps."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Shares, first buyers and the launch of a mint, beside a slow reading of the same swaps."""
+"""Shares, first buyers and the launch of a mint, against a slow reading of the same swaps."""
 
 from itertools import combinations, groupby
 from pathlib import Path

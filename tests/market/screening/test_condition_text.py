@@ -43,7 +43,7 @@ def test_operators_are_read_by_their_precedence() -> None:
     assert fields_in(read) == ("price", "price_sol", "rsi_h1", "swaps_d1")
 
 
-def test_equal_operators_bind_to_the_left_and_words_ignore_case() -> None:
+def test_operators_of_equal_rank_bind_to_the_left_and_words_ignore_case() -> None:
     read = parse_condition("PRICE - 1 - 2 > 0 AND Confidence >= Medium")
     assert read == parse_condition("((price - 1) - 2 > 0) and (confidence >= medium)")
     assert read != parse_condition("price - (1 - 2) > 0 and confidence >= medium")
