@@ -88,6 +88,20 @@ def test_a_call_with_many_legs_counts_once() -> None:
     }
 
 
+def test_a_call_with_several_valued_legs_counts_once_among_valued_calls() -> None:
+    """However many calls without a value come before it, and whichever of its legs has one."""
+    unvalued = swap("meteora", (A, 5), (B, 5), at=(0, 0, -1))
+    legs = [
+        swap("meteora", (A, 5), (B, 5), at=(0, 1, -1), leg=0),
+        swap("meteora", (A, 5), (USDC, 3_000_000), at=(0, 1, -1), leg=1),
+        swap("meteora", (USDC, 4_000_000), (B, 5), at=(0, 1, -1), leg=2),
+    ]
+    key = ("meteora", "read")
+    assert counted([unvalued, *legs]).calls[key] == Tally(2, 1, 7_000_000)
+    assert counted([unvalued, *legs[1:]]).calls[key] == Tally(2, 1, 7_000_000)
+    assert counted([*legs, unvalued]).calls[key] == Tally(2, 1, 7_000_000)
+
+
 def test_a_swap_has_the_value_of_its_dollars_or_else_of_its_sol() -> None:
     both = [swap("a", (WSOL, 10**9), (USDC, 190_000_000))]
     back = [swap("a", (USDC, 190_000_000), (WSOL, 10**9))]

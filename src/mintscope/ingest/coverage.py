@@ -95,6 +95,7 @@ def _add_swaps(
 ) -> None:
     """Add the calls of *swaps* to *calls*; several legs of one call count once."""
     before = None
+    is_valued = False
     for swap in swaps:
         if swap.recognised_by is RecognisedBy.TRANSFERS:
             continue  # `Decoded.unlisted` counts these by their address
@@ -103,9 +104,11 @@ def _add_swaps(
         at = swap.transaction_index, swap.outer, swap.inner
         if at != before:
             _add(sums, value)
+            is_valued = value is not None
         elif value is not None:
-            sums[1] = min(sums[0], sums[1] + 1)
+            sums[1] += not is_valued
             sums[2] += value
+            is_valued = True
         before = at
 
 
