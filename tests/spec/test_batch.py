@@ -14,8 +14,8 @@ PATH = "/v1/tokens/batch"
 OTHER = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
 
 
-async def ask(service: Service, mints: list[str], token: str) -> httpx.Response:
-    return await service.client.post(PATH, json={"mints": mints}, headers=bearer(token))
+async def ask(service: Service, mints: list[str], token: str, **more: Any) -> httpx.Response:
+    return await service.client.post(PATH, json={"mints": mints} | more, headers=bearer(token))
 
 
 async def test_each_mint_gets_a_report_for_one_credit_or_an_error_for_free(
@@ -85,6 +85,37 @@ async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(
     assert response.status_code == 402
     assert response.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
     assert await service.left(token) == left
+
+
+async def test_further_timeframes_are_read_only_for_who_can_pay_for_all_reports(
+    service: Service,
+) -> None:
+    """A mint without a report costs nothing, so only reports are counted."""
+    service.reports.others.add(OTHER)
+    token = await service.issue(1)
+
+    response = await ask(service, [TRACKED, OTHER], token, timeframes=["h4"])
+    assert response.status_code == 402
+    assert response.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
+    assert not any(kind.timeframes for kind in service.reports.kinds)
+
+    response = await ask(service, [TRACKED, UNTRACKED], token, timeframes=["h4"])
+    assert (response.status_code, response.json()["data"]["delivered"]) == (200, 1)
+    assert service.reports.kinds[-1].timeframes == ("h4",)
+    assert await service.left(token) == 0
+
+
+@pytest.mark.parametrize("more", [{}, {"timeframes": ["h4"]}])
+async def test_nothing_is_read_without_a_credit(service: Service, more: dict[str, Any]) -> None:
+    token = await service.issue(1)
+    await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+    service.reports.kinds.clear()
+
+    response = await ask(service, [UNTRACKED, TOO_YOUNG], token, **more)
+
+    assert response.status_code == 402
+    assert response.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
+    assert service.reports.kinds == []
 
 
 @pytest.mark.parametrize(

@@ -399,14 +399,13 @@ async def test_a_stream_ends_if_its_api_key_may_not_pay_for_the_next_minute(
         (TRACKED, {"PAYMENT-SIGNATURE": "x"}, (400, "INVALID_PAYMENT")),
         (f"{TRACKED},{UNTRACKED}", True, (404, "TOKEN_NOT_FOUND")),
         (f"{TRACKED},{TOO_NEW}", True, (404, "INSUFFICIENT_DATA")),
-        (f"{TRACKED},{SECOND}", True, (402, "INSUFFICIENT_CREDITS")),
     ],
 )
 async def test_a_refused_stream_costs_nothing(
     tmp_path: Path, mints: str | None, headers: Any, expected: tuple[int, str]
 ) -> None:
     async with streaming_service(tmp_path, streams=StreamsConfig(mints_max=2)) as streaming:
-        token = await streaming.service.issue(1)
+        token = await streaming.service.issue(2)
         if isinstance(headers, bool):
             headers = bearer(token) if headers else {}
 
@@ -415,11 +414,29 @@ async def test_a_refused_stream_costs_nothing(
         )
 
         assert (response.status_code, response.json()["error"]["code"]) == expected
-        assert await streaming.service.left(token) == 1
+        assert await streaming.service.left(token) == 2
+
+
+async def test_who_cannot_pay_for_the_first_minute_has_no_token_loaded(
+    streaming: Streaming,
+) -> None:
+    service = streaming.service
+    token = await service.issue(1)
+
+    response = await streaming.client.get(
+        PATH, params={"mints": ",".join(TRADED), "timeframes": "h4,d1"}, headers=bearer(token)
+    )
+
+    assert (response.status_code, response.json()["error"]["code"]) == (
+        402,
+        "INSUFFICIENT_CREDITS",
+    )
+    assert [service.follower.ready(mint) for mint in TRADED] == [None, None]
+    assert await service.left(token) == 1
 
 
 async def test_the_address_of_a_stream_may_have_50_mints(streaming: Streaming) -> None:
-    token = await streaming.service.issue(1)
+    token = await streaming.service.issue(50)
     mints = ["9" * 40 + f"{number:04}".replace("0", "a") for number in range(1, 51)]
 
     response = await streaming.client.get(

@@ -30,8 +30,8 @@ from mintscope.api.discovery.operation import (
     Operation,
 )
 from mintscope.api.failures import NO_SALES
-from mintscope.api.gate import NOT_ISSUED, Caller, Gate
-from mintscope.api.x402 import ResourceServer, bundle_resource, idempotency_key
+from mintscope.api.gate import NOT_ISSUED, Caller, Gate, idempotency_key
+from mintscope.api.x402 import ResourceServer, bundle_resource
 from mintscope.credits.ledger import CreditLedger, Statement
 from mintscope.credits.rotation import Claim, RotationDenied, find_flaw, write_challenge
 from mintscope.credits.sign_in import NONCE_BYTES, VALID_S

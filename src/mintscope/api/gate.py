@@ -49,6 +49,7 @@ from mintscope.payments.checkout import (
     Work,
 )
 from mintscope.payments.merchant import Merchant, Order
+from mintscope.payments.protocol.headers import IDENTIFIER_PATTERN
 
 NOT_A_BEARER: Final = (
     "expected Authorization: Bearer svc_credit_<64 hex>, or an API key, svc_live_<80 hex>; it holds"
@@ -130,7 +131,7 @@ class Gate:
         `look_again` sees the rotation.  Requests with a payment or an Idempotency-Key may need no
         credits, so their accounts are read from the store.  Raises like `admit`.
         """
-        if request.has_payment() or b"idempotency-key" in request.headers:
+        if request.has_payment() or IDEMPOTENCY_KEY in request.headers:
             return await self.admit(request)
         caller = self._recall(request.bearer())
         return await (self.admit(request) if caller is None else self._admitted(request, caller))
@@ -309,6 +310,27 @@ class KeptAnswers:
 
 def _size(report: ReadReport) -> int:
     return ENTRY_BYTES + len(report.body)
+
+
+IDEMPOTENCY_KEY: Final = b"idempotency-key"
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Return the Idempotency-Key without its quotation marks; None if there is no such header.
+
+    Raises BadRequest for several keys, and for a key that is not 16 to 128 of A-Z, a-z, 0-9, "-"
+    and "_".
+    """
+    values = request.values(IDEMPOTENCY_KEY)
+    if not values:
+        return None
+    key = values[0].removeprefix('"').removesuffix('"')
+    if len(values) > 1 or IDENTIFIER_PATTERN.fullmatch(key) is None:
+        raise errors.BadRequest(
+            "Idempotency-Key: expected one key of 16 to 128 letters, digits, '-' and '_',"
+            " hard to guess"
+        )
+    return key
 
 
 async def name_of(request: Request, account: CreditAccount, key: str) -> str:

@@ -219,6 +219,7 @@ class StreamRoute:
         # The credits are taken last, so that no refusal has to give them back.
         with ExitStack() as room:
             room.enter_context(self.streams.room_for(payer.account))
+            await self.v1.resource_server.expect_minute(request, caller, ORDER, len(mints))
             await self.streams.broadcast.prepare(mints, since, kind)
             self._expect_fresh()
             request.expect_client()

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Annotated, Final
@@ -43,7 +44,7 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.report import PLAIN, ReadReport, ReportKind, Reports, TokenReport
 from mintscope.market.series.past import Moment, OutOfReach, past_report
 from mintscope.market.series.pools import SeriesReader
-from mintscope.payments.checkout import Delivered
+from mintscope.payments.checkout import CheckoutRefused, Delivered
 from mintscope.payments.merchant import Order, report_order
 from mintscope.payments.pricing import REQUEST_USD
 from mintscope.payments.protocol.envelope import Resource
@@ -395,7 +396,7 @@ class BatchRoute:
         asked = await read_body(request, BatchRequest)
         mints = each_once(asked.mints)
         delivered = await self.v1.resource_server.sell_report(
-            request, caller, ORDER, partial(self._read_all, request, mints, kind_of(asked))
+            request, caller, ORDER, partial(self._read_all, request, caller, mints, kind_of(asked))
         )
         if delivered.slot != NO_SLOT:  # without any report, there is no age to state
             return self.v1.freshness.response(request, delivered, self.v1.clock)
@@ -406,10 +407,12 @@ class BatchRoute:
         return Response(200, body)
 
     async def _read_all(
-        self, request: Request, mints: Sequence[Mint], kind: ReportKind
+        self, request: Request, caller: Caller, mints: Sequence[Mint], kind: ReportKind
     ) -> Delivered:
         """Return all lines in one body, as fresh as the oldest report, and their cost."""
-        found = await asyncio.gather(*(self._read(mint, kind) for mint in mints))
+        if kind != PLAIN or not all(map(self.v1.reports.ready, mints)):
+            await self._expect_credits(request, caller, mints, kind)
+        found = await self._read_each(mints, kind)
         reports = [each for each in found if isinstance(each, ReadReport)]
         lines = b",".join(map(_line, mints, found))
         body = b'{"delivered":%d,"results":[%b]}' % (len(reports), lines)
@@ -423,6 +426,29 @@ class BatchRoute:
             ),
             credit_count=len(reports),
         )
+
+    async def _expect_credits(
+        self, request: Request, caller: Caller, mints: Sequence[Mint], kind: ReportKind
+    ) -> None:
+        """Raise CheckoutRefused if the client cannot pay for the reports of *mints*.
+
+        The number of reports is known only once they are read.  To read further timeframes is
+        costly, so for a client with few credits the reports are first counted without them.
+        """
+        expect = partial(self.v1.resource_server.expect_credits, request, caller, ORDER)
+        await expect(1)
+        if not kind.timeframes:
+            return
+        with suppress(CheckoutRefused):
+            await expect(len(mints))
+            return
+        found = await self._read_each(mints, kind._replace(timeframes=()))
+        await expect(sum(isinstance(each, ReadReport) for each in found))
+
+    async def _read_each(
+        self, mints: Sequence[Mint], kind: ReportKind
+    ) -> Sequence[ReadReport | errors.ServiceError]:
+        return await asyncio.gather(*(self._read(mint, kind) for mint in mints))
 
     async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | errors.ServiceError:
         """Return a report that may be sold, or the error that explains its absence."""

@@ -14,7 +14,15 @@ from mintscope.api import failures
 from mintscope.api.checkout import open_checkout
 from mintscope.api.discovery.bazaar import Adverts
 from mintscope.api.gate import HEADER as SIGN_IN_HEADER
-from mintscope.api.gate import Caller, Gate, KeptAnswers, SignIns, name_of
+from mintscope.api.gate import (
+    IDEMPOTENCY_KEY,
+    Caller,
+    Gate,
+    KeptAnswers,
+    SignIns,
+    idempotency_key,
+    name_of,
+)
 from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.wire import AcceptedAsset, HowToPay
 from mintscope.credits.ledger import NUMBERS, CreditLedger, Debited, Reversal
@@ -51,7 +59,6 @@ from mintscope.payments.ports import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.payments.pricing import BUNDLES, Bundle
 from mintscope.payments.protocol.envelope import Refused, Requirement, Resource, ResourceKind
 from mintscope.payments.protocol.headers import (
-    IDENTIFIER_PATTERN,
     NO_MORE,
     PAYMENT_REQUIRED,
     PAYMENT_RESPONSE,
@@ -212,7 +219,6 @@ def how_to_pay(  # noqa: PLR0913 - one argument for each part
     )
 
 
-IDEMPOTENCY_KEY: Final = b"idempotency-key"
 ACCEPT_PAYMENT: Final = b"accept-payment"
 AUTHORIZATION: Final = b"authorization"
 RECEIPT_SHOWN: Final[Header] = (b"access-control-expose-headers", RECEIPT_HEADER.encode())
@@ -328,6 +334,19 @@ class ResourceServer:
             self._kept.forget(kept_as)
         self._checkout.expect_debits().owe(taken)
 
+    async def expect_minute(
+        self, request: Request, caller: Caller, order: Order, credit_count: int
+    ) -> None:
+        """Raise the refusal of `prepay` if *credit_count* credits of *caller* cannot be taken now.
+
+        Call this before work for a stream whose first minute is not paid yet.
+        """
+        charge = self._checkout.authorize_credit(order, self._gate.payer(caller))
+        try:
+            await charge.expect(credit_count)
+        except CheckoutRefused as refused:
+            raise self._as_error(request, order, refused) from refused
+
     async def prepay(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> Debited:
@@ -345,9 +364,7 @@ class ResourceServer:
             charge = self._checkout.authorize_credit(order, payer, endpoint=_number(request))
             return await charge.prepay(credit_count)
         except CheckoutRefused as refused:
-            raise self._as_error(
-                request, order, refused, unpaid=failures.NOTHING_PRESENTED
-            ) from refused
+            raise self._as_error(request, order, refused) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of the credits that `prepay` took, each at most once."""
@@ -446,7 +463,7 @@ class ResourceServer:
         order: Order,
         refused: CheckoutRefused,
         *,
-        unpaid: str,
+        unpaid: str = failures.NOTHING_PRESENTED,
         more: Mapping[str, Any] = NO_MORE,
     ) -> ServiceError:
         """Add the headers of *refused* to the response, and return its error.
@@ -575,25 +592,6 @@ def _for_holder(request: Request, order: Order) -> Order:
     """
     key = idempotency_key(request)
     return order if key is None else replace(order, key=key)
-
-
-def idempotency_key(request: Request) -> str | None:
-    """Return the Idempotency-Key without its quotation marks; None if there is no such header.
-
-    Raises BadRequest for several keys, and for a key that is not 16 to 128 of A-Z, a-z, 0-9, "-"
-    and "_".
-    """
-    values = request.values(IDEMPOTENCY_KEY)
-    if not values:
-        return None
-    # By the IETF draft of this header, the key is in quotation marks; most clients send it without.
-    key = values[0].removeprefix('"').removesuffix('"')
-    if len(values) > 1 or IDENTIFIER_PATTERN.fullmatch(key) is None:
-        raise BadRequest(
-            "Idempotency-Key: expected one key of 16 to 128 letters, digits, '-' and '_',"
-            " hard to guess"
-        )
-    return key
 
 
 def _header(name: str, value: str) -> Header:

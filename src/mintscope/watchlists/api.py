@@ -9,9 +9,9 @@ import msgspec
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import account_operation
+from mintscope.api.gate import idempotency_key
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import Wire, read_body, success
-from mintscope.api.x402 import idempotency_key
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import BadRequest, ErrorCode, IdempotencyKeyUsed, NotFound
 from mintscope.kit.http.request import Request, parse_id

@@ -15,8 +15,8 @@ from mintscope.accounts.signups.api import (
     ScopesAsked,
 )
 from mintscope.api.discovery.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
+from mintscope.api.gate import idempotency_key
 from mintscope.api.wire import read_body, success
-from mintscope.api.x402 import idempotency_key
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import BadRequest, ErrorCode, InvalidToken, NothingToRotate, OwnerOnly
 from mintscope.kit.http.request import Request

@@ -22,8 +22,8 @@ from mintscope.accounts.signups.application import (
 from mintscope.accounts.signups.signups import Exchanges, IssuedKey, Signups
 from mintscope.api.discovery.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
 from mintscope.api.failures import BOTH_SHAPES, GENERAL, MESSAGES_ONLY
+from mintscope.api.gate import idempotency_key
 from mintscope.api.wire import Wire, success
-from mintscope.api.x402 import idempotency_key
 from mintscope.kit import errors
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialKind, has_form

@@ -26,6 +26,7 @@ from mintscope.accounts.wallets.wallets import (
     link_text,
 )
 from mintscope.api.discovery.operation import account_operation
+from mintscope.api.gate import idempotency_key
 from mintscope.api.wire import (
     Challenge,
     decode_cursor,
@@ -34,7 +35,6 @@ from mintscope.api.wire import (
     read_query,
     success,
 )
-from mintscope.api.x402 import idempotency_key
 from mintscope.credits.ledger import CreditLedger
 from mintscope.credits.sign_in import (
     NONCE_BYTES,
