@@ -50,7 +50,9 @@ from mintscope.payments.checkout import Delivered
 from mintscope.payments.merchant import Order, report_order
 from mintscope.payments.protocol.envelope import Resource
 
-ROWS_MAX: Final = 40_000  # candles of all mints together, 400 bytes each
+ROW_BYTES: Final = 400  # rough size of a candle, a swap, a span or a waypoint
+ROWS_MAX: Final = 40_000  # the size of all windows together, in rows
+WINDOW_ROWS: Final = 4  # rough size of a window without its rows and states, in rows
 ROWS_OF_MINT_MAX: Final = 4_000
 AT_LAST: Final = UnixS(1 << 34)  # later than any candle
 NEWEST_MINUTE: Final = AskedCandles(Timeframe.M1, AT_LAST, 1)
@@ -59,12 +61,13 @@ NEWEST_MINUTE: Final = AskedCandles(Timeframe.M1, AT_LAST, 1)
 class _Window(NamedTuple):
     asked: AskedCandles
     kept: KeptCandles
+    size: int  # in rows
 
 
 class NewestCandles:
     """Reads candles; caches the newest candles of a mint until they change.
 
-    Up to ROWS_MAX candles are cached, of the most recently requested mints.
+    Windows of up to ROWS_MAX rows in total are cached, those that were requested last.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -98,17 +101,26 @@ class NewestCandles:
     ) -> None:
         before = self._windows.pop(place, None)
         if before is not None:
-            self._rows -= len(before.kept.rows)
+            self._rows -= before.size
         if kept is not None:
-            self._windows[place] = _Window(asked, kept)
-            self._rows += len(kept.rows)
+            window = _Window(asked, kept, _size(kept))
+            self._windows[place] = window
+            self._rows += window.size
         while self._rows > ROWS_MAX:
             _, oldest = self._windows.popitem(last=False)
-            self._rows -= len(oldest.kept.rows)
+            self._rows -= oldest.size
+
+
+def _size(kept: KeptCandles) -> int:
+    """Return the rough size of *kept* in rows: of its rows, swaps, waypoints and states."""
+    lists = (kept.rows, kept.tail, kept.unpriced, kept.waypoints)
+    states = len(kept.state or b"") + len(kept.in_sol or b"")
+    return WINDOW_ROWS + sum(map(len, lists)) + states // ROW_BYTES
 
 
 KEPT_S: Final = 1.0
 BYTES_MAX: Final = 16 * 1024 * 1024
+PAGE_BYTES: Final = 1_024  # rough size of a page without its body
 
 
 class Made(NamedTuple):
@@ -150,14 +162,14 @@ class RecentPages:
     def _keep(self, resource: Resource, made: Made) -> None:
         self._forget(resource)
         self._pages[resource] = _Kept(made, self._clock.monotonic_s() + KEPT_S)
-        self._bytes += len(made.body)
+        self._bytes += PAGE_BYTES + len(made.body)
         while self._bytes > BYTES_MAX:
             self._forget(next(iter(self._pages)))
 
     def _forget(self, resource: Resource) -> None:
         before = self._pages.pop(resource, None)
         if before is not None:
-            self._bytes -= len(before.made.body)
+            self._bytes -= PAGE_BYTES + len(before.made.body)
 
 
 def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
