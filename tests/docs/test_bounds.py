@@ -59,7 +59,6 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
         mint_of.cache_info().maxsize or 0,
         order_of.cache_info().maxsize or 0,
     ),
-    "payments that budgets of MCP clients remember": (budget.PAYMENTS_MAX,),
     "different budgets of MCP clients": (2 * budget.SHARES_MAX,),
     "answers kept for the same `Idempotency-Key`": (KEPT_BYTES_MAX,),
     "requests that wait for the ledger": (group_commit.WAITING_MAX,),

@@ -19,6 +19,7 @@ from x402.schemas import PaymentRequired
 
 from mcp import Client
 from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.limits import MemoryLimits
 from mintscope.mcp.budget import HEADER
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.mcp_service import error_of, mcp_beside, mcp_client, paying
@@ -286,9 +287,48 @@ async def test_each_payment_counts_once_against_a_budget_in_usd(
     assert world.received() == 25_000 + 2 * 2_500
 
 
-async def test_mpp_payments_count_against_a_budget_in_usd(
+async def test_a_payment_counts_once_at_all_replicas(shop: SellingApi, world: World) -> None:
+    """They share the store of the limits, which also survives a restart."""
+    clock = shop.service.clock
+    limits = MemoryLimits(clock)
+    stated = {HEADER: "usd=0.0025"}
+    keyed = READ | {"idempotency_key": KEY}
+    async with (
+        mcp_beside(shop.service.app, clock, limits=limits) as first,
+        mcp_beside(shop.service.app, clock, limits=limits) as other,
+        mcp_client(first, stated) as client,
+        mcp_client(other, stated) as client_of_other,
+    ):
+        bought, meta = await paid(shop, client, "get_token", keyed)
+        again = await client_of_other.call_tool("get_token", keyed, meta=meta)
+        over, _ = await paid(shop, client_of_other, "get_token", READ)
+
+    assert not bought.is_error
+    assert not again.is_error, again
+    assert again.structured_content["data"] == bought.structured_content["data"]
+    assert error_of(over)["code"] == "BUDGET_EXCEEDED"
+    assert world.received() == 2_500
+
+
+async def test_a_payment_that_was_not_taken_counts_when_it_is(
     shop: SellingApi, world: World, app: ASGIApp
 ) -> None:
+    async with mcp_client(app, {HEADER: "usd=0.0025"}) as client:
+        unpaid = await client.call_tool("get_token", READ)
+        meta = paying(payment(shop, unpaid.structured_content))
+        shop.service.reports.bug = ServiceUnavailable("the market does not answer")
+        failed = await client.call_tool("get_token", READ, meta=meta)
+        shop.service.reports.bug = None
+        bought = await client.call_tool("get_token", READ, meta=meta)
+        over, _ = await paid(shop, client, "get_token", READ)
+
+    assert error_of(failed)["code"] == "SERVICE_UNAVAILABLE"
+    assert not bought.is_error
+    assert error_of(over)["code"] == "BUDGET_EXCEEDED"
+    assert world.received() == 2_500
+
+
+async def test_mpp_payments_count_against_a_budget_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
     path = f"/v1/token/{TRACKED}"
     results = []
     for more in ({"max_usd": 0.0024}, {}, {}):

@@ -324,6 +324,7 @@ def idempotency_key(request: Request) -> str | None:
     values = request.values(IDEMPOTENCY_KEY)
     if not values:
         return None
+    # By the IETF draft of this header, the key is in quotation marks; most clients send it without.
     key = values[0].removeprefix('"').removesuffix('"')
     if len(values) > 1 or IDENTIFIER_PATTERN.fullmatch(key) is None:
         raise errors.BadRequest(

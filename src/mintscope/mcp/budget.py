@@ -8,11 +8,11 @@ would exceed the budget is refused in advance, and costs nothing.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,8 @@ USD_MAX: Final = SHARES_MAX * REQUEST_USD
 SESSION_MAX: Final = 64
 KEY_BYTES: Final = 16
 SHOWN_EXPONENT_MIN: Final = -9  # smaller amounts are shown as 1E-10
-PAYMENTS_MAX: Final = 10_000  # stored payments; a repetition of a stored payment is not counted
+# Counts each payment once for each budget, so that a payment that is sent again is recognised.
+PAYMENT: Final = Limit(name="payment of a budget", count=1, window_s=WINDOW_S)
 FORM: Final = (
     f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
     f" session=<name of at most {SESSION_MAX} characters of A-Z, a-z, 0-9, '-', '_' and '.'>,"
@@ -136,7 +137,6 @@ class StatedBudgets:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._payments: dict[str, None] = {}
 
     async def reserve(
         self, budget: StatedBudget, price: CallPrice, *, caller: str, payment: str
@@ -145,74 +145,66 @@ class StatedBudgets:
 
         caller    credential, which may be invalid, or address
         payment   text of the presented payment; "" for none: then no USD are counted.  A payment
-                  that was charged before is not counted again
+                  that is counted already is not counted again
         Raises    OverBudget; then nothing is counted
         """
         key = _digest(caller, budget.session)
-        parts: list[tuple[Limiter, int]] = []
+        parts: list[Part] = []
+        made = Reservation([])
         if budget.credits is not None and price.credits:
-            parts.append((self._window("credits", budget.credits), price.credits))
-        seen = _digest(key, payment) if payment else ""
-        if budget.usd is not None and seen and seen not in self._payments:
-            shares = int(budget.usd / REQUEST_USD)
-            parts.append((self._window("payments", shares), price.shares))
-        made = Reservation(self, key, seen, parts)
-        await made.take(budget)
+            parts.append(Part(self._window("credits", budget.credits), key, price.credits))
+        if budget.usd is not None and payment:
+            once = Part(self._limits.limiter(PAYMENT), _digest(key, payment), 1)
+            if isinstance(await once.window.take(once.key), Admitted):
+                made.taken.append(once)
+                shares = int(budget.usd / REQUEST_USD)
+                parts.append(Part(self._window("payments", shares), key, price.shares))
+        await made.take(parts, budget)
         return made
-
-    def remember(self, payment: str) -> None:
-        """Store *payment*, the digest of a payment, so that the payment is counted once."""
-        while len(self._payments) >= PAYMENTS_MAX:
-            del self._payments[next(iter(self._payments))]
-        self._payments[payment] = None
 
     def _window(self, unit: str, count: int) -> Limiter:
         name = f"budget of {count} {unit}"
         return self._limits.limiter(Limit(name=name, count=count, window_s=WINDOW_S))
 
 
+class Part(NamedTuple):
+    """A part of the price of a call: *amount*, counted for *key* in *window*."""
+
+    window: Limiter
+    key: str
+    amount: int
+
+
 @dataclass(eq=False, repr=False)
 class Reservation:
     """The amount counted for one call; the amount is given back if the call is not charged.
 
-    key       the digest of the caller and the session
-    payment   the digest of *key* and the presented payment; "" for none
-    parts     the limits against which the call counts, with the amount for each
+    taken   the parts that are counted
     """
 
-    budgets: StatedBudgets
-    key: str
-    payment: str
-    parts: list[tuple[Limiter, int]]
+    taken: list[Part]
 
-    async def take(self, budget: StatedBudget) -> None:
-        """Count the amount.  Raises OverBudget; then nothing is counted."""
-        for number, (window, count) in enumerate(self.parts):
+    async def take(self, parts: Sequence[Part], budget: StatedBudget) -> None:
+        """Count *parts*.  Raises OverBudget; then nothing is counted."""
+        for window, key, count in parts:
             # Checked first: trying to take it would fill the window, and refuse other calls.
             if count > window.limit.count:
-                await self._give_back(self.parts[:number])
+                await self.give_back()
                 raise OverBudget(_exceeded(budget))
             # A limiter counts requests, so an amount is taken one by one.
-            verdicts = await asyncio.gather(*[window.take(self.key) for _ in range(count)])
+            verdicts = await asyncio.gather(*[window.take(key) for _ in range(count)])
             admitted = sum(isinstance(verdict, Admitted) for verdict in verdicts)
+            self.taken.append(Part(window, key, admitted))
             if admitted < count:
-                await self._give_back([*self.parts[:number], (window, admitted)])
+                await self.give_back()
                 last = verdicts[-1]  # can be admitted: the takes run concurrently
                 wait_s = last.reset_s if isinstance(last, Admitted) else last.retry_after_s
                 raise OverBudget(_exceeded(budget), wait_s)
 
-    def keep(self) -> None:
-        """Keep the counted amount, because it was charged or may have been charged."""
-        if self.payment:
-            self.budgets.remember(self.payment)
-
     async def give_back(self) -> None:
         """Give the amount back to the budget, because nothing was charged."""
-        await self._give_back(self.parts)
-
-    async def _give_back(self, parts: list[tuple[Limiter, int]]) -> None:
-        for window, count in parts:
-            await asyncio.gather(*[window.give_back(self.key) for _ in range(count)])
+        for window, key, count in self.taken:
+            await asyncio.gather(*[window.give_back(key) for _ in range(count)])
 
 
 def _exceeded(budget: StatedBudget) -> str:

@@ -398,9 +398,7 @@ async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]
     except ClientDisconnected:  # after any other error, the call may have been charged
         await reserved.give_back()
         raise
-    if is_charged(answer):
-        reserved.keep()
-    else:
+    if not is_charged(answer):
         await reserved.give_back()
     return answer
 

@@ -16,7 +16,7 @@ from mintscope.app.web_api import OTHER
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
-from mintscope.kit.limits import Limit, MemoryLimits
+from mintscope.kit.limits import Limit, Limits, MemoryLimits
 from mintscope.mcp.calls import PAYMENT
 
 LEGACY = "legacy"  # the client first sends `initialize`, like clients from before July 2026
@@ -24,10 +24,15 @@ AUTO = "auto"
 
 
 @asynccontextmanager
-async def mcp_beside(api: ASGIApp, clock: Clock, *, limit: Limit = OTHER) -> AsyncIterator[ASGIApp]:
-    """Yield an application that answers MCP clients of *api*, and passes other requests to it."""
-    limits = AddressLimits(MemoryLimits(clock), ClientAddresses())
-    async with with_mcp(McpConfig(), api, api, limits, limit, clock) as app:
+async def mcp_beside(
+    api: ASGIApp, clock: Clock, *, limit: Limit = OTHER, limits: Limits | None = None
+) -> AsyncIterator[ASGIApp]:
+    """Yield an application that answers MCP clients of *api*, and passes other requests to it.
+
+    limits   the store of the limits; None: one of its own
+    """
+    counted = AddressLimits(limits or MemoryLimits(clock), ClientAddresses())
+    async with with_mcp(McpConfig(), api, api, counted, limit, clock) as app:
         yield app
 
 
