@@ -56,6 +56,8 @@ async def test_a_paid_answer_is_sent_again_with_its_key_and_is_409_without_it(
     assert again.status_code == first.status_code
     assert again.json()["data"] == first.json()["data"]
     assert again.headers["payment-response"] == first.headers["payment-response"]
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
     for key in (None, OTHER_KEY):
         stolen = await shop.send(method, path, payment, key=key)
         assert refusal(stolen) == (409, "PAYMENT_ALREADY_USED")

@@ -130,6 +130,10 @@ async def test_a_repeated_purchase_buys_credits_once(
     assert bought["data"]["credits"] == 10
     assert bought["meta"]["usdPaid"] == 0.025
     assert again.structured_content["data"] == bought["data"]
+    assert again.structured_content["meta"]["usdPaid"] == 0
+    assert again.meta is not None
+    assert result.meta is not None
+    assert again.meta["x402/payment-response"] == result.meta["x402/payment-response"]
     assert error_of(stranger)["code"] == "PAYMENT_ALREADY_USED"
     assert world.received() == 25_000
     assert await shop.service.left(bought["data"]["token"]) == 10

@@ -317,7 +317,7 @@ class ResourceServer:
         # A repeated request that finds no cached answer in this process has read the answer again.
         kept = None if is_bought else self._kept.find(name)
         if not is_bought:
-            request.response_headers.append(REPLAYED)
+            request.response_headers.append(REPLAYED)  # and a redelivery needs no 402 before it
         if kept is not None:
             return msgspec.structs.replace(receipt, report=kept.report)
         self._kept.keep(
@@ -442,7 +442,9 @@ class ResourceServer:
         raise CheckoutRefused(NothingPresented(), option=option)
 
     async def _tell_settled(self, request: Request, settled: Settled) -> None:
-        if not settled.redelivered:  # a redelivery needs no 402 before it
+        if settled.redelivered:
+            request.response_headers.append(REPLAYED)  # and a redelivery needs no 402 before it
+        else:
             await self._gate.give_back(request)
         assert self._merchant is not None
         response = encode_settled(

@@ -13,7 +13,6 @@ Source    specs/transports-v2/mcp.md of x402, for `_meta` and for paid calls
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -106,7 +105,7 @@ def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPr
 def is_charged(answer: ApiAnswer) -> bool:
     """Return whether *answer* was charged, or may be charged because its payment is pending.
 
-    A repetition for the same idempotency key takes no credit.
+    A repetition for the same idempotency key takes no credit and no payment.
     """
     if answer.is_success:
         return not CHARGED.isdisjoint(answer.headers) and REPLAYED not in answer.headers
@@ -120,13 +119,14 @@ def _is_pending(answer: ApiAnswer) -> bool:
 def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
     envelope = answer.content()
     headers = answer.headers
-    takes_credits = "x-credits-remaining" in headers and REPLAYED not in headers
+    is_new = REPLAYED not in headers
+    takes_credits = "x-credits-remaining" in headers and is_new
     settled = _decoded(headers.get("payment-response"))
     meta: dict[str, Any] = {
         "timestamp": envelope["meta"]["timestamp"],
         "requestId": headers["x-request-id"],
         "creditsCharged": price.credits if takes_credits else 0,
-        "usdPaid": float(Decimal(0) if settled is None else price.usd),
+        "usdPaid": float(price.usd) if settled is not None and is_new else 0.0,
     }
     meta |= {name: int(headers[field]) for name, field in NUMBERS.items() if field in headers}
     if "x-data-status" in headers:

@@ -186,9 +186,11 @@ LIMIT_HEADERS: Final = {
 PAYMENT_HEADERS: Final = {
     "PAYMENT-RESPONSE": "x402: the outcome of a payment; a signed receipt if it has settled."
 }
+REPLAY_HEADERS: Final = {
+    "Idempotent-Replayed": "true: the answer was paid for before, under the same key."
+}
 CREDIT_HEADERS: Final = {
     "X-Credits-Remaining": "Credits left after this request, if credits were taken.",
-    "Idempotent-Replayed": "true: the answer was paid for before, under the same key.",
     "X-Data-Slot": "The newest Solana slot in the data.",
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live; degraded if the data is older than 30 s; else idle if no swap has set"
@@ -241,7 +243,7 @@ def success_of(
     """Return the description of the operation's success response."""
     headers = RESPONSE_HEADERS
     if operation.is_charged:
-        headers = headers | PAYMENT_HEADERS
+        headers = headers | PAYMENT_HEADERS | REPLAY_HEADERS
         if ("creditToken",) in operation.proofs:
             headers = headers | CREDIT_HEADERS
     if operation.is_conditional:
@@ -382,8 +384,8 @@ def _example_error(meaning: str, code: ErrorCode) -> ServiceError:
 
 def headers_described() -> dict[str, Any]:
     """Return the descriptions of the headers that responses refer to, by name."""
-    everything: dict[str, str] = RESPONSE_HEADERS | PAYMENT_HEADERS | CREDIT_HEADERS
-    everything |= CODE_HEADERS | ETAG
+    everything: dict[str, str] = RESPONSE_HEADERS | PAYMENT_HEADERS | REPLAY_HEADERS
+    everything |= CREDIT_HEADERS | CODE_HEADERS | ETAG
     for texts in REFUSAL_HEADERS.values():
         everything |= texts
     return {
