@@ -1,17 +1,21 @@
 """A credit is taken for an answer that was sent; a client that left before gets it back."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from mintscope.accounts.wallets.credits import Deposited
 from mintscope.kit.audit import UserId
 from mintscope.kit.http.request import GONE, ClientDisconnected
 from mintscope.kit.http.response import Bounds
 from mintscope.mcp.arguments import ApiExchange
+from mintscope.mcp.calls import PATH
+from support.fakes.reports import TRACKED
 from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,
@@ -26,6 +30,7 @@ from support.scenes.conversations import (
     until_seen,
     written,
 )
+from support.scenes.mcp_service import mcp_beside
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer, running_service
 
@@ -135,6 +140,54 @@ async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Servi
     await settled(shop)
 
     assert await shop.left(token) == 10
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_tool_whose_client_leaves_before_the_result_is_written_costs_nothing(
+    shop: Service, *, leaves: bool
+) -> None:
+    """The request of the tool was answered by then."""
+    token = await shop.issue(10)
+    has_left = False
+
+    async def api(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal has_left
+        await shop.app(scope, receive, send)
+        has_left = leaves and scope["path"] == f"/v1/token/{TRACKED}"
+
+    call = {"name": "get_token", "arguments": {"mint": TRACKED}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    client: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "query_string": b"",
+        "scheme": "http",
+        "client": ("192.0.2.1", 1),
+        "server": ("shop", 80),
+        "headers": [
+            (b"authorization", f"Bearer {token}".encode()),
+            (b"accept", b"application/json, text/event-stream"),
+            (b"content-type", b"application/json"),
+        ],
+        "extensions": {GONE: lambda: has_left},
+    }
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": json.dumps(message).encode(), "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async with mcp_beside(api, shop.clock) as app:
+        await app(client, receive, send)
+    await settled(shop)
+
+    assert await shop.left(token) == (10 if leaves else 9)
+    assert [each.get("status") for each in sent] == ([] if leaves else [200, None])
 
 
 async def test_an_api_key_gets_its_credits_back_if_the_answer_was_not_sent(

@@ -24,6 +24,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.application import ErrorWriter, HttpApplication
 from mintscope.kit.http.rate_limit import AddressLimit, AddressLimits
 from mintscope.kit.http.request import (
+    HAND_OVER,
     PAYMENT_SCHEME,
     ClientAddresses,
     ClientDisconnected,
@@ -498,7 +499,9 @@ class McpEndpoint:
         async def send(message: Message) -> None:
             pieces.append(message)
 
-        await self._manager.handle_request(request.scope, receive, send)
+        extensions = {**(request.scope.get("extensions") or {}), HAND_OVER: request.take_over}
+        scope = {**request.scope, "extensions": extensions}
+        await self._manager.handle_request(scope, receive, send)
         return _response(pieces)
 
 

@@ -179,7 +179,7 @@ class HttpApplication:
             if request.if_unsent is not None:
                 request.expect_client()
             await self._send(send, request, response)
-            request.if_unsent = None
+            request.note_sent()
             status = response.status
         except ClientDisconnected:
             status = DISCONNECTED_STATUS

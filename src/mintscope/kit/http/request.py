@@ -27,10 +27,12 @@ PROCESS: Final = secrets.token_hex(4).encode()  # makes request ids of processes
 PAYMENT_SCHEME: Final = b"payment "
 NO_PARAMS: Final[Mapping[str, str]] = {}
 # Names of ASGI extensions.  Each extension is a callable.  GONE returns whether the client has
-# left, HAS_PAID makes the server prefer this connection, SLOW_DOWN delays its next request.
+# left, HAS_PAID makes the server prefer this connection, SLOW_DOWN delays its next request.  If the
+# request was made for another request, HAND_OVER takes its `if_unsent` once its response is sent.
 GONE: Final = "mintscope.gone"
 HAS_PAID: Final = "mintscope.has_paid"
 SLOW_DOWN: Final = "mintscope.slow_down"
+HAND_OVER: Final = "mintscope.hand_over"
 
 
 _numbers = count()
@@ -173,6 +175,25 @@ class Request:
         self.if_unsent = None
         if undo is not None:
             undo()
+
+    def note_sent(self) -> None:
+        """Forget `if_unsent`, or hand it over if this request was made for another request."""
+        undo = self.if_unsent
+        self.if_unsent = None
+        extensions = self.scope.get("extensions")
+        if undo is not None and extensions and HAND_OVER in extensions:
+            extensions[HAND_OVER](undo)
+
+    def take_over(self, undo: Callable[[], None]) -> None:
+        """Call *undo*, too, if the response to this request is not sent."""
+        earlier = self.if_unsent
+
+        def undo_all() -> None:
+            undo()
+            if earlier is not None:
+                earlier()
+
+        self.if_unsent = undo_all
 
     def expect_client(self) -> None:
         """Raise ClientDisconnected if the client has left."""
