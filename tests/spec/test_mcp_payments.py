@@ -332,7 +332,9 @@ async def test_a_payment_that_was_not_taken_counts_when_it_is(
     assert world.received() == 2_500
 
 
-async def test_mpp_payments_count_against_a_budget_in_usd(shop: SellingApi, world: World, app: ASGIApp) -> None:
+async def test_mpp_payments_count_against_a_budget_in_usd(
+    shop: SellingApi, world: World, app: ASGIApp
+) -> None:
     path = f"/v1/token/{TRACKED}"
     results = []
     for more in ({"max_usd": 0.0024}, {}, {}):
