@@ -7,6 +7,8 @@ import httpx
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.web_api import limits_of
 from mintscope.credits.ledger import NUMBERS
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.kit.time import HOUR_MS, month_end, month_of
@@ -117,9 +119,21 @@ async def test_deposits_are_limited_to_60_an_hour(service: Service, key: str) ->
     assert (await account(service, key))["balance"] == 100
 
 
-async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(
+async def test_a_changed_limit_of_rotations_is_that_of_withdrawals_and_deposits_too(
     service: Service, key: str
 ) -> None:
+    for limit in limits_of(ApiConfig(rotation_limit_requests=2, rotation_limit_window_s=90)):
+        service.limits.change(limit)
+    token = await service.issue(10)
+    deposit = await post(service, key, DEPOSIT, {"creditToken": token})
+    withdrawals = [await post(service, key, WITHDRAW, {"credits": 1}) for _ in range(3)]
+
+    assert deposit.headers["ratelimit-policy"] == '"deposits";q=12;w=90'
+    assert withdrawals[0].headers["ratelimit-policy"] == '"withdrawals";q=2;w=90'
+    assert [each.status_code for each in withdrawals] == [201, 201, 429]
+
+
+async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(service: Service, key: str) -> None:
     token = await service.issue(10)
     body = {"creditToken": token, "credits": 4}
     deposits = await asyncio.gather(

@@ -81,13 +81,9 @@ def account_operations(
     limits: AddressLimits,
     clock: Clock,
 ) -> Sequence[Operation]:
-    """Return the operations under /api, and the operations under /v1 that need an account.
-
-    A withdrawal creates a credit token, so its limit is as high as that of rotations.  The limit of
-    deposits, each of which adds three rows, is DEPOSITS_PER_ROTATION times as high.
-    """
+    """Return the operations under /api, and the operations under /v1 that need an account."""
     signups, exchanges, everything, of_keys = limits_of_accounts(config.accounts)
-    rotations = limits_of(config.api)[-1]
+    *_, withdrawals, deposits = limits_of(config.api)
     gate = KeyGate(keys=parts.keys, limit=of_keys, limits=limits, writes=parts.writes)
     own = OwnKeys(parts.keys)
     accounts = AccountRoutes(
@@ -102,12 +98,11 @@ def account_operations(
         clock=clock,
     )
     of_key = OwnKeyRoutes(gate=gate, own=own, clock=clock)
-    deposits = replace(rotations, name="deposits", count=DEPOSITS_PER_ROTATION * rotations.count)
     held = AccountCreditRoutes(
         gate=gate,
         ledger=ledger,
         credits=parts.credits,
-        withdrawals=limits.by_account(replace(rotations, name="withdrawals")),
+        withdrawals=limits.by_account(withdrawals),
         deposits=limits.by_account(deposits),
         clock=clock,
     )
@@ -144,12 +139,19 @@ CORS: Final = Cors(
 
 
 def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return the rate limits of /v1, of health checks, of other routes, and of token rotations."""
+    """Return the limits of /v1, health checks, other routes, rotations, withdrawals and deposits.
+
+    A withdrawal creates a credit token, so its limit is as high as that of rotations.  The limit of
+    deposits, each of which adds three rows, is DEPOSITS_PER_ROTATION times as high.
+    """
+    rotations = _limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s)
     return (
         _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
         _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
         other_limit(api),
-        _limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
+        rotations,
+        replace(rotations, name="withdrawals"),
+        replace(rotations, name="deposits", count=DEPOSITS_PER_ROTATION * rotations.count),
     )
 
 
@@ -183,7 +185,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     merchant                                    None: nothing is for sale
     accounts, series, holders, lists, streams   None: the API does not have this part
     """
-    public, health, _, rotations = limits_of(config.api)
+    public, health, _, rotations, *_ = limits_of(config.api)
     by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     key_ring = None if accounts is None else KeyRing(accounts.keys, accounts.credits)
     gate = Gate(ledger=ledger, limit=public, limits=by_address, key_ring=key_ring)
