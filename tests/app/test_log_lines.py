@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from mintscope.app.running.logging import (
 )
 
 TIMES: Final = {"timestamp", "exception"}
+THREAD_LINES: Final = 2_000
 
 
 class Log:
@@ -80,6 +82,29 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(10_000):
         assert len(log.printed("away", reason=f"{number}")) == 1
     assert len(log._folding._folded) <= 200  # noqa: SLF001 - the bounded table
+
+
+def test_threads_that_log_at_once_lose_no_line() -> None:
+    """Python switches between threads after almost every instruction during this test."""
+    log = Log()
+    usual_s = sys.getswitchinterval()
+
+    def printed(thread: int) -> int:
+        lines: list[dict[str, Any]] = []
+        for number in range(THREAD_LINES):
+            log.now_s += FOLDED_S / 50
+            lines += log.printed("away", reason=f"{thread} {number % 30}")
+        return sum(line.get("repeated", 1) for line in lines)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            told = sum(threads.map(printed, range(4)))
+    finally:
+        sys.setswitchinterval(usual_s)
+
+    last = log.printed("stops", level="info")
+    assert told + sum(line.get("repeated", 0) for line in last) == 4 * THREAD_LINES
 
 
 @pytest.fixture

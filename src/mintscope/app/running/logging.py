@@ -157,13 +157,16 @@ class Folding:
     """Renders lines as text; logs a repeated line once a minute, with the number of repeats.
 
     A warning or error repeats a line of the last minute if all fields of both are equal, except
-    CHANGING and durations.
+    CHANGING and durations.  Several threads may log at the same time.
     """
 
     def __init__(self, render: Render, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._render = render
         self._monotonic_s = monotonic_s
         self._folded: dict[tuple[object, ...], _Folded] = {}
+        # A finalizer may log while its thread logs another line: the lock is reentrant, and `_due`
+        # walks over a copy.
+        self._lock = threading.RLock()
 
     def __call__(self, logger: Any, method: str, line: Line) -> str:
         """Return due lines about repeats, and *line* unless it is a repeat, as text.
@@ -171,9 +174,10 @@ class Folding:
         Raises DropEvent if there is no line to log.
         """
         now_s = self._monotonic_s()
-        lines = self._due(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
-        if not self._is_left_out(line, now_s):
-            lines.append(line)
+        with self._lock:
+            lines = self._due(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
+            if not self._is_left_out(line, now_s):
+                lines.append(line)
         if not lines:
             raise structlog.DropEvent
         rendered = [self._render(logger, method, each) for each in lines]
@@ -186,8 +190,10 @@ class Folding:
         """
         over_s = now_s - FOLDED_S if until_s is None else until_s
         due: list[Line] = []
-        for key in [key for key, each in self._folded.items() if each.since_s <= over_s]:
-            folded = self._folded.pop(key)
+        for key, folded in self._folded.copy().items():
+            if folded.since_s > over_s:
+                continue
+            self._folded.pop(key, None)
             if folded.left_out:
                 due.append({**folded.line, "repeated": folded.left_out})
         return due
