@@ -1,12 +1,15 @@
 """Processes that a command started: started again when they end, and ended in order."""
 
+import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import msgspec
 import pytest
@@ -99,6 +102,37 @@ def test_a_process_that_ends_is_started_again_and_the_other_goes_on(
 
     assert starts(tmp_path, "api") == 1
     assert not heard(tmp_path, "api")["ingest"].is_stopped
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_any_moment_of_a_pause_is_handled(number: signal.Signals) -> None:
+    """The signal arrives before each line of Python that the pause runs."""
+
+    def send(_frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line":
+            signal.raise_signal(number)
+        return send
+
+    def reload() -> Sequence[str]:
+        reloads.append(number)
+        return ()
+
+    reloads: list[int] = []
+    usual = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the pause does not end"))
+    with Children() as children:
+        children.on_hang_up(reload)
+        signal.setitimer(signal.ITIMER_REAL, GIVE_UP_S)
+        sys.settrace(send)
+        try:
+            children.pause(0.1)
+        finally:
+            sys.settrace(None)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, usual)
+
+    assert children.stopping is (number == signal.SIGTERM)
+    assert bool(reloads) is (number == signal.SIGHUP)
 
 
 @pytest.mark.process

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -314,15 +313,16 @@ class Children:
         self._command = command
         self._stop_s = drain_s + STOP_TIMEOUT_S
         self._children: list[_Child] = []
-        self._stopping = threading.Event()
-        self._hung_up = threading.Event()
+        # Not an Event of `threading`: if a signal arrives within one of its methods, `set` in the
+        # handler waits for ever for the lock that this thread holds.
+        self._is_hung_up = False
         self._on_hang_up: Callable[[], Sequence[str]] = lambda: ()
         self.stopped_by: int | None = None  # the signal that stopped the children, if any
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        signal.signal(signal.SIGHUP, lambda *_: self._hung_up.set())
+        signal.signal(signal.SIGHUP, self._on_sighup)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -368,7 +368,7 @@ class Children:
     @property
     def stopping(self) -> bool:
         """Whether this process has received SIGINT or SIGTERM."""
-        return self._stopping.is_set()
+        return self.stopped_by is not None
 
     def pause(self, seconds: float) -> None:
         """Wait *seconds*, or until a signal to stop; meanwhile, restart children that have ended.
@@ -376,14 +376,16 @@ class Children:
         Raises ChildEnded if a vital child has ended for good.
         """
         end_s = time.monotonic() + seconds
-        while not self._stopping.wait(min(POLL_S, max(0.0, end_s - time.monotonic()))):
-            if self._hung_up.is_set():
-                self._hung_up.clear()
+        while not self.stopping:
+            if self._is_hung_up:
+                self._is_hung_up = False
                 self._hang_up(self._on_hang_up())
             for child in self._children:
                 self._look_at(child)
-            if time.monotonic() >= end_s:
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
                 return
+            time.sleep(min(POLL_S, left_s))
 
     def wait(self) -> None:
         """Wait until a signal to stop, restarting children.  Raises ChildEnded like `pause`."""
@@ -471,7 +473,9 @@ class Children:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.stopped_by = number
-        self._stopping.set()
+
+    def _on_sighup(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_hung_up = True
 
 
 def _stop(children: Sequence[_Child], timeout_s: float) -> None:
