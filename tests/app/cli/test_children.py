@@ -1,5 +1,6 @@
 """Processes that a command started: started again when they end, and ended in order."""
 
+import resource
 import signal
 import socket
 import sys
@@ -102,6 +103,26 @@ def test_a_process_that_ends_is_started_again_and_the_other_goes_on(
 
     assert starts(tmp_path, "api") == 1
     assert not heard(tmp_path, "api")["ingest"].is_stopped
+
+
+@pytest.mark.process
+def test_a_process_that_cannot_be_forked_is_started_later_and_the_other_goes_on(
+    tmp_path: Path,
+) -> None:
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path)])
+        children.start("ingest", ["ingest", str(tmp_path), "1"])
+        until(children, lambda: starts(tmp_path, "ingest") >= 2)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, usual[1]))
+        try:
+            children.pause(1.0)  # several starts are due
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        before = starts(tmp_path, "ingest")
+        until(children, lambda: starts(tmp_path, "ingest") > before)
+
+    assert starts(tmp_path, "api") == 1
 
 
 @pytest.mark.process

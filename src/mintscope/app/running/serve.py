@@ -287,6 +287,12 @@ class _Child:
     sibling: Sibling = field(default_factory=Sibling)
     backoff: Backoff = field(default_factory=Backoff)
 
+    def plan_start(self, now_s: float, ran_s: float = 0.0) -> float:
+        """Plan the next start, after a run of *ran_s* seconds; return the seconds until then."""
+        wait_s = self.backoff.after(ran_s)
+        self.start_again_s = now_s + wait_s
+        return round(wait_s, 2)
+
 
 class Children:
     """Runs `mintscope` commands as child processes, and restarts them when they end.
@@ -426,7 +432,16 @@ class Children:
                 child.out_of_service.answer()
             if now_s >= child.start_again_s:
                 child.sibling = Sibling(restarts=child.sibling.restarts + 1)
-                self._run(child)
+                try:
+                    self._run(child)
+                except OSError as cause:  # no memory, or too many processes or open files
+                    wait_s = child.plan_start(now_s)
+                    log.warning(
+                        "process not started",
+                        process=child.name,
+                        reason=str(cause),
+                        restart_in_s=wait_s,
+                    )
             return
         code = child.process.poll()
         if code is None:
@@ -439,11 +454,8 @@ class Children:
         if code == EXIT_OPERATOR or child.role.has_memory:
             self._give_up(child, code)
             return
-        wait_s = child.backoff.after(now_s - child.started_s)
-        child.start_again_s = now_s + wait_s
-        log.warning(
-            "process ended", process=child.name, exit_code=code, restart_in_s=round(wait_s, 2)
-        )
+        wait_s = child.plan_start(now_s, now_s - child.started_s)
+        log.warning("process ended", process=child.name, exit_code=code, restart_in_s=wait_s)
 
     def _is_served(self, child: _Child) -> bool:
         """Return whether another running child serves the clients of *child*."""
