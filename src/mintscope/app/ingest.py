@@ -87,6 +87,7 @@ async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool
             try:
                 # In the loop, because the store may be unavailable from the start.
                 expect_own_stores(config, is_new=is_new, writes=True)
+                is_new = False  # only once: a store that is exchanged later is refused
                 return await _run_once(config, progress, clock)
             except StoreUnavailable as trouble:
                 wait_s = backoff.after(clock.monotonic_s() - start_s)

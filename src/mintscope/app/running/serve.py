@@ -326,9 +326,8 @@ class Children:
         self.stopped_by: int | None = None  # the signal that stopped the children, if any
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        signal.signal(signal.SIGHUP, self._on_sighup)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -484,10 +483,10 @@ class Children:
                     os.write(child.process.stdin.fileno(), line)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self.stopped_by = number
-
-    def _on_sighup(self, _number: int, _frame: FrameType | None) -> None:
-        self._is_hung_up = True
+        if number == signal.SIGHUP:
+            self._is_hung_up = True
+        else:
+            self.stopped_by = number
 
 
 def _stop(children: Sequence[_Child], timeout_s: float) -> None:
@@ -538,8 +537,6 @@ def serve(
             param_hint="--workers",
         )
     options = [] if config is None else ["--config", str(config)]
-    if is_new:
-        options.append("--new")
     own = loaded.config
     is_file = own.chain.source == "files"
     # Not EXIT_OPERATOR: the process that holds a lock may end by itself; then a restart succeeds.
@@ -547,6 +544,10 @@ def serve(
         for role in ("ingest", "api"):  # waits for the children of a killed `serve` to end
             with held(own, role, patience_s=own.drain_s + STOP_TIMEOUT_S):
                 pass
+        if is_new:  # not by the children: they refuse a store that is exchanged later
+            from mintscope.app.stores import stores  # noqa: PLC0415 - it loads what serves
+
+            stores.expect_own_stores(own, is_new=True)
         # Clients that connect while the api restarts wait in this socket.
         with bind(own.api) as listener, Children(drain_s=own.drain_s) as children:
             children.on_hang_up(_reloads(own, lambda: load(config).config))
