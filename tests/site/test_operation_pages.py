@@ -1,14 +1,19 @@
 """The service for administrators: numbers, tokens, sales, the audit log."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from typing_extensions import override
 
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.app.running.operating import HourWriter
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.audit import COMMAND_LINE, HourSeries, Series, hour_of, requests_of
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import CREDITS_SOLD, REQUESTS
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.time import HOUR_MS
@@ -22,6 +27,8 @@ from support.scenes.stores import market_in
 from support.scenes.token_market import BONE, YOUNG
 from support.scenes.traded import new_slot
 from support.scenes.website import ADMINISTRATOR, Website, website
+
+T = TypeVar("T")
 
 BLOOM = "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1"  # a bot that trades for its users
 BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
@@ -216,6 +223,45 @@ async def test_what_a_process_counted_is_written_once(site: Website) -> None:
     assert list((await store.read(lambda rows: rows.hours.since(0)))[HourSeries.LAG_MS]) == [
         hour_of(site.clock.now())
     ]
+
+
+@dataclass
+class Unanswering(AccountStore):
+    """A store whose answers are lost: changes are durable, or, if *is_away*, never arrive."""
+
+    store: AccountStore
+    is_away: bool
+
+    @override
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        if not self.is_away:
+            await self.store.transact(work)
+        raise ServiceUnavailable("no answer")
+
+    @override
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.claim(work)
+
+    @override
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        return await self.store.read(work)
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_what_a_process_counted_is_not_added_twice_if_no_answer_came(
+    site: Website, *, is_away: bool
+) -> None:
+    store = site.accounts.review.store
+    hour = hour_of(site.clock.now())
+    writer = HourWriter(Unanswering(store, is_away), site.clock, lambda: None, None)
+    REQUESTS.count("/", 418, 0.1)
+    await writer.round()
+    arrived = await store.read(lambda rows: rows.hours.since(hour))
+    writer.store = store
+    await writer.round()
+    written = await store.read(lambda rows: rows.hours.since(hour))
+    assert arrived == ({} if is_away else written)
+    assert written[requests_of(418)][hour] == REQUESTS.by_status()[418]
 
 
 async def test_the_audit_log_names_people_and_is_filtered(

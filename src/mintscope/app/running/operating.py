@@ -64,7 +64,10 @@ class HourWriter:
             await self.round()
 
     async def round(self) -> None:
-        """Write the new counts; if they cannot be written, the next round writes them."""
+        """Write the new counts; if they cannot be written, the next round writes them.
+
+        If it is unknown whether they were written, no round writes them again.
+        """
         now = self.clock.now()
         total = counted()
         hour = hour_of(self.clock.now())
@@ -74,9 +77,13 @@ class HourWriter:
         if age_ms is not None:
             values[HourSeries.LAG_MS] = age_ms
 
+        has_run = False
+
         def write(rows: AccountRows) -> None:
+            nonlocal has_run
             rows.hours.add(hour, values)
             rows.hours.purge(hour - HOURS_KEPT)
+            has_run = True
 
         try:
             fund = None if self.fund is None else await self.fund()
@@ -85,7 +92,9 @@ class HourWriter:
             await self.store.transact(write)
         except ServiceUnavailable as trouble:
             log.warning("numbers of the hour could not be written", reason=str(trouble), at=now)
-        else:
+        # Once `write` has run, its commit may succeed even if `transact` raises: counts of a minute
+        # may then be lost, but none is added twice.
+        if has_run:
             self._written = total
 
 
