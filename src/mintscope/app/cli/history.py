@@ -17,7 +17,14 @@ from mintscope.app.cli.table import BadTable, rows
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import BackfillReading, begin_of, left_out, open_backfill
 from mintscope.app.stores.stores import Market, backfill_lock
-from mintscope.history.backfill import CannotImport, Cost, ImportedCandle, Stage, expect_candle
+from mintscope.history.backfill import (
+    CannotImport,
+    HistoryJob,
+    ImportedCandle,
+    Stage,
+    Survey,
+    expect_candle,
+)
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
@@ -181,34 +188,34 @@ class Giving:
         confirmation.
 
         Raises SourceError, BackfillIsRead if another process reads a backfill, and ValueError if
-        there is nothing to read, or the mint cannot be backfilled or is no longer tracked.
+        there is nothing to read, if the mint cannot be backfilled or is no longer tracked, or if
+        another backfill of the mint was begun before the confirmation.
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
-        async with (
-            backfill_lock(config),
-            open_backfill(config, market, self.calls_per_s) as reading,
-        ):
-            job = await market.history.one(self.mint)
-            if job is not None and job.goes_on(self.from_time):
-                self.from_time = job.from_time
-                total = job.listed
-                typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
-            else:
-                total = (await self._begin(market, reading)).transactions
-            with Bar(total) as bar:
-                stage = Stage.READING
-                while stage is Stage.READING:
-                    missing = await reading.read(
-                        self.mint, self.from_time, bar, incomplete=self.incomplete
-                    )
-                    bar.console.print("read; waiting for ingest to join it")
-                    stage = await self._joined(market)
+        async with open_backfill(config, market, self.calls_per_s) as reading:
+            async with backfill_lock(config):
+                before = await market.history.one(self.mint)
+                goes_on = before is not None and before.goes_on(self.from_time)
+                found = None if goes_on else await self._survey(reading)
+            # Without the lock, because an open prompt would stop all other backfills.
+            if found is not None and not self.yes and not typer.confirm("Read them?"):
+                raise typer.Exit(output.EXIT_NOT_DONE)
+            async with backfill_lock(config):
+                total = await self._begin(market, before, found)
+                with Bar(total) as bar:
+                    stage = Stage.READING
+                    while stage is Stage.READING:
+                        missing = await reading.read(
+                            self.mint, self.from_time, bar, incomplete=self.incomplete
+                        )
+                        bar.console.print("read; waiting for ingest to join it")
+                        stage = await self._joined(market)
         await self._report(market, stage, reading.calls)
         if missing:
             typer.echo(left_out(missing), err=True)
         return stage
 
-    async def _begin(self, market: Market, reading: BackfillReading) -> Cost:
+    async def _survey(self, reading: BackfillReading) -> Survey:
         found = await reading.survey(
             self.mint, self.from_time, pools=self.pools, rate_pools=self.rate_pools
         )
@@ -222,10 +229,27 @@ class Giving:
             f"from {output.moment_of(self.from_time)}: about {cost.transactions} transactions,"
             f" {cost.calls} calls, {_duration(cost.seconds)} at {self.calls_per_s:g} a second"
         )
-        if not self.yes and not typer.confirm("Read them?"):
-            raise typer.Exit(output.EXIT_NOT_DONE)
-        await market.history.begin(self.mint, self.from_time, found.addresses)
-        return cost
+        return found
+
+    async def _begin(self, market: Market, before: HistoryJob | None, found: Survey | None) -> int:
+        """Begin or resume the backfill; return the approximate number of transactions.
+
+        before   the backfill of the mint that was stored before the survey
+        found    the survey; None if *before* is to be resumed
+        Raises   ValueError if the stored backfill is another one now, which cannot be resumed
+        """
+        job = await market.history.one(self.mint)
+        if found is not None and job == before:
+            await market.history.begin(self.mint, self.from_time, found.addresses)
+            return found.cost.transactions
+        if job is None or not job.goes_on(self.from_time):
+            raise ValueError(
+                f"another backfill of {self.mint} was begun or ended meanwhile: run the same"
+                " command again"
+            )
+        self.from_time = job.from_time
+        typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
+        return job.listed
 
     async def _joined(self, market: Market) -> Stage:
         """Wait up to a minute for ingest to join the backfill; return its stage.

@@ -1,0 +1,100 @@
+"""While `mintscope history` waits for a confirmation, other backfills are read."""
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+from pydantic import SecretStr
+from test_late_mint import addresses
+
+from mintscope.app.cli.history import Giving
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.engine import engine_of
+from mintscope.app.stores.stores import Market, opened
+from mintscope.history.backfill import Kind
+from mintscope.kit.primitives import UnixS
+from mintscope.kit.time import DAY_S
+from mintscope_devchain.chain import Devchain
+from support.oracles.devchain_blocks import NOW
+from support.processes.listening import listening
+from support.scenes.stores import market_in
+
+FROM: Final = UnixS(NOW // 1_000 - 10_000)  # before the chain began
+OTHER: Final = UnixS(FROM - 2 * DAY_S)
+BEGIN: Final = """
+INSERT INTO history_job (mint, from_time, stage)
+SELECT id, ?, 'reading' FROM mint WHERE address = ?
+"""
+
+
+@dataclass
+class Terminal:
+    """Standard input: someone works on the store, and then types *answer*."""
+
+    meanwhile: Callable[[], None]
+    answer: str
+
+    def readline(self) -> str:
+        self.meanwhile()
+        return f"{self.answer}\n"
+
+
+@asynccontextmanager
+async def asking(folder: Path) -> AsyncIterator[tuple[Giving, Market, Config]]:
+    """Yield a backfill that asks for confirmation."""
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint = chain.world.listed[0].token.mint
+    found = addresses(chain, mint)
+    async with market_in(folder) as market, listening(chain.app) as url:
+        await market.tracking.add(mint)
+        giving = Giving(
+            mint=mint,
+            from_time=FROM,
+            pools=[address for address, kind in found.items() if kind is Kind.POOL],
+            rate_pools=[address for address, kind in found.items() if kind is Kind.RATE],
+            calls_per_s=10_000,
+            yes=False,
+        )
+        yield giving, market, Config(data_dir=folder, chain=ChainConfig(rpc_url=SecretStr(url)))
+
+
+async def test_another_backfill_can_be_read_before_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    async with asking(tmp_path) as (giving, market, config):
+
+        def read_another() -> None:
+            with engine_of(config).backfill_lock():
+                read.append("another")
+
+        monkeypatch.setattr(sys, "stdin", Terminal(read_another, "n"))
+        with pytest.raises(typer.Exit):
+            await giving.run(market, config)
+        assert await market.history.one(giving.mint) is None
+
+    assert read == ["another"]
+
+
+async def test_a_backfill_of_the_mint_that_was_begun_before_the_answer_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(tmp_path) as (giving, market, config):
+
+        def begin_another() -> None:
+            with opened(config, "market") as database, database.transaction():
+                database.execute(BEGIN, (OTHER, giving.mint))
+
+        monkeypatch.setattr(sys, "stdin", Terminal(begin_another, "y"))
+        with pytest.raises(ValueError, match="was begun or ended meanwhile"):
+            await giving.run(market, config)
+        job = await market.history.one(giving.mint)
+
+    assert job is not None
+    assert job.from_time == OTHER
