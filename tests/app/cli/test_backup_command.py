@@ -207,6 +207,26 @@ def test_the_pepper_is_kept_apart_and_comes_back(data: Path, tmp_path: Path) -> 
     assert run("credits", "list", **new).exit_code == 0
 
 
+def test_a_pepper_that_is_kept_apart_is_not_replaced_by_that_of_an_empty_folder(
+    data: Path, tmp_path: Path
+) -> None:
+    """A disk was replaced, so the service began as a new installation, with another pepper."""
+    safe = tmp_path / "safe"
+    apart = {"BACKUP__SECRETS_TO": str(safe)}
+    new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
+    assert run("backup", str(tmp_path / "first"), **apart).exit_code == 0
+    assert run("credits", "issue", "5", **new).exit_code == 0
+    refused = run("backup", str(tmp_path / "second"), **apart, **new)
+
+    assert refused.exit_code == 1
+    assert f"move {safe / PEPPER_FILE} to another name" in refused.stderr
+    assert (safe / PEPPER_FILE).read_text() == (data / PEPPER_FILE).read_text()
+    assert not (tmp_path / "second").exists()
+    (safe / PEPPER_FILE).rename(safe / "pepper of before")
+    assert run("backup", str(tmp_path / "second"), **apart, **new).exit_code == 0
+    assert (safe / PEPPER_FILE).read_text() == (tmp_path / "new" / PEPPER_FILE).read_text()
+
+
 @pytest.mark.parametrize("is_apart", [True, False])
 def test_roots_come_back_if_the_pepper_is_configured(
     data: Path, tmp_path: Path, *, is_apart: bool

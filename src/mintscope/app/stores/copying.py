@@ -399,6 +399,19 @@ def copy_secrets(source: Path, target: Path, names: Sequence[str] = SECRETS) -> 
             write_secret(target / name, (source / name).read_bytes()).replace(target / name)
 
 
+def expect_no_other_pepper(source: Path, target: Path) -> None:
+    """Raise CannotCopy if both folders have a pepper, and the peppers differ."""
+    kept = target / PEPPER_FILE
+    own = source / PEPPER_FILE
+    if kept.exists() and own.exists() and kept.read_bytes().split() != own.read_bytes().split():
+        raise CannotCopy(
+            f"expected the pepper of {source} in {target}; there is another one, without which"
+            " credentials of earlier backups are void. If data was lost, restore a backup; if the"
+            f" pepper was changed on purpose, move {kept} to another name, and keep it as long as"
+            " those backups"
+        )
+
+
 def expect_whole(path: Path) -> None:
     """Raise UnusableStore if a database file is damaged or cannot be opened."""
     try:

@@ -22,7 +22,13 @@ from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of, is_shared
 from mintscope.app.running.processes import commit
 from mintscope.app.stores import folder
-from mintscope.app.stores.copying import FILES, SECRETS, Progress, copy_secrets
+from mintscope.app.stores.copying import (
+    FILES,
+    SECRETS,
+    Progress,
+    copy_secrets,
+    expect_no_other_pepper,
+)
 from mintscope.app.stores.folder import OTHERS
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
@@ -47,10 +53,13 @@ def back_up(config: Config, target: Path, progress: Progress) -> None:
 
     Pepper and roots are copied into `backup.secrets_to` if it is set, else into *target*.
 
-    Raises    CannotCopy, UnusableStore
+    Raises    UnusableStore; CannotCopy, also if `backup.secrets_to` has another pepper
     """
+    secrets_to = config.backup.secrets_to
+    if secrets_to is not None:
+        expect_no_other_pepper(config.data_dir, secrets_to)
     engine_of(config).back_up(target, progress)
-    copy_secrets(config.data_dir, config.backup.secrets_to or target)
+    copy_secrets(config.data_dir, secrets_to or target)
 
 
 def restore(
