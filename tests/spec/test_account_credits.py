@@ -133,7 +133,9 @@ async def test_a_changed_limit_of_rotations_is_that_of_withdrawals_and_deposits_
     assert [each.status_code for each in withdrawals] == [201, 201, 429]
 
 
-async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(service: Service, key: str) -> None:
+async def test_the_same_request_with_the_same_idempotency_key_moves_credits_once(
+    service: Service, key: str
+) -> None:
     token = await service.issue(10)
     body = {"creditToken": token, "credits": 4}
     deposits = await asyncio.gather(
