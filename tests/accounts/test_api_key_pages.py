@@ -181,6 +181,7 @@ async def test_the_networks_of_a_key_are_changed_by_its_owner_on_its_page(
         ("here", "Expected addresses or networks"),
         ("203.0.113.0/33", "Expected addresses or networks"),
         ("2001:db8::7", "write 2001:db8::/64"),
+        ("2001:db8::%25eth0/64", "Expected an IPv6 network without a zone"),
         ("+".join(f"10.0.0.{number}" for number in range(21)), "at most 20 networks"),
     ],
 )

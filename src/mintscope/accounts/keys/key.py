@@ -59,6 +59,9 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         raise UnusableNetwork(
             f"expected addresses or networks, as 203.0.113.7 or 203.0.113.0/24; one was {text[:50]}"
         ) from None
+    if "%" in text:
+        # Addresses of clients have no zone, so the network would contain no client.
+        raise UnusableNetwork(f"expected an IPv6 network without a zone; one was {text[:50]}")
     if isinstance(network, IPv6Network) and network.subnet_of(MAPPED):
         # An IPv4 client is identified by its IPv4 address, in whichever notation it is written.
         inner = int(network.network_address) & IPV4_BITS
