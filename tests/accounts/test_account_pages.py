@@ -1,6 +1,8 @@
 """Settings > Account: another e-mail address, taken back by the old one, and leaving."""
 
 import re
+from asyncio import create_task, to_thread
+from contextlib import closing
 
 import httpx
 import pytest
@@ -10,7 +12,9 @@ from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.alerts.alert import Alert
 from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.postgres import SPEND
 from mintscope.kit.audit import UserId
+from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 from support.scenes.engine import rows_of
 from support.scenes.people.takeover import RULE
@@ -23,6 +27,7 @@ from support.scenes.people.web_person import (
     where,
     words,
 )
+from support.scenes.postgres import dsn_in
 from support.scenes.service import bearer, credit_token
 from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
 
@@ -30,6 +35,7 @@ EMAIL = "/settings/account/email"
 DELETE = "/settings/account/delete"
 NEW = "alice@new.example"
 OTHER_PASSWORD = "staple horse battery"
+SOMEONE_WAITS = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)"
 
 
 async def verify(site: Website, person: Person, email: str = ALICE) -> None:
@@ -283,6 +289,31 @@ async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Pers
     assert tokens_of(await alice.send(DELETE, form)) == [token]
     assert "account-deleted" in where(await alice.send(DELETE, form | {"seen": "1"}))
     assert await balance_of(alice, token) == 7
+
+
+@pytest.mark.parametrize("engine_of_stores", ["postgresql"], indirect=True)
+async def test_credits_that_an_agent_spends_meanwhile_are_not_moved_out(
+    site: Website, alice: Person
+) -> None:
+    """The agent spends the last credit after the deletion began, and before it is moved."""
+    assert alice.cookie is not None
+    session = await site.accounts.people.session(alice.cookie)
+    assert session is not None
+    await give_credits(site, 1)
+    account = await site.accounts.credits.find(session.user.user_id)
+
+    def see_someone_wait() -> None:
+        while not agent.execute(SOMEONE_WAITS).get:
+            pass
+
+    database = PostgresDatabase(dsn_in(site.folder, ("money",)))
+    with closing(database) as agent, agent.transaction(beside=True):
+        agent.execute(SPEND, ([account], site.clock.now(), 1, 1, []))
+        keeping = create_task(site.accounts.credits.keep(session))
+        await to_thread(see_someone_wait)
+
+    assert await keeping == []
+    assert (await site.accounts.credits.summary(session.user.user_id)).balance == 0
 
 
 def tokens_of(page: httpx.Response) -> list[str]:

@@ -299,7 +299,8 @@ class AccountCredits(AccountService):
             owner = expect_session(rows, session)
             user_id = owner.user_id
             account = rows.credits.open(user_id, now)
-            if rows.credits.balance(account):
+            # Locked, because a debit that took the credits meanwhile would leave none to withdraw.
+            if rows.moves.hold(account, account):
                 number = sum(1 for _ in self._kept_moves(rows, user_id)) + 1
                 if number > KEPT_MAX:
                     raise NotPossible(
