@@ -2,7 +2,7 @@
 
 import json
 import os
-from asyncio import gather
+from asyncio import gather, sleep
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -18,11 +18,15 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
     generate_private_key,
 )
 from cryptography.hazmat.primitives.hashes import SHA256
+from typing_extensions import override
 
+from mintscope.accounts.factor_rows import PASSKEYS_MAX, NewPasskey, WebAuthn
 from mintscope.accounts.session import FRESH_MS
 from mintscope.accounts.sessions import NOTICES_MAX
 from mintscope.app.config.config import WebConfig
+from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.time import DAY_MS, MINUTE_MS
+from support.scenes.engine import writing
 from support.scenes.people.web_person import (
     ALICE,
     MALLORY,
@@ -317,6 +321,46 @@ async def test_a_removed_passkey_opens_nothing(
     name = site.rows('SELECT username FROM "user"')[0][0]
     await alice.send("/settings/account/delete", {"username": name})
     assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
+
+
+class CountingWebAuthn(WebAuthn):
+    """Counts the new passkeys that it has accepted."""
+
+    count = 0
+
+    @override
+    def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
+        new = super().registered(answer, challenge, name)
+        self.count += 1
+        return new
+
+
+async def test_two_passkeys_at_once_are_not_one_more_than_an_account_can_have(
+    site: Website, alice: Person, device: Authenticator
+) -> None:
+    for number in range(1, PASSKEYS_MAX):
+        await add_passkey(alice, device, f"key {number}")
+    page = await alice.open(f"{FACTORS}/passkeys/new")
+    answers = [device.create(question(page)) for _ in range(2)]
+    assert alice.cookie is not None
+    session = await site.accounts.people.session(alice.cookie)
+    assert session is not None
+    verifier = CountingWebAuthn(host=device.host, origins=[device.origin], name="mintscope")
+    factors = site.accounts.factors
+    factors.verifier = verifier
+
+    with writing(site.folder / MONEY_FILE):  # neither is stored before both are accepted
+        adding = gather(
+            *(factors.add_passkey(session, answer, "last") for answer in answers),
+            return_exceptions=True,
+        )
+        while verifier.count < 2:  # noqa: ASYNC110 - it says nothing by itself
+            await sleep(0)
+
+    added, refused = await adding
+    assert site.rows("SELECT count(*) FROM passkey") == [(PASSKEYS_MAX,)]
+    assert added == []
+    assert str(refused) == "this account cannot have another passkey"
 
 
 async def test_a_reset_of_an_unproven_address_removes_the_passkeys_of_a_stranger(

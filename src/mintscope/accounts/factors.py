@@ -172,6 +172,7 @@ APP_REMOVED = "the authenticator app was removed"
 PASSKEY_ADDED = "a passkey was added"
 PASSKEY_REMOVED = "a passkey was removed"
 CODES_RENEWED = "new recovery codes were made"
+FULL = "this account cannot have another passkey"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,16 +290,19 @@ class Factors(AccountService):
         """
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= factor_rows.PASSKEYS_MAX:
-            raise factor_rows.PasskeyRefused("this account cannot have another passkey")
+            raise factor_rows.PasskeyRefused(FULL)
         new = self.verifier.registered(answer, self._challenge(session, known), name)
 
         def add(change: _Change) -> Sequence[str]:
             if change.rows.passkeys.find(new.credential_id) is not None:
                 raise factor_rows.PasskeyRefused("this passkey is already registered")
-            was_on = change.state().is_on
+            before = change.state()
+            # Counted again, because another request may have added a passkey meanwhile.
+            if len(before.passkeys) >= factor_rows.PASSKEYS_MAX:
+                raise factor_rows.PasskeyRefused(FULL)
             change.rows.passkeys.insert(change.owner.user_id, new, change.at)
             change.added(PASSKEY_ADDED)
-            return [] if was_on else change.new_codes()
+            return [] if before.is_on else change.new_codes()
 
         return await self._transact(session, add)
 
