@@ -346,6 +346,23 @@ async def test_applications_are_listed_by_state_and_newest_first(store: AccountS
 # API keys.
 
 
+async def test_applications_are_found_by_a_text_in_either_case(store: AccountStore) -> None:
+    def make(rows: AccountRows) -> SignupId:
+        form = replace(application().form, motivation="Äpfel, 100% ÉTÉ.", twitter=None)
+        rows.applications.insert(application(BOB, number=2))
+        return rows.applications.insert(replace(application(), form=form))
+
+    made = await store.transact(make)
+
+    async def found(text: str) -> list[SignupId]:
+        page = await store.read(lambda rows: rows.applications.page(None, None, 9, text))
+        return [each.signup_id for each in page]
+
+    for text in ("Äpfel", "äpfel", "ÄPFEL", "Été", "100%", "ALICE@"):
+        assert await found(text) == [made], text
+    assert await found("Apfel") == await found("100_") == []
+
+
 async def test_a_key_is_found_by_its_hash_with_the_name_of_its_user(store: AccountStore) -> None:
     def work(rows: AccountRows) -> KeyLine:
         user_id = rows.users.insert(person())

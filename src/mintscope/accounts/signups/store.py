@@ -97,6 +97,18 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         state  only applications in this state, oldest first; None: all, newest first
         text   only applications with this text in address, handles or motivation; case is ignored
         """
+        found: list[Application] = []
+        while True:
+            part = self._part(state, after, limit, text)
+            found += [each for each in part if _has(each.form, text)]
+            if len(found) >= limit or len(part) < limit:
+                return found[:limit]
+            after = part[-1].signup_id
+
+    def _part(
+        self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str
+    ) -> list[Application]:
+        """Return the next applications as `page` does, and others that `_has` leaves out."""
         held = ""
         sought = tuple[str, ...]()
         if text:
@@ -123,7 +135,17 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         return counts
 
 
+def _has(form: Form, text: str) -> bool:
+    """Return whether one of the texts that HOLDS names contains *text*; case is ignored."""
+    texts = (form.email, form.telegram, form.twitter, form.motivation)
+    return any(text.casefold() in (each or "").casefold() for each in texts)
+
+
 def _pattern(text: str) -> str:
-    """Return the LIKE pattern of lower-case texts that contain *text* in lower case."""
+    """Return a LIKE pattern of all texts that contain *text*, in lower case, and of others.
+
+    The function lower() of both engines changes only ASCII characters, so the pattern accepts any
+    text in place of other characters.
+    """
     plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
-    return f"%{plain}%"
+    return f"%{''.join(sign if sign.isascii() else '%' for sign in plain)}%"
