@@ -30,9 +30,9 @@ from mintscope.accounts.sessions import (
     Ended,
     end_sessions,
     end_since,
+    erase,
     expect_removable,
     expect_session,
-    remove,
 )
 from mintscope.accounts.signups.application import SignupId
 from mintscope.accounts.signups.signups import forget
@@ -248,19 +248,9 @@ class AccountDeletion:
             application = _own_application(rows, owner)
             # Before the address is deleted; the e-mail has its own copy of the address.
             rows.emails.tell_owner(owner, EmailKind.ACCOUNT_REMOVED, {}, now)
-            for line in rows.watchlists.of_user(owner.user_id):
-                rows.watchlists.delete(line.watchlist_id)
-            for linked in rows.wallets.of_user(owner.user_id):
-                rows.wallets.unlink(owner.user_id, linked.wallet)
-            rows.key_addresses.forget(owner.user_id)
-            remove(rows, owner, actor, now)
-            # After `remove`, which revokes the keys: an active key without networks would be
-            # accepted from anywhere.
-            rows.api_keys.forget_networks(owner.user_id)
+            erase(rows, owner, actor, now)
             if application is not None:
                 forget(rows, application, "forgotten", actor, now)
-            rows.users.update(owner.user_id, administrator=False)
-            rows.users.forget_name(owner.user_id)
 
         await self.store.transact(delete)
 

@@ -123,6 +123,25 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     rows.events.note(at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
 
 
+def erase(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
+    """Remove the account of *user* as `remove` does, and delete its personal data.
+
+    Watchlists, wallets, client addresses and networks of keys are deleted.  The user's row is kept,
+    without user name and e-mail address.
+    """
+    for line in rows.watchlists.of_user(user.user_id):
+        rows.watchlists.delete(line.watchlist_id)
+    for linked in rows.wallets.of_user(user.user_id):
+        rows.wallets.unlink(user.user_id, linked.wallet)
+    rows.key_addresses.forget(user.user_id)
+    remove(rows, user, actor, at, **detail)
+    # After `remove`, which revokes the keys: an active key without networks would be accepted from
+    # anywhere.
+    rows.api_keys.forget_networks(user.user_id)
+    rows.users.update(user.user_id, administrator=False)
+    rows.users.forget_name(user.user_id)
+
+
 def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
     """Return the keys issued for an application, and the keys that replaced them by rotation."""
     lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))

@@ -259,7 +259,7 @@ class Reviews:
         return await self.store.transact(reset)
 
     async def forget(self, signup_id: SignupId, *, actor: sessions.Reviewer) -> None:
-        """Delete the application; revoke its key and remove its agent.
+        """Delete the application and its agent with the agent's personal data; revoke its key.
 
         Raises    NotPossible if there is no such application, or if a payment of its agent is in
                   progress; SessionEnded
@@ -277,7 +277,7 @@ class Reviews:
                 sessions.expect_removable(rows, agent)
             sessions.revoke_issued(rows, signup_id, by, at)
             if agent is not None:
-                sessions.remove(rows, agent, by, at, because=subject_of(signup_id))
+                sessions.erase(rows, agent, by, at, because=subject_of(signup_id))
             forget(rows, signup_id, "forgotten", by, at, state=kept.application.state)
 
         await self.store.transact(remove_all)
