@@ -1,11 +1,12 @@
 """POST /v1/credits/purchase with an API key: the credits go to the account of its user."""
 
 import pytest
+from test_rotate import Interrupted
 
 from mintscope.accounts.keys.scope import Scope
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi
+from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, opened
 from support.scenes.people.agent import Agent
 from support.scenes.service import bearer, refusal
 
@@ -53,3 +54,29 @@ async def test_an_unpaid_purchase_creates_no_credit_account(shop: SellingApi, ke
     response = await shop.client.post(PURCHASE, headers=bearer(key))
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
     assert shop.service.accounts.rows("SELECT id FROM credit_account") == []
+
+
+async def test_an_account_that_is_removed_before_its_purchase_is_sent_takes_nothing(
+    world: World,
+) -> None:
+    """No one could spend the credits; with another credential, the same payment buys a token."""
+    chain = Interrupted(world.chain())
+    async with opened(world, chain=chain) as shop:
+        key = await Agent(shop.service).key(Scope.TRADE_WRITE)
+        me = (await shop.client.get("/v1/me", headers=bearer(key))).json()["data"]
+
+        async def remove() -> None:
+            await shop.service.accounts.remove_user(me["userId"])
+
+        chain.meanwhile = remove
+        payment = await shop.paid("POST", PURCHASE)
+        refused = await shop.send("POST", PURCHASE, payment, key=KEY, **bearer(key))
+        assert refusal(refused) == (401, "INVALID_TOKEN")
+        assert "was removed before the payment was sent" in refused.text
+        assert world.received() == 0
+
+        bought = await shop.send("POST", PURCHASE, payment, key=KEY)
+        assert bought.status_code == 201, bought.text
+        assert bought.json()["data"]["credits"] == 10
+    await chain.chain.aclose()
+    assert await world.audit(full=True) == []

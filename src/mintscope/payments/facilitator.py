@@ -174,6 +174,10 @@ ROTATED: Final = (
     "This credit token was rotated before the payment was sent, so nothing was sent or charged:"
     " send the same payment with the new credit token."
 )
+REMOVED: Final = (
+    "The account of this credential was removed before the payment was sent, so nothing was sent or"
+    " charged."
+)
 
 
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
@@ -423,6 +427,8 @@ class Facilitator:
             return await self._recall(begun.payment, envelope, candidate.demand)
         if isinstance(begun, ports.Rotated):
             raise InvalidToken(ROTATED)
+        if isinstance(begun, ports.Removed):
+            raise InvalidToken(REMOVED)
         return begun
 
     async def attempt(

@@ -224,6 +224,10 @@ class Rotated:
     """The credit token that the payment would top up was rotated, so nothing is stored."""
 
 
+class Removed:
+    """The user whose account the payment would fill was removed, so nothing is stored."""
+
+
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase is delivered.
 
@@ -288,7 +292,7 @@ KEY_TAKEN: Final = AlreadyUsed(Used.KEY)
 SALES_CLOSED: Final = Unavailable(Obstacle.SALES_CLOSED)
 
 Objection = Refused | AlreadyUsed | Unavailable
-Beginning = Begun | KnownPayment | Rotated | Objection
+Beginning = Begun | KnownPayment | Rotated | Removed | Objection
 
 
 class AdoptionStore(Protocol):
@@ -321,9 +325,10 @@ class PaymentStore(Protocol):
         """Store the payment as pending and return Begun, unless it exists or there is an objection.
 
         If it exists, return it as KnownPayment; if it tops up a credit token that was rotated,
-        return Rotated.  Otherwise return the objection: sales are stopped, a limit of `budget` is
-        reached, the fee payer has too few lamports, another payment has the same quote, whatever
-        its outcome was, or another payment that has not failed has the same redelivery key.
+        return Rotated; if it fills the account of a removed user, return Removed.  Otherwise return
+        the objection: sales are stopped, a limit of `budget` is reached, the fee payer has too few
+        lamports, another payment has the same quote, whatever its outcome was, or another payment
+        that has not failed has the same redelivery key.
 
         There is also an objection if `balance_after` is less than the sum of the other payments of
         that payer in the same token that are pending or were resolved after `mark`, because the

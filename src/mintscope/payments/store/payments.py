@@ -198,6 +198,8 @@ class PaymentTable:
         purchase = pending.payment.purchase
         if isinstance(purchase, TopUp) and self.purchase.is_rotated(purchase.account):
             return ports.Rotated()
+        if isinstance(purchase, TopUp) and self.purchase.is_removed(purchase.account):
+            return ports.Removed()
         objection = self.budgets.find_objection(pending)
         if objection is not None:
             return objection

@@ -39,6 +39,11 @@ IS_ROTATED: Final = """
 SELECT EXISTS (
     SELECT 1 FROM credit_account WHERE id = ? AND successor IS NOT NULL AND owner IS NULL)
 """
+IS_REMOVED: Final = """
+SELECT EXISTS (
+    SELECT 1 FROM credit_account AS a JOIN "user" AS u ON u.id = a.owner
+     WHERE a.id = ? AND u.removed_at IS NOT NULL)
+"""
 
 PURCHASE: Final = """
 SELECT payer, holder, begun_at, rotated_at,
@@ -134,6 +139,11 @@ class PurchasedCredits:
     def is_rotated(self, account: CreditAccount) -> bool:
         """Return whether the credit token of *account* was rotated; False for a user's account."""
         return bool(self._db.execute(IS_ROTATED, (account,)).get)
+
+    def is_removed(self, account: CreditAccount) -> bool:
+        """Return whether credits for *account* would go to the account of a removed user."""
+        last = self._db.execute(SUCCESSOR, (account,)).get
+        return bool(self._db.execute(IS_REMOVED, (last,)).get)
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return the issued credit purchase of the transaction *signature*; None: there is none."""
