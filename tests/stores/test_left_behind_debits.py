@@ -5,14 +5,17 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from structlog.testing import capture_logs
+from typing_extensions import override
 
-from mintscope.credits.ledger import Debit, Empty, Reversal, Spent
+from mintscope.credits.ledger import Debit, Debited, Empty, Reversal, Spent
 from mintscope.credits.postgres import (
+    BE_SEEN,
     DEAD_MS,
     GAP_MS,
     PostgresCreditBook,
@@ -21,7 +24,7 @@ from mintscope.credits.postgres import (
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import Rows
+from mintscope.kit.sql.database import DatabaseAway, Rows
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.time import month_of
 from support.scenes.postgres import dsn_in
@@ -177,6 +180,33 @@ def test_no_replica_is_taken_for_dead_just_after_the_database_was_away(replicas:
     replicas.pass_ms(AGES, replicas.living)
     replicas.living.rest(NOW)
     assert replicas.living.balance(replicas.account) == 10
+
+
+class Stumbling(PostgresDatabase):
+    """A database that is away if it is asked for the statement *refused*."""
+
+    refused = BE_SEEN
+
+    @override
+    def execute(self, statement: str, values: Any = (), /) -> Rows:
+        if statement == self.refused:
+            raise DatabaseAway("away")
+        return super().execute(statement, values)
+
+
+def test_a_new_replica_takes_no_minute_before_others_see_it(replicas: Replicas, dsn: str) -> None:
+    """Otherwise others would count it as dead, and give back minutes that it serves."""
+    replicas.pass_ms(AGES, replicas.living)
+    with closing(PostgresCreditBook(dsn, pepper=PEPPER)) as new:
+        vars(new)["_db"].close()
+        vars(new)["_db"] = database = Stumbling(dsn)
+        with pytest.raises(DatabaseAway):
+            new.prepay([Debit(replicas.account, 4)], NOW)
+        database.refused = ""
+        (begun,) = new.prepay([Debit(replicas.account, 4)], NOW)
+        assert isinstance(begun, Debited)
+        replicas.living.rest(NOW)
+        assert replicas.living.balance(replicas.account) == 6
 
 
 def test_two_that_give_back_at_once_give_back_once(replicas: Replicas, tmp_path: Path) -> None:

@@ -242,8 +242,6 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
                    LOOK_UP_S; DatabaseError
         """
         self._tend(at)
-        # After `_tend`, which records that this replica is alive: other replicas give back the
-        # minutes of a writer that is not recorded.
         batch = randbits(63)
         answered = self._answered()
         values = (accounts, at, batch, self._writer, answered, *more)
@@ -356,8 +354,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._clear_minutes_if_due(at)
         now_s = self._now_s()
         if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
-            self._seen_at_s = now_s
             here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
+            # Not before: if this failed, it is repeated before the next debits, because other
+            # replicas give back the minutes of a writer that is not recorded.
+            self._seen_at_s = now_s
             # After an outage of the database all replicas look dead, until each had time to be seen
             # again.
             if here_ms >= DEAD_MS:
