@@ -279,6 +279,29 @@ def test_batches_of_many_accounts_do_not_wait_for_each_other_for_ever(
     assert [book.balance(each) for each in accounts] == [880] * 8
 
 
+def test_reversals_for_rotated_tokens_and_debits_do_not_wait_for_each_other(
+    book: PostgresCreditBook, tmp_path: Path
+) -> None:
+    """Debits lock the account of the old token's successor after an account with a lower number."""
+    old, between = (
+        book.issue(make_credit_token(bytes([n]) * 28), 10, note="", at=NOW) for n in range(2)
+    )
+    with ThreadPoolExecutor(1) as threads, closing(PostgresDatabase(dsn_in(tmp_path))) as other:
+        with other.transaction():
+            moved = PurchasedCredits(other).rotate(old, CredentialHash(bytes(32)), "hint", NOW)
+            successor = CreditAccount(int(other.execute("SELECT max(id) FROM credit_account").get))
+        assert (moved, successor > between > old) == (10, True)
+        with other.transaction(beside=True):
+            other.execute(SPEND, ([between], NOW, 1, 1, []))
+            reversals = [Reversal(old, 1), Reversal(between, 1)]
+            giving = threads.submit(book.give_back, reversals, NOW)
+            while not other.execute(SOMEONE_WAITS).get:
+                pass
+            other.execute(SPEND, ([successor], NOW, 2, 1, []))
+        giving.result()
+    assert [book.balance(each) for each in (old, between, successor)] == [0, 10, 10]
+
+
 def test_a_rotation_may_refer_to_an_account_that_a_batch_debits(
     book: PostgresCreditBook, tmp_path: Path
 ) -> None:

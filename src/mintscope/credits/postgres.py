@@ -9,7 +9,7 @@ All decisions are made in SQL, so any number of replicas can spend, issue and re
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from secrets import randbits
@@ -103,6 +103,16 @@ VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
         debit_for(?1::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?2::bigint, ?9::bigint,
                   ?10::text[], ?11::bigint))
 RETURNING debited
+"""
+
+# Locks the accounts of reversals and their successors in the order in which debits lock accounts.
+LOCK: Final = """
+WITH RECURSIVE credited (id) AS (
+    SELECT unnest(?1::bigint[]) UNION
+    SELECT a.successor FROM credited JOIN credit_account AS a ON a.id = credited.id
+     WHERE a.successor IS NOT NULL)
+SELECT a.id FROM credit_account AS a JOIN credited ON credited.id = a.id
+ ORDER BY a.id FOR NO KEY UPDATE OF a
 """
 
 # Waits if the batch is being committed.  If the batch is not stored then, this row with its id
@@ -318,6 +328,16 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             # Unlike SQLite, PostgreSQL writes the row although its value stays the same.
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
         self._db.expect_clock()
+
+    @override
+    def _reverse(self, reversals: Iterable[ledger.Reversal], at: UnixMs) -> int:
+        left = list(reversals)
+        if not left:
+            return 0
+        # Otherwise the accounts of rotated tokens would be locked in the order of the old tokens,
+        # and a batch of debits and this transaction could wait for each other.
+        self._db.execute(LOCK, ([each.account for each in left],))
+        return super()._reverse(left, at)
 
     @override
     def _savepoint(self) -> AbstractContextManager[object]:
