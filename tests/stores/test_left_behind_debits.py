@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -35,7 +35,7 @@ AGES: Final = DEAD_MS + 1_000
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 LEAVE: Final = "INSERT INTO credit_batch (id, at, writer, spent, debited) VALUES (?, ?, ?, ?, ?)"
 UNKNOWN_KEY: Final = 999
-BATCHES: Final = "SELECT spent FROM credit_batch"
+BATCHES: Final = "SELECT spent FROM credit_batch WHERE spent IS NOT NULL"
 
 
 class Replicas:
@@ -65,7 +65,9 @@ class Replicas:
         self.clock.advance(milliseconds)
 
     def batch_count(self) -> int:
-        return int(self._db.execute("SELECT count(*) FROM credit_batch").get)
+        """Return the number of batches whose debits are not answered and not given back."""
+        stored = "SELECT count(*) FROM credit_batch WHERE spent IS NOT NULL"
+        return int(self._db.execute(stored).get)
 
     def leave_batch(self, taken: list[list[int]]) -> None:
         """Store a batch of the dying replica, with debits of API keys, without taking credits."""
@@ -180,6 +182,45 @@ def test_no_replica_is_taken_for_dead_just_after_the_database_was_away(replicas:
     replicas.pass_ms(AGES, replicas.living)
     replicas.living.rest(NOW)
     assert replicas.living.balance(replicas.account) == 10
+
+
+def nothing(_replicas: Replicas) -> None:
+    """The reversal is the first thing that the replica does."""
+
+
+def rest(replicas: Replicas) -> None:
+    replicas.dying.rest(NOW)
+
+
+def spend(replicas: Replicas) -> None:
+    replicas.dying.spend([replicas.opened()], NOW)
+    replicas.dying.note_answered(2)
+
+
+@pytest.mark.parametrize("return_first", [nothing, rest, spend])
+@pytest.mark.parametrize("counts", [(1, 1, 1), (3,)])
+def test_a_replica_that_was_not_dead_gives_back_nothing_that_another_gave_back(
+    replicas: Replicas, counts: tuple[int, ...], return_first: Callable[[Replicas], None]
+) -> None:
+    """One of its clients left; it was cut off before it could store the reversal."""
+    account = replicas.account
+    if counts == (3,):
+        replicas.dying.debit([Debit(account, 3)], NOW)
+    else:
+        replicas.dying.spend([account] * 3, NOW)
+    replicas.dying.note_answered(1)
+    replicas.pass_ms(AGES, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(account) == 10
+    return_first(replicas)
+    for count in counts:
+        replicas.dying.give_back([Reversal(account, count)], NOW)
+    assert replicas.living.balance(account) == 10
+
+    replicas.dying.spend([account] * 2, NOW)
+    replicas.dying.give_back([Reversal(account, 1)], NOW)
+    assert replicas.living.balance(account) == 9
+    assert replicas.living.contradictions() == []
 
 
 class Stumbling(PostgresDatabase):

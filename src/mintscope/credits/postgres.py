@@ -8,7 +8,7 @@ All decisions are made in SQL, so any number of replicas can spend, issue and re
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
+from msgspec import structs
 from typing_extensions import override
 
 from mintscope.credits import ledger, statements
@@ -126,9 +127,17 @@ REVERSED: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?3::bigint[]))
 INSERT INTO credit_batch (id, at, spent) VALUES (?1, ?2, '[]')
 """
+# The row stays without its debits, so that its replica sees that they were given back, if it is not
+# dead after all.
 TAKE_BACK: Final = """
-DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
+WITH stored AS (
+    SELECT id, coalesce(debited, spent) AS taken FROM credit_batch
+     WHERE id = ? AND spent IS NOT NULL FOR UPDATE)
+UPDATE credit_batch AS batch SET spent = NULL, debited = NULL, begun = NULL, writer = NULL
+  FROM stored WHERE batch.id = stored.id
+RETURNING stored.taken
 """
+TAKEN_BACK: Final = "SELECT id FROM credit_batch WHERE id = ANY(?1::bigint[]) AND spent IS NULL"
 
 # Times are by the clock of the database.  `since` is reset if the replica was not seen for GAP_MS.
 BE_SEEN: Final = f"""
@@ -178,6 +187,10 @@ class _Reversed(NamedTuple):
     answered: list[int]
 
 
+# The account, key, month and endpoint of a reversal.
+_Purpose = tuple[CreditAccount, int | None, Month | None, int | None]
+
+
 class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     """The credit tables over one PostgreSQL connection, for one thread.
 
@@ -214,6 +227,9 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._doubted: list[tuple[int, Sequence[int]]] = []
         self._doubted_reversals: _Reversed | None = None  # of unknown outcome
         self._seen_at_s: float | None = None
+        self._taken: dict[int, str] = {}  # the debits of stored batches without minutes, as JSON
+        # Credits that other replicas have given back, because they counted this one as dead.
+        self._given_back: Counter[_Purpose] = Counter()
 
     @override
     def spend(
@@ -263,6 +279,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         else:
             self._forget(answered)
         self._committed.append(batch)
+        if not minutes:  # minutes are given back by their own rows
+            self._taken[batch] = taken
         return taken
 
     @override
@@ -278,6 +296,9 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         """
         self._owed.extend(reversals)
         self._look_up_reversals(at)
+        if self._owed:
+            self._be_seen(at)
+            self._leave_out_given_back()
         if not self._owed:
             return
         batch = randbits(63)
@@ -313,13 +334,14 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def rest(self, at: UnixMs) -> None:
-        """Delete answered batches and sent minutes, then do the work that `_tend` describes."""
+        """Do the work that `_tend` describes, then delete answered batches and sent minutes."""
+        # First, because it looks for batches of this replica that were given back.
+        self._tend(at)
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
         if self._sent:
             self._clear_minutes(at)
-        self._tend(at)
 
     @override
     def expect_writable(self) -> None:
@@ -354,14 +376,13 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     def _forget(self, answered: list[int]) -> None:
         for _ in answered:
-            self._committed.popleft()
+            self._taken.pop(self._committed.popleft(), None)
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
         """Give back debits of unknown outcome, and delete sent minutes if that is due.
 
-        Every SEEN_EVERY_S, also record that this replica is alive; once it has been alive without a
-        gap for DEAD_MS, clear up after dead replicas, too.
+        Then do the work that `_be_seen` describes.
         """
         while self._doubted:
             batch, minutes = self._doubted[-1]
@@ -372,16 +393,56 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             # Last, because a failed transaction is repeated; a batch has no effect the second time.
             self._doubted.pop()
         self._clear_minutes_if_due(at)
+        self._be_seen(at)
+
+    def _be_seen(self, at: UnixMs) -> None:
+        """Every SEEN_EVERY_S, record that this replica is alive.
+
+        Once it has been alive without a gap for DEAD_MS, clear up after dead replicas, too.  Until
+        then, look for debits that others have given back during the gap.
+        """
         now_s = self._now_s()
-        if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
-            here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
-            # Not before: if this failed, it is repeated before the next debits, because other
-            # replicas give back the minutes of a writer that is not recorded.
-            self._seen_at_s = now_s
-            # After an outage of the database all replicas look dead, until each had time to be seen
-            # again.
-            if here_ms >= DEAD_MS:
-                self._clear_up(at)
+        if self._seen_at_s is not None and now_s - self._seen_at_s < SEEN_EVERY_S:
+            return
+        here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
+        # After an outage of the database all replicas look dead, until each had time to be seen
+        # again.
+        is_steady = here_ms >= DEAD_MS
+        if not is_steady:
+            self._note_given_back()
+        # Not before: if this failed, it is repeated before the next debits, because other replicas
+        # give back the minutes of a writer that is not recorded.
+        self._seen_at_s = now_s
+        if is_steady:
+            # No client still waits for an answer from before the gap.
+            self._given_back.clear()
+            self._clear_up(at)
+
+    def _note_given_back(self) -> None:
+        """Note the debits of this replica that others have given back."""
+        if not self._taken:
+            return
+        for (batch,) in self._db.execute(TAKEN_BACK, ([*self._taken],)):
+            for reversal in map(_reversal, decode_taken(self._taken.pop(batch))):
+                if reversal.once is None:
+                    self._given_back[_purpose(reversal)] += reversal.credit_count
+
+    def _leave_out_given_back(self) -> None:
+        """Reduce the owed reversals by the credits that others have given back.
+
+        Reversals of minutes and of named answers stay: `_reverse` finds out whether they are owed.
+        """
+        if not self._given_back:
+            return
+        left = []
+        for each in self._owed:
+            purpose = _purpose(each)
+            is_guarded = each.minute is not None or each.once is not None
+            covered = 0 if is_guarded else min(each.credit_count, self._given_back[purpose])
+            self._given_back[purpose] -= covered
+            if covered < each.credit_count:
+                left.append(structs.replace(each, credit_count=each.credit_count - covered))
+        self._owed[:] = left
 
     def _clear_up(self, at: UnixMs) -> None:
         for (batch,) in self._db.execute(LEFT_BEHIND, (DEAD_MS,)):
@@ -456,6 +517,10 @@ def _outcome(debit: ledger.Debit, debited: Taken, minute: int | None = None) -> 
     if delta:
         return ledger.Debited(debit, balance, month, minute)
     return ledger.CapReached(month) if balance >= debit.credit_count else ledger.TooFew(balance)
+
+
+def _purpose(reversal: ledger.Reversal) -> _Purpose:
+    return reversal.account, reversal.key, reversal.month, reversal.endpoint
 
 
 def _reversal(taken: Sequence[Any]) -> ledger.Reversal:
