@@ -92,7 +92,7 @@ def _is_common(text: str) -> bool:
     """
     common = commonest_passwords()
     plain = text.lower()
-    # Stripped before disguises are undone: a 0 or $ at an end is an addition, not a letter.
+    # Stripped before disguises are undone: at an end, a 0 or $ is an addition, not a disguise.
     core = plain.strip(NO_LETTERS).translate(DISGUISES)
     stem = plain.translate(WITHOUT)
     return any(

@@ -48,7 +48,7 @@ SELECT id FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expire
  ORDER BY id LIMIT ?
 """
 PURGE_PROOF: Final = "DELETE FROM proof WHERE id = ?"
-# The condition of the index letter_due, word for word.
+# The condition of the index for due e-mails, word for word.
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 DUE: Final = f"due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
