@@ -1,4 +1,4 @@
-"""Accounts as they are built from the configuration."""
+"""Accounts and page origins are built from the configuration."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from mintscope.kit.limits import Limit, MemoryLimits
 from support.scenes.service import NOW
 
 
-def test_every_limit_is_that_of_its_setting() -> None:
+def test_limits_of_accounts_equal_their_settings() -> None:
     configured = AccountsConfig(
         signup_limit_requests=1,
         signup_limit_window_s=2,
@@ -37,7 +37,7 @@ def test_every_limit_is_that_of_its_setting() -> None:
 
 
 @pytest.mark.parametrize(("delivery", "is_shown"), [("none", False), ("page", True)])
-async def test_emails_are_shown_only_where_that_is_their_delivery(
+async def test_a_mailbox_exists_only_if_mail_is_delivered_to_a_page(
     tmp_path: Path, delivery: str, *, is_shown: bool
 ) -> None:
     config = Config(data_dir=tmp_path, mail=MailConfig.model_validate({"delivery": delivery}))
@@ -68,7 +68,7 @@ async def test_emails_are_shown_only_where_that_is_their_delivery(
         (None, "10.0.0.1", ["http://10.0.0.1:8402"]),
     ],
 )
-def test_the_pages_are_seen_at_the_configured_address_or_where_the_api_listens(
+def test_page_origins_are_the_configured_or_the_listening_address(
     configured: str | None, host: str, expected: list[str]
 ) -> None:
     assert origins_of(configured, host, 8402) == expected
@@ -83,7 +83,7 @@ def test_the_pages_are_seen_at_the_configured_address_or_where_the_api_listens(
         (None, "::", "http://[::]:8402"),
     ],
 )
-def test_what_is_sold_is_named_by_the_configured_address_or_by_where_the_api_listens(
+def test_the_resource_origin_is_the_configured_or_the_listening_address(
     configured: str | None, host: str, expected: str
 ) -> None:
     assert resource_origin(configured, host, 8402) == expected

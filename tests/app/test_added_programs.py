@@ -48,9 +48,7 @@ def tx(data: bytes) -> Tx:
         (f"new:{NEW}::1", "pool"),
     ],
 )
-def test_a_program_that_the_operator_adds_is_read_by_what_moved(
-    text: str, pool: str | None
-) -> None:
+def test_swaps_of_an_added_program_are_read_from_its_transfers(text: str, pool: str | None) -> None:
     read = read_transaction(tx(b"\x01\x02" + bytes(8)).raw(), 0)
     assert read is not None
     (swap,) = decoder(DexConfig(programs=(text,)))([read]).swaps
@@ -76,18 +74,18 @@ def test_a_program_that_the_operator_adds_is_read_by_what_moved(
         [f"new:{NEW}", f"new:{B}"],
     ],
 )
-def test_a_program_that_cannot_be_read_is_refused(listed: list[str]) -> None:
+def test_an_invalid_program_setting_is_refused(listed: list[str]) -> None:
     with pytest.raises(ValidationError, match="expected"):
         TypeAdapter(values.Programs).validate_python(tuple(listed))
 
 
-def test_what_a_release_knows_is_read_as_it_knows_it() -> None:
+def test_an_added_program_does_not_replace_a_known_program() -> None:
     known = DexConfig(programs=(f"mine:{TABLE[0].address}",))
 
     assert list(programs_read(known)) == list(TABLE)
 
 
-def test_the_stream_is_filtered_to_the_token_programs_and_to_books_that_call_none() -> None:
+def test_the_stream_is_filtered_to_the_token_programs_and_manifest() -> None:
     source = stream_of(
         Config(dex=DexConfig(programs=(f"new:{NEW}:01",))),
         PreferredNodes([], SystemClock()),
@@ -105,7 +103,7 @@ def test_the_stream_is_filtered_to_the_token_programs_and_to_books_that_call_non
     ]
 
 
-def test_the_command_lists_what_is_read_and_who_added_it(
+def test_the_programs_command_lists_each_program_and_who_added_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
@@ -121,7 +119,9 @@ def test_the_command_lists_what_is_read_and_who_added_it(
     )
 
 
-def test_what_was_not_read_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_command_lists_unread_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     missed = NotRead(
         time=UnixS(1),
         program=NEW,

@@ -1,9 +1,9 @@
-"""A task that fails is tried again soon, then ever later, and soon again after a steady run."""
+"""A failed task restarts after waits that grow, and that begin again after a steady run."""
 
 from mintscope.app.running.processes import LONGEST_S, STEADY_S, Backoff
 
 
-def test_the_waits_double_from_milliseconds_and_are_bounded() -> None:
+def test_waits_double_from_50_ms_up_to_a_maximum() -> None:
     backoff = Backoff()
 
     waits = [backoff.after(0.1) for _ in range(100)]
@@ -12,7 +12,7 @@ def test_the_waits_double_from_milliseconds_and_are_bounded() -> None:
     assert waits[10:] == [LONGEST_S] * 90
 
 
-def test_a_steady_run_starts_over() -> None:
+def test_a_steady_run_resets_the_waits() -> None:
     backoff = Backoff()
     for _ in range(10):
         backoff.after(0.1)

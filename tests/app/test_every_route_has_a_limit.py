@@ -1,4 +1,4 @@
-"""Every route there is, and every one that will be added, refuses a client that asks too often."""
+"""Every route, also one that is added later, refuses a client that sends too many requests."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ TOO_MANY = 429
 
 
 async def unlimited(app: ASGIApp, requests: Iterable[tuple[str, str]]) -> list[str]:
-    """Return those of *requests*, methods and paths, that may be sent without a limit."""
+    """Return the *requests*, given as method and path, that have no limit."""
     return [
         f"{method} {path}"
         for number, (method, path) in enumerate(sorted(set(requests)))
@@ -93,7 +93,7 @@ def app_of(route: Route) -> HttpApplication:
     return HttpApplication(Router([route]), limit=limit, write_error=write_error)
 
 
-async def test_a_new_route_has_a_limit_unless_it_says_that_it_has_its_own() -> None:
+async def test_a_new_route_has_a_limit_unless_it_limits_itself() -> None:
     assert await unlimited(app_of(Route("GET", "/new", answer)), [("GET", "/new")]) == []
     forgotten = app_of(Route("GET", "/new", answer, limits_itself=True))
     assert await unlimited(forgotten, [("GET", "/new")]) == ["GET /new"]
@@ -108,7 +108,7 @@ async def test_a_new_route_has_a_limit_unless_it_says_that_it_has_its_own() -> N
         ([f"2001:db8:{number:x}::1" for number in range(5)], FEW * 5),
     ],
 )
-async def test_addresses_count_by_ipv4_address_by_ipv6_64_and_four_times_by_48(
+async def test_a_limit_applies_per_ipv4_address_per_ipv6_64_and_fourfold_per_48(
     clients: list[str], admitted: int
 ) -> None:
     app = app_of(Route("GET", "/new", answer))

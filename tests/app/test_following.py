@@ -1,4 +1,4 @@
-"""Requests to a node beside its blocks never delay a block."""
+"""Other requests to a node never delay the requests for its blocks."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ ASKED_BESIDE = "getAgGenesisCert"
 
 @dataclass
 class Limited(FakeNode):
-    """Gives every block, and answers one question with a limit of 60 s."""
+    """Answers every request for a block, and refuses one other method for 60 s."""
 
     was_asked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -36,7 +36,7 @@ class Limited(FakeNode):
 
 
 @pytest.mark.parametrize("second", [None, "http://second"])
-async def test_a_limit_on_what_is_asked_beside_delays_no_block(second: str | None) -> None:
+async def test_a_429_to_another_request_delays_no_block(second: str | None) -> None:
     clock = ManualClock(UnixMs(1_700_000_000_000))
     node = Limited(clock)
     node.grow(20)
@@ -45,9 +45,9 @@ async def test_a_limit_on_what_is_asked_beside_delays_no_block(second: str | Non
         second_rpc_url=None if second is None else SecretStr(second),
     )
     async with following(chain, clock, transport=node.transport()) as blocks:
-        async with asyncio.timeout(2):  # much less than the limit: nothing waits for it
+        async with asyncio.timeout(2):  # much less than the 60 s that the node asks for
             await node.was_asked.wait()
-            await asyncio.sleep(0)  # its answer is taken
+            await asyncio.sleep(0)  # until the client has read the 429
             for slot in range(1, 20):
                 assert isinstance(await blocks.block(Slot(slot), Commitment.CONFIRMED), Block)
 

@@ -1,4 +1,4 @@
-"""A hole in the data of the last day is shown wherever an operator looks."""
+"""A gap in the data of the last day is shown by a check of the api and by `gaps list`."""
 
 import asyncio
 import json
@@ -49,7 +49,9 @@ async def test_a_gap_of_the_last_day_degrades_the_service(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8])
-async def test_an_older_gap_does_not(tmp_path: Path, slot_s: float) -> None:
+async def test_a_gap_older_than_a_day_does_not_degrade_the_service(
+    tmp_path: Path, slot_s: float
+) -> None:
     day = round(GAP_SHOWN_S / slot_s)
     await fill(tmp_path, GAP, at(9 + day - 1))
     with pytest.raises(ServiceUnavailable):
@@ -65,14 +67,14 @@ async def test_a_gap_is_reported_while_the_pace_is_unknown(tmp_path: Path) -> No
         await ready(tmp_path, None)
 
 
-async def test_what_files_leave_out_does_not(tmp_path: Path) -> None:
+async def test_a_gap_does_not_degrade_a_service_that_reads_block_files(tmp_path: Path) -> None:
     await fill(tmp_path, GAP, at(10), follows_files=True)
     await ready(tmp_path)
 
 
 @pytest.mark.parametrize("slot_ms", [100, 200, 400, 800])
-async def test_a_gap_is_settled_a_minute_of_the_chain_later(tmp_path: Path, slot_ms: int) -> None:
-    """The rate of SOL rests on the swaps of a minute, so lacks the gap until then."""
+async def test_a_gap_is_settled_after_a_minute_of_chain_time(tmp_path: Path, slot_ms: int) -> None:
+    """A minute of swaps sets the rate of SOL, so a gap affects the rate for a minute."""
     slots = range(1, 100_000 // slot_ms)
     await fill(tmp_path, *(at(slot, slot * slot_ms // 1_000) for slot in slots))
     async with market_in(tmp_path) as market:

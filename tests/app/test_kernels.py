@@ -1,4 +1,4 @@
-"""Code that computes is compiled once, kept where the service runs, and the log says when."""
+"""Numba kernels are compiled once and cached; the log reports each compilation."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def run(*words: str, cache: Path | None = None) -> str:
     return done.stdout
 
 
-def test_what_setup_compiled_is_not_compiled_again() -> None:
+def test_kernels_that_setup_compiled_are_not_compiled_again() -> None:
     run("-m", "mintscope.app.running.kernels")
 
     assert run("-m", "mintscope.app.running.kernels") == ""
@@ -73,13 +73,13 @@ def test_setup_compiles_each_kernel_that_other_modules_call() -> None:
     assert run("-c", UNCOMPILED) == ""
 
 
-def test_a_first_start_without_setup_compiles_and_says_so(tmp_path: Path) -> None:
+def test_a_first_start_without_setup_compiles_kernels_and_reports_it(tmp_path: Path) -> None:
     assert "kernels compiled" in run("-c", INGEST, cache=tmp_path)
     assert run("-c", INGEST, cache=tmp_path) == ""
 
 
 @pytest.mark.parametrize("start", ["mintscope.app.ingest", "mintscope.app.following"])
-def test_a_process_of_the_service_runs_what_setup_compiled(start: str) -> None:
+def test_a_process_of_the_service_uses_the_kernels_that_setup_compiled(start: str) -> None:
     run("-m", "mintscope.app.running.kernels")
     needed = {
         "mintscope.app.ingest": "module.load_ingest_kernels()",

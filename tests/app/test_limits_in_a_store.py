@@ -1,4 +1,4 @@
-"""The place of limits is configured: api processes with one store admit a limit together."""
+"""Api processes that share a store count limits together; without a store, each counts alone."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -64,7 +64,7 @@ async def test_a_process_admits_its_share_while_the_store_is_away() -> None:
     assert sum(isinstance(each, Admitted) for each in answers) == THIRTY.count // 4
 
 
-async def test_without_a_store_a_process_counts_alone() -> None:
+async def test_a_process_without_a_store_counts_limits_in_memory() -> None:
     async with open_limits(Config(), ManualClock(START)) as limits:
         assert isinstance(limits, MemoryLimits)
     assert not await expect_limits(Config())
@@ -77,7 +77,7 @@ def test_the_doctor_says_where_limits_are_counted(config: Config) -> None:
     assert finding.what == "limits: counted in the memory of the api process"
 
 
-async def test_the_doctor_warns_of_a_store_that_is_away(away: Config) -> None:
+async def test_the_doctor_warns_of_limits_in_a_store_that_does_not_answer(away: Config) -> None:
     with pytest.raises(StoreUnavailable):
         await expect_limits(away)
     (finding,) = await asyncio.to_thread(lambda: list(check_limits(away)))

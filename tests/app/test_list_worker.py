@@ -1,4 +1,4 @@
-"""Ingest has the list stored by a process of its own."""
+"""Ingest starts a separate process that stores the list of tokens."""
 
 from pathlib import Path
 from signal import SIGALRM
@@ -44,7 +44,7 @@ async def test_the_list_is_stored_in_a_process_of_its_own(
     events = [line["event"] for line in json_lines(logged)]
     assert events.count("list_loaded") == 2
     assert events[-1] == "list_not_kept"
-    # One that nothing ends any more, because ingest was killed, ends by itself.
+    # A process that ingest no longer ends, because ingest was killed, ends itself.
     with capture_logs() as lines:
         assert not await store_apart(msgspec.structs.replace(order, alone_s_max=0.001))
     assert [line["error"] for line in lines] == [f"ended by signal {SIGALRM.value}"]

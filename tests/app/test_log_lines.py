@@ -1,4 +1,4 @@
-"""Repeated lines are folded, lines of libraries become lines of the log, and none is plain."""
+"""Repeated lines are folded, and every line, also of a library, is a JSON object."""
 
 import io
 import json
@@ -57,7 +57,7 @@ def test_a_line_that_repeats_is_printed_once_a_minute() -> None:
     assert len(log.printed("away", reason="no answer", wait_s=1)) == 1
 
 
-def test_what_differs_is_not_folded() -> None:
+def test_lines_that_differ_and_lines_of_level_info_are_not_folded() -> None:
     log = Log()
     assert log.printed("away", reason="one")
     assert log.printed("away", reason="another")
@@ -69,7 +69,7 @@ def test_what_differs_is_not_folded() -> None:
         assert log.printed("payment settled", level="info", signature="a")
 
 
-def test_the_last_line_tells_what_was_left_out_before_it() -> None:
+def test_the_last_line_follows_the_count_of_the_folded_lines() -> None:
     log = Log()
     log.printed("away")
     log.printed("away")
@@ -77,7 +77,7 @@ def test_the_last_line_tells_what_was_left_out_before_it() -> None:
     assert (folded["event"], folded["repeated"], last["event"]) == ("away", 1, "stops")
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_table_of_folded_lines_is_bounded() -> None:
     log = Log()
     for number in range(10_000):
         assert len(log.printed("away", reason=f"{number}")) == 1
@@ -141,7 +141,7 @@ class Unfinished:
 
 
 @pytest.mark.usefixtures("_configured")
-def test_what_nothing_catches_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_uncaught_exception_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
         raise ValueError("in a thread")
 
@@ -163,8 +163,8 @@ def test_what_nothing_catches_is_one_json_object(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("_configured")
-def test_a_line_and_its_end_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of `serve` share one standard error, where two writes can have another between."""
+def test_a_line_and_its_newline_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of `serve` share standard error: another process may write between two writes."""
     writes: list[str] = []
 
     class Recorded(io.StringIO):

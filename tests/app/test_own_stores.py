@@ -11,7 +11,9 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import UnusablePepper
 
 
-async def test_a_lost_pepper_is_refused_and_none_is_made(tmp_path: Path) -> None:
+async def test_a_start_with_a_lost_pepper_is_refused_and_makes_no_new_pepper(
+    tmp_path: Path,
+) -> None:
     config = Config(data_dir=tmp_path)
     expect_own_stores(config, uses_pepper=True)
     async with open_money(config, SystemClock()) as money:
@@ -22,4 +24,4 @@ async def test_a_lost_pepper_is_refused_and_none_is_made(tmp_path: Path) -> None
     with pytest.raises(UnusablePepper, match=r"in credits\.pepper|restore it from your backup"):
         expect_own_stores(config, uses_pepper=True)
     assert not (tmp_path / PEPPER_FILE).exists()
-    expect_own_stores(config)  # ingest has no use for it
+    expect_own_stores(config)  # ingest does not use the pepper

@@ -1,4 +1,4 @@
-"""Before anything is sold: what the doctor and the start find, and how they say to mend it."""
+"""The doctor and the start of the api find faults of sales, and name the remedies."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ async def findings(world: World, **changes: Any) -> list[Finding]:
         return await asyncio.to_thread(lambda: list(check_payments(config)))
 
 
-async def test_all_is_well(world: World) -> None:
+async def test_the_doctor_finds_no_fault_in_working_settings_of_sales(world: World) -> None:
     found = await findings(world)
 
     assert {finding.level for finding in found} == {Level.OK}
@@ -49,7 +49,7 @@ async def test_all_is_well(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", ["refused", "finalized"])
-async def test_all_is_well_with_a_node_without_the_level_confirmed(
+async def test_the_doctor_accepts_a_node_without_the_level_confirmed(
     world: World, fault: str
 ) -> None:
     world.slots(9)
@@ -108,7 +108,9 @@ def enable(monkeypatch: pytest.MonkeyPatch, world: World, folder: Path) -> None:
     monkeypatch.setenv("MINTSCOPE_PAYMENTS__FEE_PAYER_KEY", str(genesis.fee_payer))
 
 
-def test_sales_are_off_where_payments_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sales_are_off_if_payments_are_disabled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
     expect_own_stores(Config(data_dir=tmp_path))
     status = CliRunner().invoke(sales_app, ["sales", "status"])
@@ -140,7 +142,7 @@ async def test_a_fee_payer_without_enough_sol_is_reported(
 
 
 async def test_a_frozen_treasury_is_reported(world: World) -> None:
-    """Its mint's freeze authority has closed it: every payment would be refused by the chain."""
+    """The freeze authority of the mint froze the account: the chain would refuse every payment."""
     tokens = world.vm.genesis.treasury_tokens
     account = world.vm.bank.account(tokens)
     assert account is not None
@@ -156,7 +158,7 @@ async def test_a_frozen_treasury_is_reported(world: World) -> None:
 
 
 async def test_health_names_a_treasury_that_takes_no_payment(world: World) -> None:
-    """One of two: payments in the other go on, and the books are not closed."""
+    """One of two treasury accounts is frozen: payments in the other token go on."""
     genesis = world.vm.genesis
     tokens = genesis.tokens_of(genesis.treasury.pubkey(), genesis.usdc)
     async with listening(world.node) as url:
@@ -178,7 +180,7 @@ async def test_health_names_a_treasury_that_takes_no_payment(world: World) -> No
                 await sales.expect_selling()
 
 
-async def test_nothing_is_sold_on_another_chain_than_the_one_that_is_followed(
+async def test_nothing_is_sold_if_payments_settle_on_another_chain(
     world: World,
 ) -> None:
     methods = world.methods
@@ -197,7 +199,9 @@ async def test_nothing_is_sold_on_another_chain_than_the_one_that_is_followed(
                 await sales.expect_selling()
 
 
-async def test_the_start_refuses_unusable_terms_and_waits_for_a_node(world: World) -> None:
+async def test_the_start_refuses_a_missing_treasury_account_but_not_a_missing_node(
+    world: World,
+) -> None:
     async def start(url: str, **changes: Any) -> bool:
         config = config_of(world, url, **changes)
         async with selling(config, world.clock) as sales:
@@ -211,7 +215,7 @@ async def test_the_start_refuses_unusable_terms_and_waits_for_a_node(world: Worl
     assert not await start("http://127.0.0.1:1")
 
 
-async def test_an_api_that_is_started_again_serves_credits_though_nothing_can_be_sold(
+async def test_a_restarted_api_starts_even_if_nothing_can_be_sold(
     world: World,
 ) -> None:
     async with (
@@ -278,7 +282,7 @@ async def test_reserves_are_read_from_the_vaults(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("dollars", "is_usable"), [(DOLLARS, True), (frozenset({USDC}), False), (None, True)]
 )
-async def test_a_pool_may_be_traded_for_any_of_the_configured_dollars(
+async def test_a_pool_is_usable_if_its_other_token_is_a_configured_dollar(
     dollars: frozenset[Mint] | None, *, is_usable: bool
 ) -> None:
     accounts = {"base": vault(USDT, 5), "pyusd": vault(PYUSD, 6)}

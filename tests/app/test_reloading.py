@@ -1,4 +1,4 @@
-"""A SIGHUP applies settings that may change, and names those that may not."""
+"""A SIGHUP applies settings that may change, and logs the names of the others."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ def config(**parts: Any) -> Config:
     return Config().model_copy(update=parts)
 
 
-def test_what_may_change_is_taken_over_and_the_rest_is_named_until_a_restart() -> None:
+def test_a_reload_applies_some_settings_and_logs_that_others_need_a_restart() -> None:
     now = [config()]
     applied: list[str] = []
     own = Reloading(
@@ -47,7 +47,7 @@ def test_what_may_change_is_taken_over_and_the_rest_is_named_until_a_restart() -
     ]
 
 
-def test_settings_of_others_are_of_no_concern() -> None:
+def test_a_reload_ignores_settings_of_other_processes() -> None:
     changed = config(api=ApiConfig(port=9_000), drain_s=5.0)
     own = Reloading(config(), lambda: changed, {}, ours=lambda key: key == "drain_s")
     with capture_logs() as lines:
@@ -56,7 +56,7 @@ def test_settings_of_others_are_of_no_concern() -> None:
     assert lines[-1]["settings"] == ["drain_s"]
 
 
-def test_a_mistake_changes_nothing() -> None:
+def test_a_reload_of_an_invalid_configuration_changes_nothing() -> None:
     def broken() -> Config:
         raise ConfigError(["api.port: expected a port"])
 
@@ -68,7 +68,7 @@ def test_a_mistake_changes_nothing() -> None:
     assert lines[0]["problems"] == ("api.port: expected a port",)
 
 
-async def test_the_signal_is_heard_in_the_loop() -> None:
+async def test_a_sighup_reloads_the_settings_in_the_event_loop() -> None:
     was = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     heard = asyncio.Event()
     changed = config(log=LogConfig(level="debug"))
@@ -81,7 +81,7 @@ async def test_the_signal_is_heard_in_the_loop() -> None:
         signal.signal(signal.SIGHUP, was)
 
 
-def test_a_limit_changes_where_it_counts_and_forgets_nothing() -> None:
+def test_a_changed_limit_applies_at_once_and_keeps_its_counts() -> None:
     limits = MemoryLimits(ManualClock(UnixMs(0)))
     client = limits.limiter(LIMIT, window="c")
     wide = limits.limiter(of_a_site(LIMIT), window="s")

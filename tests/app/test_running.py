@@ -1,4 +1,4 @@
-"""A task that ends with a bug is logged, and started again."""
+"""A task that an exception ends is logged and restarted."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from mintscope.app.maintenance import running
 
 
 class Task:
-    """A task that fails *times* times, and then goes on."""
+    """A task that fails *times* times, and then runs until it is cancelled."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -35,7 +35,7 @@ def failures(name: str) -> float:
     return REGISTRY.get_sample_value("mintscope_task_failures_total", {"task": name}) or 0.0
 
 
-async def test_a_task_that_fails_is_logged_by_its_name_and_started_again_ever_later() -> None:
+async def test_a_failed_task_is_logged_by_name_and_restarted_after_growing_waits() -> None:
     task, before = Task(4), failures("a task")
     with capture_logs() as logs:
         async with running(task.run, "a task", sleep=task.sleep):
@@ -49,7 +49,7 @@ async def test_a_task_that_fails_is_logged_by_its_name_and_started_again_ever_la
     assert all(isinstance(line["exc_info"], ZeroDivisionError) for line in logs)
 
 
-async def test_a_task_ends_with_its_block_and_is_not_started_again() -> None:
+async def test_a_task_ends_with_its_async_with_block_and_is_not_restarted() -> None:
     task = Task(0)
     with capture_logs() as logs:
         async with running(task.run, "a task", sleep=task.sleep):

@@ -1,4 +1,4 @@
-"""The api says when a process beside it is stopped for good."""
+"""The api reports a process of the same `serve` that has stopped for good."""
 
 import pytest
 
@@ -18,5 +18,5 @@ async def test_a_process_that_is_stopped_for_good_is_reported() -> None:
         await check.probe()
 
 
-def test_without_a_parent_there_is_nothing_to_check() -> None:
+def test_an_api_without_a_parent_has_no_check_of_siblings() -> None:
     assert Siblings(has_parent=False).checks == []

@@ -1,4 +1,4 @@
-"""Programs are sent to the API, people to the pages; a missing address is answered to each."""
+"""Paths of the API answer JSON, other paths are pages; a 404 has the form that fits its client."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry: off unless a collector is configured, and then by its protocol."""
+"""Traces of OpenTelemetry are sent, by OTLP, only if a collector is configured."""
 
 import subprocess
 import sys
@@ -90,16 +90,17 @@ def test_a_request_and_a_settlement_become_spans_with_their_times() -> None:
     assert SPANS.listener is None
 
 
-def test_a_share_of_all_is_traced() -> None:
+def test_the_configured_share_of_requests_is_traced() -> None:
     with collector() as (url, came):
         with tracing(configured(url, share_max=0.2), "api", ManualClock(NOW)):
             for _ in range(1_000):
                 REQUESTS.count("/v1/tokens", 200, 0.001)
+        # Six standard deviations around 200: each trace is sampled at random.
         assert 120 < len(spans(came)) < 280
 
 
 @pytest.mark.process
-def test_nothing_listens_and_nothing_is_imported_without_a_collector() -> None:
+def test_tracing_without_a_collector_imports_nothing_and_has_no_listener() -> None:
     program = (
         "import sys\n"
         "from mintscope.kit.clock import SystemClock\n"
@@ -113,10 +114,10 @@ def test_nothing_listens_and_nothing_is_imported_without_a_collector() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_collector_that_is_away_holds_up_the_end_for_seconds_at_the_most() -> None:
+def test_an_unreachable_collector_delays_the_end_by_a_few_seconds_at_most() -> None:
     began_s = time.monotonic()
     with tracing(configured("http://127.0.0.1:1"), "api", ManualClock(NOW)):
-        for _ in range(5_000):  # more than wait to be sent
+        for _ in range(5_000):  # more spans than the queue of the exporter holds
             REQUESTS.count("/v1/tokens", 200, 0.001)
         assert time.monotonic() - began_s < 5
     assert time.monotonic() - began_s < FLUSH_S + 5

@@ -1,4 +1,4 @@
-"""The whole program is installed: built as wheels, and run away from the checkout."""
+"""The wheels contain the whole program: installed, it runs without the checkout."""
 
 import ast
 import asyncio
@@ -98,7 +98,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 
 @pytest.fixture(scope="module")
 def installed(wheels: tuple[Path, Path, Path]) -> Path:
-    """Return a folder with the content of all three."""
+    """Return a folder with the content of all three wheels."""
     site = wheels[0].parents[1] / "site"
     for wheel in wheels:
         with ZipFile(wheel) as archive:
@@ -107,7 +107,7 @@ def installed(wheels: tuple[Path, Path, Path]) -> Path:
 
 
 def run(installed: Path, *arguments: str) -> str:
-    """Run a module of the wheel, elsewhere; its own path comes before the checkout's."""
+    """Run a module of the wheels; their folder comes before the checkout in sys.path."""
     script = (
         f"import sys, runpy; sys.path.insert(0, {str(installed)!r}); sys.argv = {[*arguments]!r};"
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -147,7 +147,7 @@ def test_the_wheel_says_which_commit_it_was_built_from(wheels: tuple[Path, Path,
         assert archive.read(COMMIT).decode() == head.stdout
 
 
-def test_the_client_imports_nothing_that_is_in_the_wheel_of_the_server(
+def test_the_client_imports_neither_the_server_nor_the_devchain(
     wheels: tuple[Path, Path, Path],
 ) -> None:
     with ZipFile(wheels[1]) as archive:
@@ -178,7 +178,7 @@ def test_every_command_that_the_demo_prints_is_installed(installed: Path) -> Non
 
 
 def installed_alone(wheel: Path, folder: Path, needs: Sequence[str] = NEEDS) -> str:
-    """Install *wheel* with what the lock names for its *needs*; return that Python."""
+    """Install *wheel* and its *needs*, as installed here, in a venv; return its Python."""
     for each in closure(needs):
         wheel_of(each, folder)
     venv.create(folder / "venv", with_pip=False)
@@ -198,7 +198,7 @@ with Client(url, credential=credential) as client:
 """
 
 
-async def test_the_client_is_installed_alone_offline_and_reads(
+async def test_the_client_installed_alone_and_offline_reads_a_token(
     wheels: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = await asyncio.to_thread(installed_alone, wheels[1], tmp_path)

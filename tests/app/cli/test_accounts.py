@@ -105,7 +105,7 @@ def well(folder: Path, *arguments: str, typed: str | None = None) -> str:
     return result.stdout
 
 
-def test_an_application_goes_all_the_way(folder: Path) -> None:
+def test_an_application_is_approved_exchanged_reset_and_deleted(folder: Path) -> None:
     listed = well(folder, "applications", "list").splitlines()
     assert listed[1].split() == [
         "1",
@@ -207,7 +207,7 @@ def test_a_refused_request_adds_nothing_to_the_key(folder: Path) -> None:
     assert scopes_of(folder, key) == READ_SCOPES
 
 
-def test_no_text_of_an_applicant_commands_the_terminal(folder: Path) -> None:
+def test_control_characters_of_an_applicant_are_escaped_in_the_output(folder: Path) -> None:
     db = apsw.Connection(str(folder / "money.sqlite"))
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\b\N{RIGHT-TO-LEFT OVERRIDE}\u200b\u2028"
     db.execute("UPDATE application SET email = ?1, twitter = ?1, motivation = ?1", (evil,))
@@ -234,7 +234,7 @@ def test_control_characters_are_made_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_an_unconfirmed_application_needs_a_word(folder: Path) -> None:
+def test_an_unconfirmed_application_is_approved_only_with_unconfirmed(folder: Path) -> None:
     asyncio.run(
         with_services(
             folder,
@@ -302,7 +302,7 @@ def test_an_impossible_command_prints_one_line_and_exits_1(
     assert result.stdout == ""
 
 
-def test_a_file_that_is_no_store_is_one_line_and_exit_1(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_one_line_and_exit_1(tmp_path: Path) -> None:
     (tmp_path / "money.sqlite").write_text("this is no database, however long it is " * 99)
 
     result = run(tmp_path, "users", "list")
@@ -343,7 +343,7 @@ def test_a_store_that_does_not_answer_is_one_line_and_exit_1(folder: Path) -> No
     assert result.stdout == ""
 
 
-def test_the_first_administrator_is_made_with_a_password_of_standard_input(tmp_path: Path) -> None:
+def test_the_first_administrator_gets_the_password_from_standard_input(tmp_path: Path) -> None:
     folder = tmp_path / "new"
 
     reported = well(folder, "admin", "create", "Root@Example.org", typed=f"{PASSWORD}\nmore\n")
@@ -354,7 +354,7 @@ def test_the_first_administrator_is_made_with_a_password_of_standard_input(tmp_p
     assert "is the last administrator" in run(folder, "users", "remove", "1").stderr
 
 
-def test_an_account_that_verified_nothing_is_taken_over(tmp_path: Path) -> None:
+def test_admin_create_takes_over_an_account_without_a_verified_address(tmp_path: Path) -> None:
     well(tmp_path, "admin", "create", EMAIL, typed="a strangers password\n")
 
     reported = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
@@ -399,7 +399,7 @@ def matches(folder: Path, password: str) -> bool:
 
 @pytest.mark.process
 @pytest.mark.parametrize("again", [PASSWORD, "another pass phrase"])
-def test_on_a_terminal_the_password_is_asked_for_twice_and_not_shown(
+def test_a_terminal_asks_for_the_password_twice_and_does_not_show_it(
     tmp_path: Path, again: str
 ) -> None:
     lines = [PASSWORD, again] if again == PASSWORD else [PASSWORD, again, PASSWORD, PASSWORD]
@@ -442,5 +442,5 @@ def on_terminal(folder: Path, lines: list[str], *arguments: str) -> str:
 def _read(terminal: int) -> str:
     try:
         return os.read(terminal, 4096).decode()
-    except OSError:  # Linux says so when the other end is closed
+    except OSError:  # Linux raises this when the other end is closed
         return ""

@@ -69,7 +69,7 @@ def test_a_backup_goes_into_a_folder_of_its_own_and_is_noted(data: Path, tmp_pat
     assert data.exists()
 
 
-def test_the_setting_names_the_folder_and_a_folder_of_ones_own_is_noted_too(
+def test_a_backup_goes_to_the_configured_or_to_a_named_folder_and_is_noted(
     data: Path, tmp_path: Path
 ) -> None:
     del data
@@ -82,7 +82,7 @@ def test_the_setting_names_the_folder_and_a_folder_of_ones_own_is_noted_too(
     assert upgrade["backup"]["place"] == str(tmp_path / "mine")
 
 
-def test_what_was_cut_off_counts_for_nothing_and_is_removed(data: Path, tmp_path: Path) -> None:
+def test_a_partial_backup_is_removed_by_the_next_backup(data: Path, tmp_path: Path) -> None:
     del data
     left = tmp_path / "kept" / ".mintscope-20260101T000000Z.partial"
     left.mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_what_was_cut_off_counts_for_nothing_and_is_removed(data: Path, tmp_path
     assert made.name == "mintscope-20270115T080000Z"
 
 
-def test_two_backups_into_one_folder_take_turns(data: Path, tmp_path: Path) -> None:
+def test_a_second_backup_into_a_folder_in_use_is_refused(data: Path, tmp_path: Path) -> None:
     del data
     with (
         folder.held(tmp_path / "kept", "backup", may_be_open=True),
@@ -102,7 +102,7 @@ def test_two_backups_into_one_folder_take_turns(data: Path, tmp_path: Path) -> N
         backups.take(load(None).config, tmp_path / "kept", silent, NOW)
 
 
-def test_the_newest_stay_and_one_of_each_day(data: Path, tmp_path: Path) -> None:
+def test_rotation_keeps_the_newest_backups_and_one_of_each_day(data: Path, tmp_path: Path) -> None:
     del data
     root = tmp_path / "kept"
     for hours in range(60):
@@ -123,7 +123,7 @@ def test_the_newest_stay_and_one_of_each_day(data: Path, tmp_path: Path) -> None
 
 
 @given(st.sets(st.integers(0, 40 * 24), max_size=60), st.integers(1, 30), st.integers(0, 40))
-def test_what_is_kept_is_what_a_calendar_says(
+def test_rotation_keeps_the_same_backups_as_a_calendar(
     hours: set[int], kept_max: int, keep_days: int
 ) -> None:
     begin = datetime(2026, 11, 1, tzinfo=UTC)
@@ -140,7 +140,9 @@ def test_what_is_kept_is_what_a_calendar_says(
     assert backups.kept(found, kept_max, keep_days) == expected
 
 
-def test_a_restored_copy_is_audited_and_its_faults_are_shown(data: Path, tmp_path: Path) -> None:
+def test_backup_verify_audits_a_restored_copy_and_shows_its_faults(
+    data: Path, tmp_path: Path
+) -> None:
     del data
     made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
     sound = run("backup", "verify", str(made), "--scratch", str(tmp_path), "--json")
@@ -175,7 +177,7 @@ def test_a_damaged_copy_and_another_pepper_are_refused(data: Path, tmp_path: Pat
     assert "whole" in damaged.output or "malformed" in damaged.output
 
 
-def test_a_folder_of_ones_own_has_no_pepper_if_that_is_kept_apart(
+def test_a_backup_in_a_named_folder_has_no_pepper_if_secrets_are_kept_apart(
     data: Path, tmp_path: Path
 ) -> None:
     made = tmp_path / "mine"
@@ -188,7 +190,7 @@ def test_a_folder_of_ones_own_has_no_pepper_if_that_is_kept_apart(
     assert f"pepper and roots are in {safe}" in result.output
 
 
-def test_the_pepper_is_kept_apart_and_comes_back(data: Path, tmp_path: Path) -> None:
+def test_a_pepper_that_is_kept_apart_is_restored(data: Path, tmp_path: Path) -> None:
     safe = tmp_path / "safe"
     apart = {"BACKUP__SECRETS_TO": str(safe)}
     assert run("backup", "--to", str(tmp_path / "kept"), **apart).exit_code == 0
@@ -228,7 +230,7 @@ def test_a_pepper_that_is_kept_apart_is_not_replaced_by_that_of_an_empty_folder(
 
 
 @pytest.mark.parametrize("is_apart", [True, False])
-def test_roots_come_back_if_the_pepper_is_configured(
+def test_roots_are_restored_if_the_pepper_is_configured(
     data: Path, tmp_path: Path, *, is_apart: bool
 ) -> None:
     safe = tmp_path / "safe"
@@ -249,7 +251,7 @@ def test_roots_come_back_if_the_pepper_is_configured(
     assert (other / ROOTS_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_root_newer_than_the_backup_goes_on_after_its_restore(tmp_path: Path) -> None:
+def test_a_restore_keeps_a_root_that_is_newer_than_the_backup(tmp_path: Path) -> None:
     old = {"DATA_DIR": str(tmp_path / "old")}
     assert run("credits", "issue", "5", **old).exit_code == 0
     assert run("secrets", "rotate", **old).exit_code == 0
@@ -264,7 +266,7 @@ def test_a_root_newer_than_the_backup_goes_on_after_its_restore(tmp_path: Path) 
     assert (tmp_path / "new" / ROOTS_FILE).read_text() == older + newer
 
 
-def test_without_its_pepper_a_restored_store_is_refused_and_no_new_one_is_made(
+def test_a_store_restored_without_its_pepper_is_refused_and_gets_no_new_pepper(
     data: Path, tmp_path: Path
 ) -> None:
     del data
@@ -279,7 +281,7 @@ def test_without_its_pepper_a_restored_store_is_refused_and_no_new_one_is_made(
     assert not (tmp_path / "new" / PEPPER_FILE).exists()
 
 
-def test_the_age_is_that_of_the_newest_backup_and_goes_on_by_itself(
+def test_the_backup_age_is_that_of_the_newest_backup_and_grows_with_time(
     data: Path, tmp_path: Path
 ) -> None:
     del data
@@ -291,7 +293,7 @@ def test_the_age_is_that_of_the_newest_backup_and_goes_on_by_itself(
     async def shown() -> list[float]:
         task = asyncio.create_task(backups.watch(config, clock))
         seen: list[float] = []
-        while seen != [0]:  # a test before has shown another
+        while seen != [0]:  # an earlier test has set another age
             await asyncio.sleep(0.01)
             seen = [each.value for one in BACKUP_AGE_S.collect() for each in one.samples]
         clock.advance(90_000)
@@ -303,7 +305,9 @@ def test_the_age_is_that_of_the_newest_backup_and_goes_on_by_itself(
     assert asyncio.run(shown()) == [0, 90]
 
 
-def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_s3_address_is_refused_as_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for words in (["--to", "s3://bucket/backups"], ["s3://bucket/backups"]):
         result = run("backup", *words)
@@ -312,7 +316,7 @@ def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_doctor_says_how_old_the_newest_backup_is(data: Path, tmp_path: Path) -> None:
+def test_the_doctor_reports_the_age_of_the_newest_backup(data: Path, tmp_path: Path) -> None:
     del data
     config = load(None).config
     none = list(check_backups(config))
@@ -339,8 +343,8 @@ def test_a_database_that_is_down_is_one_message(
 
 
 @pytest.mark.usefixtures("data")
-def test_a_full_disk_is_named_and_nothing_is_left_on_it(tmp_path: Path) -> None:
-    """Files of this process may not grow; SQLite reports that as a full disk does."""
+def test_a_full_disk_is_reported_and_no_part_of_the_backup_is_left(tmp_path: Path) -> None:
+    """Files of this process cannot grow beyond 20 kB; SQLite reports that like a full disk."""
     backups_of = tmp_path / "backups"
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -56,7 +56,7 @@ async def test_credits_and_a_report_are_bought(world: World, tmp_path: Path) -> 
     assert "at most 1000 atoms a payment; was 2500" in too_much.stderr
 
 
-async def test_a_buyer_chooses_what_to_pay_in(world: World, tmp_path: Path) -> None:
+async def test_a_buyer_chooses_the_token_of_the_payment(world: World, tmp_path: Path) -> None:
     world.fund("buyer", usdc_atoms=10**6)
     async with (
         opened(world, also=[world.usdc_terms]) as shop,
@@ -104,7 +104,7 @@ async def test_a_broken_wallet_is_refused(world: World, tmp_path: Path, content:
 
 
 class Spoils:
-    """The shop, but what it answers to a payment becomes a 429 that says: in an hour."""
+    """The shop, whose answer to each payment is replaced by a 429 that says: in an hour."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop.app
@@ -128,7 +128,7 @@ async def _nowhere(_: Message) -> None:
     pass
 
 
-async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
+async def test_a_later_run_completes_a_pending_payment_without_paying_twice(
     world: World, tmp_path: Path
 ) -> None:
     shop = Spoils(Shop(world.facilitator(patience_s=5)))
@@ -149,7 +149,7 @@ async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
 
 
 @pytest.mark.process
-async def test_a_buyer_killed_after_it_paid_gets_what_it_paid_for(
+async def test_credits_paid_by_a_killed_run_are_delivered_to_the_next_run(
     world: World, tmp_path: Path
 ) -> None:
     shop = Spoils(Shop(world.facilitator(patience_s=5)))
@@ -169,7 +169,7 @@ async def test_a_buyer_killed_after_it_paid_gets_what_it_paid_for(
     assert world.received() == 22_500
 
 
-async def test_a_folder_that_cannot_remember_pays_nothing(world: World, tmp_path: Path) -> None:
+async def test_a_journal_that_is_not_a_folder_is_refused(world: World, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     given = options(world, tmp_path, journal=str(tmp_path / "taken"))
     result = await run([*given, "credits", "10"])
@@ -178,7 +178,9 @@ async def test_a_folder_that_cannot_remember_pays_nothing(world: World, tmp_path
     assert "expected a folder for payments on their way" in result.stderr
 
 
-async def test_a_service_that_is_not_there(world: World, tmp_path: Path) -> None:
+async def test_a_service_that_does_not_answer_is_exit_1_without_a_traceback(
+    world: World, tmp_path: Path
+) -> None:
     result = await run([*options(world, tmp_path, url="http://127.0.0.1:1"), "request", MINT])
 
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Processes that a command started: started again when they end, and ended in order."""
+"""Processes that a command starts are restarted when they end, and are stopped in order."""
 
 import resource
 import signal
@@ -20,7 +20,8 @@ from mintscope.app.running.serve import EXIT_OPERATOR, ChildEnded, Children, Rol
 
 GIVE_UP_S = 20
 
-# Says that it runs; on SIGTERM does its last work for a while, then says how the others were.
+# Creates a file when it runs.  On SIGTERM, the chain creates a file and ends; the server works for
+# half a second, then writes whether the chain has ended.
 PROGRAM = """
 import pathlib, signal, sys, time
 
@@ -41,8 +42,8 @@ time.sleep(30)
 
 
 @pytest.mark.process
-def test_the_chain_ends_after_the_server_that_asks_it(tmp_path: Path) -> None:
-    """So nothing warns, while the server ends, of a chain that does not answer."""
+def test_the_chain_is_stopped_after_the_server_that_uses_it(tmp_path: Path) -> None:
+    """Otherwise the server would warn, while it ends, that the chain does not answer."""
     with Children(command=(sys.executable, "-c", PROGRAM)) as children:
         children.start("chain", ["chain", str(tmp_path)], role=Role(has_memory=True))
         children.start("server", ["server", str(tmp_path)])
@@ -59,7 +60,7 @@ def until(children: Children, is_so: Callable[[], bool]) -> None:
         children.pause(0.02)
 
 
-# Notes each start and the messages of its parent; ends with a code if there is one.
+# Records each start and the messages of its parent; ends at once if an exit code is given.
 RECORDER = """
 import pathlib, sys
 
@@ -92,7 +93,7 @@ def text(path: Path) -> str:
 
 @pytest.mark.process
 @pytest.mark.parametrize("code", [0, 1, 70])
-def test_a_process_that_ends_is_started_again_and_the_other_goes_on(
+def test_a_process_that_ends_is_restarted_while_the_other_keeps_running(
     tmp_path: Path, code: int
 ) -> None:
     with recording() as children:
@@ -157,7 +158,7 @@ def test_a_signal_at_any_moment_of_a_pause_is_handled(number: signal.Signals) ->
 
 
 @pytest.mark.process
-def test_a_process_learns_that_it_was_started_again(tmp_path: Path) -> None:
+def test_a_restarted_process_gets_the_argument_for_restarts(tmp_path: Path) -> None:
     with recording() as children:
         role = Role(again=("--again",))
         children.start("api", ["api", str(tmp_path), "1"], role=role)
@@ -167,7 +168,7 @@ def test_a_process_learns_that_it_was_started_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_process_that_needs_an_operator_stays_ended_and_the_others_hear_of_it(
+def test_a_process_that_needs_an_operator_is_not_restarted_but_reported(
     tmp_path: Path,
 ) -> None:
     with recording() as children:
@@ -184,7 +185,9 @@ def test_a_process_that_needs_an_operator_stays_ended_and_the_others_hear_of_it(
     ("role", "code"),
     [(Role(is_vital=True), EXIT_OPERATOR), (Role(has_memory=True, is_vital=True), 1)],
 )
-def test_nothing_goes_on_without_what_is_vital(tmp_path: Path, role: Role, code: int) -> None:
+def test_a_vital_process_that_cannot_be_restarted_ends_its_parent(
+    tmp_path: Path, role: Role, code: int
+) -> None:
     with recording() as children:
         children.start("api", ["api", str(tmp_path), str(code)], role=role)
         with pytest.raises(ChildEnded, match=f"ended with exit code {code}") as caught:
@@ -193,7 +196,7 @@ def test_nothing_goes_on_without_what_is_vital(tmp_path: Path, role: Role, code:
 
 
 @pytest.mark.process
-def test_a_process_that_may_end_is_not_started_again(tmp_path: Path) -> None:
+def test_a_process_that_may_end_is_not_restarted(tmp_path: Path) -> None:
     with recording() as children:
         children.start("files", ["files", str(tmp_path), "0"], role=Role(may_end=True))
         until(children, lambda: starts(tmp_path, "files") == 1)
@@ -202,7 +205,7 @@ def test_a_process_that_may_end_is_not_started_again(tmp_path: Path) -> None:
     assert starts(tmp_path, "files") == 1
 
 
-# On SIGTERM it ends when every other one has been asked to end as well.
+# On SIGTERM, waits until the other process has also got SIGTERM, then ends.
 TOGETHER = """
 import pathlib, signal, sys, time
 
@@ -222,7 +225,7 @@ time.sleep(30)
 
 @pytest.mark.process
 def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
-    """Each waits for the other: one after the other they would be killed after a timeout."""
+    """Each waits for the other: if stopped one by one, they would be killed after a timeout."""
     with Children(command=(sys.executable, "-c", TOGETHER)) as children:
         for name in ("ingest", "api"):
             children.start(name, [name, str(tmp_path)])
@@ -242,7 +245,7 @@ def asked(listener: socket.socket) -> tuple[str, bytes]:
 
 
 @pytest.mark.process
-def test_clients_of_a_process_that_cannot_start_hear_503_and_when_to_come_again(
+def test_clients_of_a_process_that_cannot_start_get_503_with_retry_after(
     tmp_path: Path,
 ) -> None:
     with (
@@ -264,7 +267,7 @@ def test_clients_of_a_process_that_cannot_start_hear_503_and_when_to_come_again(
 
 
 @pytest.mark.process
-def test_clients_wait_for_a_process_that_starts_again_in_a_moment(tmp_path: Path) -> None:
+def test_clients_get_no_answer_during_the_first_restarts_of_a_process(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, recording() as children:
         children.start("api", ["api", str(tmp_path), "1"], listener=listener)
         with socket.create_connection(listener.getsockname()) as client:

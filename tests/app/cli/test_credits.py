@@ -28,11 +28,11 @@ def run(folder: Path, *arguments: str) -> Result:
 
 
 async def in_thread(folder: Path, *arguments: str) -> Result:
-    """Run a command, which has an event loop of its own, beside this one."""
+    """Run a command in a thread, because it runs an event loop of its own."""
     return await asyncio.to_thread(run, folder, *arguments)
 
 
-async def test_an_issued_token_is_good_while_the_service_runs(folder: Path) -> None:
+async def test_a_token_issued_while_the_service_runs_is_valid_at_once(folder: Path) -> None:
     async with open_money(Config(data_dir=folder), ManualClock(NOW)) as money:
         ledger = money.ledger
         result = await in_thread(folder, "issue", "--credits", "5", "--note", "for the demo")
@@ -70,7 +70,7 @@ def test_credit_tokens_are_shown_a_page_at_a_time(folder: Path) -> None:
     assert second.stderr == ""
 
 
-def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> None:
+def test_credits_issue_takes_the_number_of_credits_as_an_argument(folder: Path) -> None:
     token = run(folder, "issue", "7", "--note", "seven").stdout.strip()
     (listed,) = json.loads(run(folder, "list", "--json").stdout)
 
@@ -112,7 +112,7 @@ def test_bad_input_is_one_message_and_exit_2(
 
 
 @pytest.mark.parametrize("name", ["money.sqlite", "pepper"])
-def test_a_file_that_is_something_else_is_one_message(folder: Path, name: str) -> None:
+def test_a_file_with_other_content_is_refused_with_one_message(folder: Path, name: str) -> None:
     folder.mkdir()
     (folder / name).write_bytes(b"something else " * 500)
 
@@ -124,7 +124,7 @@ def test_a_file_that_is_something_else_is_one_message(folder: Path, name: str) -
     assert result.stdout == ""
 
 
-def test_another_pepper_is_one_message(folder: Path) -> None:
+def test_another_pepper_than_that_of_the_store_is_refused(folder: Path) -> None:
     run(folder, "issue", "--credits", "1")
     (folder / "pepper").write_text(token_bytes(32).hex())
 
@@ -134,7 +134,7 @@ def test_another_pepper_is_one_message(folder: Path) -> None:
     assert "pepper" in result.stderr
 
 
-def test_a_folder_that_cannot_be_one_is_named_in_a_sentence(tmp_path: Path) -> None:
+def test_a_data_dir_that_is_a_file_is_refused_with_a_message(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("not a folder")
     result = run(file, "issue", "--credits", "1")

@@ -45,7 +45,7 @@ def test_the_recorded_files_give_the_expected_lines(
     assert result.stderr == ""
     read = rows(result.stdout)
     for row, line in zip(read, expected, strict=True):
-        if line["pool"] is None:  # not judged by who expects it
+        if line["pool"] is None:  # the expected line names no pool
             entry = json.loads((transactions / "tx" / f"{row['signature']}.json").read_text())
             assert pool_trouble(entry, row) == "", row
             line["pool"] = row["pool"]
@@ -53,7 +53,7 @@ def test_the_recorded_files_give_the_expected_lines(
 
 
 @pytest.mark.parametrize("form", ["pretty", "envelope", "lines", "gzip", "block", "block lines"])
-def test_a_file_may_have_any_of_the_shapes(
+def test_a_file_of_every_shape_is_decoded(
     transactions: Path, expected: list[dict[str, Any]], tmp_path: Path, form: str
 ) -> None:
     entry = json.loads((transactions / "tx" / f"{SWAP_TX}.json").read_text())
@@ -152,8 +152,8 @@ def test_a_missing_file_is_a_bad_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["transactions", "transactions_2026"])
-def test_a_folder_stands_for_the_recordings_in_it(shared_data: Path, name: str) -> None:
-    """Lists of fixtures and of swaps, .jsonl, lie beside the recordings and are none."""
+def test_a_folder_is_decoded_like_the_recordings_in_it(shared_data: Path, name: str) -> None:
+    """The .jsonl lists of fixtures and of swaps beside the recordings are not read."""
     folder = shared_data / name
     if not folder.is_dir():
         pytest.skip(f"the recorded transactions are not there: {folder}")

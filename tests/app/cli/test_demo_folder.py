@@ -1,4 +1,4 @@
-"""The folder of a demo goes with it, or with the start of the next one if it was killed."""
+"""The folder of a demo is deleted at its end, or by the next demo if the first was killed."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ with demo_folder() as folder:
 
 
 @pytest.mark.process
-def test_what_a_killed_demo_left_goes_at_the_next_start_and_a_running_one_stays(
+def test_a_start_deletes_the_folder_of_a_killed_demo_but_not_of_a_running_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -46,7 +46,7 @@ def test_what_a_killed_demo_left_goes_at_the_next_start_and_a_running_one_stays(
 def test_demos_that_start_at_the_same_moment_have_a_folder_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The other one starts between *step* and the next of the first."""
+    """The second demo starts just after *step* of the first."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     module, _, name = step.rpartition(".")
     taken = getattr(import_module(module), name)

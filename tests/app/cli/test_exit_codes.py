@@ -1,4 +1,4 @@
-"""The end of a child shows `serve` whether to start it again, or to wait for an operator."""
+"""The exit code of a child shows `serve` whether to restart it or to wait for an operator."""
 
 import socket
 import sys
@@ -40,7 +40,7 @@ ITSELF = [
     [*((each, EXIT_OPERATOR) for each in OPERATOR), *((each, EXIT_FAILED) for each in ITSELF)],
     ids=lambda value: type(value).__name__,
 )
-def test_only_what_an_operator_must_decide_ends_a_child_for_good(
+def test_only_errors_that_need_an_operator_have_the_exit_code_for_operators(
     error: Exception, code: int
 ) -> None:
     command = typer.Typer()
@@ -66,7 +66,7 @@ def test_only_what_an_operator_must_decide_ends_a_child_for_good(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_no_command_expects_is_one_message_unless_it_is_a_bug(
+def test_an_unexpected_error_is_one_message_unless_it_is_a_bug(
     error: Exception,
     message: str | None,
     monkeypatch: pytest.MonkeyPatch,
@@ -99,7 +99,7 @@ def test_a_port_in_use_is_named_with_its_setting() -> None:
 
 def test_an_address_that_is_not_of_this_machine_is_named_with_its_setting() -> None:
     with pytest.raises(OSError, match=r"no address of this machine: set api\.host"):
-        bind(ApiConfig(host="192.0.2.1", port=1))  # of examples alone (RFC 5737)
+        bind(ApiConfig(host="192.0.2.1", port=1))  # reserved for examples (RFC 5737)
     with (
         pytest.raises(
             OSError, match=r"No such name: x is no address of this machine: set web\.host"

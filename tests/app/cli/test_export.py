@@ -52,7 +52,7 @@ async def trade(folder: Path) -> dict[Mint, list[definitions.Trade]]:
 
 
 @pytest.mark.parametrize(("form", "tf", "width_s"), [("parquet", "m5", 300), ("csv", "h1", 3_600)])
-def test_the_files_hold_the_candles_of_that_day_of_every_mint(
+def test_the_exported_file_has_the_candles_of_the_day_of_every_mint(
     folder: Path, tmp_path: Path, form: str, tf: str, width_s: int
 ) -> None:
     reported = asyncio.run(trade(folder))
@@ -97,7 +97,7 @@ def test_files_of_an_earlier_export_are_removed_if_the_new_one_has_fewer(
     assert (to / f"{begin}-m5-0001.csv").read_text().startswith("token,")
 
 
-def test_a_width_that_is_none_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_an_unknown_timeframe_is_refused(folder: Path, tmp_path: Path) -> None:
     assert folder.exists()
     words = ["export", "2025-06-16", "--to", str(tmp_path / "out"), "--tf", "m2"]
     ran = CliRunner().invoke(app, words)

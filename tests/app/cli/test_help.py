@@ -1,4 +1,4 @@
-"""Every command says in its help what each of its values is."""
+"""The help of every command explains each of its values."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ WITHOUT_JSON = {
     *("decode", "indicators", "report", "listing", "faucet", "faults", "tokens show"),
     "buy request",
 }
-# They change something, and say so in a line; programs look at the exit code.
+# They change something, and print one line about it; programs read the exit code.
 ACTIONS = {
     *("admin create", "secrets rotate", "sales resume", "gaps fill", "buy credits"),
     *("applications approve", "applications reject", "applications reset", "applications forget"),
@@ -30,7 +30,7 @@ ACTIONS = {
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield the words of each command and group, with it."""
+    """Yield the words of each command and group, with the command or group."""
     found = [("mintscope", get_command(app))]
     for words, command in found:
         yield words, command
@@ -63,7 +63,7 @@ def test_every_value_has_a_name_in_capitals_and_a_sentence(words: str) -> None:
     assert re.fullmatch(r"[A-Z0-9t].*\.", str(parameter.help))
 
 
-def test_every_command_that_reads_prints_json_if_asked() -> None:
+def test_every_command_that_reads_data_has_the_option_json() -> None:
     without = {
         words.removeprefix("mintscope ")
         for words, command in commands()
@@ -83,7 +83,7 @@ def test_every_command_of_a_module_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_the_help_of_each_begins_with(name: str) -> None:
+def test_the_summary_of_each_command_is_the_first_paragraph_of_its_help(name: str) -> None:
     commands = get_command(app)
     assert isinstance(commands, TyperGroup)
     command = commands.get_command(Context(commands), name)
@@ -134,7 +134,7 @@ def run(program: str, *words: str) -> tuple[str, str]:
 
 @pytest.mark.process
 def test_the_list_of_commands_loads_no_command() -> None:
-    """All of them together take a second."""
+    """To load all commands takes a second."""
     loaded = loaded_by("--help")
 
     assert {name for name in loaded if name.startswith("mintscope.")} == {
@@ -146,8 +146,8 @@ def test_the_list_of_commands_loads_no_command() -> None:
 
 
 @pytest.mark.process
-def test_the_parent_of_serve_loads_what_it_needs_alone() -> None:
-    """The rest takes a second and 90 MB; an operator waits for it, and so does a restart."""
+def test_the_parent_of_serve_does_not_load_the_modules_of_its_children() -> None:
+    """They take a second and 90 MB, for which an operator and a restart would wait."""
     loaded = loaded_by("serve", "--help")
 
     assert "mintscope.app.running.serve" in loaded
@@ -159,7 +159,7 @@ def test_the_parent_of_serve_loads_what_it_needs_alone() -> None:
 
 @pytest.mark.process
 def test_ingest_loads_nothing_of_the_api() -> None:
-    """It takes 0.2 s and 20 MB, at each start."""
+    """The api takes 0.2 s and 20 MB, at each start."""
     loaded = loaded_by("ingest", "--help") | loaded_with("mintscope.app.ingest")
 
     assert "mintscope.app.ingest" in loaded
@@ -167,13 +167,13 @@ def test_ingest_loads_nothing_of_the_api() -> None:
     assert not {name for name in loaded if name.startswith(others)}
 
 
-def test_there_are_values() -> None:
+def test_more_than_40_values_are_checked() -> None:
     assert len(PARAMETERS) > 40
 
 
 @pytest.mark.process
-def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
-    """It takes 70 ms and 14 MB."""
+def test_the_api_does_not_load_the_libraries_of_passkeys_at_its_start() -> None:
+    """They take 70 ms and 14 MB; a service may have no passkeys."""
     loaded = loaded_with("mintscope.app.api")
 
     assert "mintscope.accounts.factor_rows" in loaded
@@ -182,7 +182,7 @@ def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
 
 @pytest.mark.process
 def test_a_command_of_the_stores_does_not_load_the_compiler() -> None:
-    """It takes a quarter of a second, and most commands call nothing that is compiled."""
+    """Numba takes a quarter of a second, and most commands call no compiled function."""
     loaded = loaded_by("backup", "--help")
 
     assert {"mintscope.app.stores.stores", "mintscope.market.engine.kernels"} <= loaded

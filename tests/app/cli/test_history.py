@@ -10,8 +10,10 @@ from mintscope.app.running.service import CommandHistory
 
 
 @pytest.mark.parametrize("total", [0, -3, 10])
-def test_going_back_for_what_died_is_no_end(total: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """A resumed source may begin below where it stopped, with nothing new to read yet."""
+def test_progress_below_zero_after_a_reorg_is_not_the_end(
+    total: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a reorg, a resumed source may begin below its last slot, with no new slot to read."""
     with CommandHistory() as history:
         history(-5, total)
         assert "history read" not in capsys.readouterr().err
@@ -29,7 +31,7 @@ with CommandHistory() as history:
 
 
 @pytest.mark.process
-def test_on_a_terminal_it_is_a_bar() -> None:
+def test_progress_is_a_bar_on_a_terminal() -> None:
     ours, theirs = os.openpty()
     environment = {"TERM": "xterm", "COLUMNS": "80", "PATH": ""}
     with subprocess.Popen([sys.executable, "-c", READ_ALL], stderr=theirs, env=environment):
@@ -45,7 +47,7 @@ def test_on_a_terminal_it_is_a_bar() -> None:
 
 
 @pytest.mark.process
-def test_elsewhere_it_is_a_line_now_and_then() -> None:
+def test_progress_is_a_line_at_each_20_percent_without_a_terminal() -> None:
     ran = subprocess.run([sys.executable, "-c", READ_ALL], check=True, capture_output=True)
 
     assert ran.stderr.decode().splitlines() == [

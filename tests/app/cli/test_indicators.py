@@ -1,4 +1,4 @@
-"""`mintscope indicators` and `mintscope report` against other people's numbers and the oracle."""
+"""`mintscope indicators` and `mintscope report` against published numbers and the oracle."""
 
 import csv
 import json
@@ -90,7 +90,7 @@ def write(folder: Path, *lines: str) -> Path:
 @pytest.mark.parametrize(
     "name", ["skender_default_ema20_rsi14_macd.csv", "skender_default_spreadsheet.csv"]
 )
-def test_skender(shared_data: Path, name: str) -> None:
+def test_indicators_equal_those_of_skender(shared_data: Path, name: str) -> None:
     path = shared_data / "ohlcv/candles/skender_default_spy_1d.csv"
     theirs = table(shared_data / "ohlcv/reference" / name)
     found = every(path, "--ema", "20,12,26")
@@ -104,12 +104,12 @@ def test_skender(shared_data: Path, name: str) -> None:
     limits = [1e-9 * price for price in closes]
     check_column(part(found, "signal"), [line["signal"] for line in theirs], limits)
     check_column(part(found, "histogram"), [line["histogram"] for line in theirs], limits)
-    # Theirs is printed from candle 26; our object needs all three numbers.
+    # Skender prints the line from candle 26; our object is null until it has all three numbers.
     lines = [t["macd"] if t["signal"] is not None else None for t in theirs]
     check_column(part(found, "line"), lines, limits)
 
 
-def test_a_tradingview_export(shared_data: Path) -> None:
+def test_the_ema_equals_that_of_a_tradingview_export(shared_data: Path) -> None:
     """The table has no open, high or low: they equal the close."""
     path = shared_data / "ohlcv/reference/lean_tradingview_spy_ema14.csv"
     theirs = table(path)
@@ -120,7 +120,9 @@ def test_a_tradingview_export(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize("series", ["ramp", "impulse"])
-def test_the_tradingview_runtime(shared_data: Path, tmp_path: Path, series: str) -> None:
+def test_the_macd_equals_that_of_the_tradingview_runtime(
+    shared_data: Path, tmp_path: Path, series: str
+) -> None:
     name = "tealchart_tradingview_native_macd_2_3_2.csv"
     theirs = table(shared_data / "ohlcv/reference" / name)
     path = write(tmp_path, "t,close", *(f"{int(t['i'] or 0)},{t[series]}" for t in theirs))
@@ -138,7 +140,7 @@ def nullable(values: NDArray[np.float64]) -> list[float | None]:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("name", CANDLES)
-def test_talib_and_talipp(shared_data: Path, name: str) -> None:
+def test_indicators_equal_those_of_talib_and_talipp(shared_data: Path, name: str) -> None:
     """EMA and RSI of TA-Lib; MACD of talipp, because TA-Lib starts its fast average late."""
     path = shared_data / f"ohlcv/candles/{name}.csv"
     candles = table(path)
@@ -151,7 +153,7 @@ def test_talib_and_talipp(shared_data: Path, name: str) -> None:
     if closes.any():
         theirs = nullable(talib.RSI(closes, 14))
         check_column([line["rsi"] for line in found], theirs, [1e-7] * len(closes))
-    else:  # a flat series is 50 with us, 0 with TA-Lib
+    else:  # the RSI of a flat series is 50 here, and 0 in TA-Lib
         assert [line["rsi"] for line in found] == [None] * 14 + [50.0] * (len(closes) - 14)
     macds = [m if m and m.signal is not None else None for m in MACD(12, 26, 9, closes.tolist())]
     check_column(part(found, "line"), [m and m.macd for m in macds], limits)
@@ -160,7 +162,9 @@ def test_talib_and_talipp(shared_data: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CANDLES)
-def test_fibonacci_of_the_last_hundred(shared_data: Path, name: str) -> None:
+def test_fibonacci_levels_are_those_of_the_last_hundred_candles(
+    shared_data: Path, name: str
+) -> None:
     path = shared_data / f"ohlcv/candles/{name}.csv"
     candles = table(path)
     found = every(path)
@@ -172,7 +176,7 @@ def test_fibonacci_of_the_last_hundred(shared_data: Path, name: str) -> None:
         assert definitions.disagreements(found[n]["fibonacci"], expected, 1.0, "fibonacci") == []
 
 
-def test_the_last_line_is_the_newest_candle(shared_data: Path) -> None:
+def test_only_the_newest_candle_is_printed_without_every(shared_data: Path) -> None:
     path = shared_data / "ohlcv/candles/skender_default_spy_1d.csv"
     result = run("indicators", path)
 
@@ -191,7 +195,7 @@ def test_columns_are_found_by_name_and_may_be_missing(tmp_path: Path) -> None:
     assert tuple(plain[0]) == REPORTED
 
 
-def test_keys_follow_the_periods(tmp_path: Path) -> None:
+def test_keys_and_values_follow_the_periods_of_the_options(tmp_path: Path) -> None:
     path = write(tmp_path, "t,close", *(f"{n},{n % 3}" for n in range(10)))
     found = every(path, "--ema", "3,1", "--rsi", "2", "--macd", "1,2,1")
 
@@ -258,7 +262,7 @@ def test_a_cell_that_is_no_number_is_refused(tmp_path: Path, text: str) -> None:
     assert refused(run("indicators", path)) == expected
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_as_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b"t,close\n1,\xff\n")
     assert "expected UTF-8 text, was byte 0xff at position 10" in refused(run("indicators", path))
@@ -306,7 +310,7 @@ def swap_lines(trades: Sequence[Trade], *, with_sol: bool) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_report_is_what_the_definitions_say(tmp_path: Path, seed: int) -> None:
+def test_a_report_equals_that_of_the_definitions(tmp_path: Path, seed: int) -> None:
     trades = stream(seed, 500, 90.0)
     at = trades[-100].time + seed
     known = [trade for trade in trades if trade.time <= at]
@@ -321,7 +325,7 @@ def test_a_report_is_what_the_definitions_say(tmp_path: Path, seed: int) -> None
     ) == []  # fmt: skip
 
 
-def test_without_its_column_the_price_in_sol_is_null(tmp_path: Path) -> None:
+def test_the_price_in_sol_is_null_without_the_column_price_sol(tmp_path: Path) -> None:
     lines = swap_lines(stream(1, 50, 90.0), with_sol=False)
     found = json.loads(run("report", write(tmp_path, SWAPS, *lines), "--at", 9**10).stdout)
 
@@ -329,8 +333,8 @@ def test_without_its_column_the_price_in_sol_is_null(tmp_path: Path) -> None:
     assert found["price"]["usd"] > 0
 
 
-def test_keys_order_a_candle_and_times_choose_it(tmp_path: Path) -> None:
-    """If the two disagree, each candle is still exactly D1."""
+def test_times_assign_swaps_to_candles_and_keys_order_them_within(tmp_path: Path) -> None:
+    """If times and keys disagree, each candle is still as defined in D1."""
     path = write(tmp_path, SWAPS, "59,9,1,1,buy", "60,7,2,1,sell", "61,3,3,1,buy", "58,4,4,2,sell")
     found = json.loads(run("report", path, "--at", "61").stdout)["indicators"]
 
@@ -344,7 +348,7 @@ def test_keys_order_a_candle_and_times_choose_it(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_times_alone_choose_the_pressure_window(tmp_path: Path) -> None:
+def test_times_alone_assign_swaps_to_the_windows_of_pressure(tmp_path: Path) -> None:
     path = write(tmp_path, SWAPS, "59,1,1,1,buy", "0,2,1,1,sell")
     found = json.loads(run("report", path, "--at", "60").stdout)["indicators"]
 
@@ -381,7 +385,7 @@ def test_a_malformed_swap_is_refused(tmp_path: Path, line: str, message: str) ->
     assert message in found
 
 
-def test_without_a_price_there_is_no_report(tmp_path: Path) -> None:
+def test_a_report_without_a_priced_swap_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, SWAPS, "1,1,,5,buy", "7,1,1,5,buy")
     message = f"{path}: expected a swap with a price at or before 5, was none"
     assert refused(run("report", path, "--at", "5")) == message

@@ -37,7 +37,7 @@ def of(lines: list[dict[str, Any]], event: str) -> dict[str, Any]:
 
 
 @pytest.mark.process
-def test_an_api_says_when_it_starts_and_why_it_stops(tmp_path: Path) -> None:
+def test_an_api_logs_its_start_and_the_reason_of_its_stop(tmp_path: Path) -> None:
     with started("api", tmp_path, MINTSCOPE_API__STALE_AFTER_S="77") as process:
         try:
             assert process.stderr is not None
@@ -67,8 +67,8 @@ def test_an_api_says_when_it_starts_and_why_it_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_any_free_port_for_metrics_is_one_for_each_worker(tmp_path: Path) -> None:
-    """Only root may listen on the port after 0."""
+def test_metrics_port_0_is_a_free_port_for_each_worker(tmp_path: Path) -> None:
+    """A second worker uses the next port, but only root may listen on the port after 0."""
     metrics = {"MINTSCOPE_METRICS__ENABLED": "true", "MINTSCOPE_METRICS__API_PORT": "0"}
     with started("api --worker 2", tmp_path, **metrics) as process:
         try:
@@ -86,7 +86,7 @@ def test_any_free_port_for_metrics_is_one_for_each_worker(tmp_path: Path) -> Non
 
 
 @pytest.mark.process
-def test_a_process_that_an_operator_must_look_at_says_why_it_stops(tmp_path: Path) -> None:
+def test_a_process_that_needs_an_operator_logs_why_it_stops(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     with started("api", tmp_path) as process:
@@ -112,9 +112,9 @@ def test_the_commit_is_that_of_the_checkout() -> None:
     assert commit() == ran.stdout.strip()[:12]
 
 
-IMPATIENT_S = 3
+IMPATIENT_S = 3  # less than DRAIN_S: `serve` must wait for both before it kills the api
 DRAIN_S = 4
-# `serve` with little patience for processes that stop.
+# `serve` with a short timeout for processes that stop.
 SERVE = f"""
 from mintscope.app.cli.app import main
 from mintscope.app.running import serve

@@ -1,4 +1,4 @@
-"""`mintscope listing` writes what directories take: each file by the rules of its directory."""
+"""`mintscope listing` writes files for directories, each by the rules of its directory."""
 
 import asyncio
 import json
@@ -111,7 +111,9 @@ PAY: Final[dict[str, Any]] = {
 }
 
 
-async def test_the_files_are_what_the_directories_take(world: World, tmp_path: Path) -> None:
+async def test_the_written_files_are_valid_by_the_rules_of_the_directories(
+    world: World, tmp_path: Path
+) -> None:
     provider = tmp_path / "providers" / "shop"
     async with visited(world) as shop:
 
@@ -145,7 +147,7 @@ async def test_the_files_are_what_the_directories_take(world: World, tmp_path: P
         ("localhost", "localhost", "localhost"),
     ],
 )
-def test_names_are_those_that_the_owner_of_the_host_can_prove(
+def test_the_namespace_and_the_owner_are_derived_from_the_host(
     host: str, namespace: str, owner: str
 ) -> None:
     assert namespace_of(host) == namespace
@@ -153,12 +155,12 @@ def test_names_are_those_that_the_owner_of_the_host_can_prove(
 
 
 @pytest.mark.parametrize(("name", "slug"), [("Sol Scope 2", "sol-scope-2"), ("!", "mintscope")])
-def test_names_are_safe_in_paths(name: str, slug: str) -> None:
+def test_slugs_of_names_are_safe_in_paths(name: str, slug: str) -> None:
     assert slug_of(name) == slug
     assert re.fullmatch("[a-z0-9-]+", slug)
 
 
-def test_without_an_address_it_says_what_is_missing(
+def test_listing_without_an_address_names_the_missing_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -168,7 +170,7 @@ def test_without_an_address_it_says_what_is_missing(
     assert "--url, or api.origin" in result.output
 
 
-def test_without_an_answer_nothing_is_written(tmp_path: Path) -> None:
+def test_listing_writes_nothing_if_the_service_does_not_answer(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     result = CliRunner().invoke(app, [str(folder), "--url", "http://127.0.0.1:9"])
 

@@ -1,4 +1,4 @@
-"""`mintscope mcp` takes its credential from where the other commands of a client do."""
+"""`mintscope mcp` takes its credential from the same places as other commands of a client."""
 
 from pathlib import Path
 

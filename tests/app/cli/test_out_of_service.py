@@ -21,8 +21,8 @@ def asked(listener: socket.socket, *, sent: bytes = PAYING) -> socket.socket:
     return client
 
 
-def test_a_payer_hears_that_this_request_charged_nothing_and_not_to_pay_again() -> None:
-    """The payment may have been sent by the process that is gone."""
+def test_a_payer_gets_a_503_that_charged_nothing_and_says_not_to_pay_again() -> None:
+    """The process that has ended may have sent the payment to the chain."""
     with listen("127.0.0.1", 0) as listener, asked(listener) as client:
         out_of_service = OutOfService(listener)
         out_of_service.answer()
@@ -36,7 +36,7 @@ def test_a_payer_hears_that_this_request_charged_nothing_and_not_to_pay_again() 
     assert "do not pay again" in message
 
 
-def test_a_flood_is_answered_in_parts_and_keeps_no_more_than_it_may() -> None:
+def test_a_flood_of_clients_keeps_a_bounded_number_of_connections_open() -> None:
     with listen("127.0.0.1", 0) as listener, ExitStack() as clients:
         out_of_service, before = OutOfService(listener), open_files()
         for look in range(1, LOOKS + 1):

@@ -78,7 +78,7 @@ def found(what: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "what", [PAID, PAYER, EMAIL, "Customer@Example.org", HINT, f"...{HINT}", HINT.upper()]
 )
-def test_a_payment_is_found_by_whatever_the_customer_knows(what: str) -> None:
+def test_a_payment_is_found_by_signature_wallet_email_or_credit_token(what: str) -> None:
     (payment,) = found(what)
 
     assert payment["signature"] == PAID
@@ -93,7 +93,7 @@ def test_a_payment_is_found_by_whatever_the_customer_knows(what: str) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_people_read_the_same_in_words() -> None:
+def test_a_found_payment_is_printed_in_words_without_json() -> None:
     result = run(PAID)
 
     assert result.exit_code == 0
@@ -110,7 +110,7 @@ def test_people_read_the_same_in_words() -> None:
         ("other@example.org", "with 0 linked wallets and 0 accounts"),
     ],
 )
-def test_a_search_in_vain_says_what_was_looked_at(what: str, said: str) -> None:
+def test_a_search_without_a_result_reports_the_searched_records(what: str, said: str) -> None:
     result = run(what)
 
     assert result.exit_code == 1
@@ -131,7 +131,7 @@ def test_an_unknown_signature_has_a_text_and_a_next_step() -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("what", ["", "hello", "0a1b2c3", "a@", PAID[:-4]])
-def test_what_is_none_of_them_is_refused_with_what_was_expected(what: str) -> None:
+def test_a_text_of_no_known_form_is_refused(what: str) -> None:
     result = run(what)
 
     assert result.exit_code == 2
@@ -153,7 +153,7 @@ def test_a_search_changes_nothing(folder: Path) -> None:
     def content() -> bytes:
         return (folder / "money.sqlite").read_bytes()
 
-    run(PAID)  # the first command names an installation that no service has named
+    run(PAID)  # the first command stores the name of the installation, if no service has
     before = content()
     for what in (PAID, PAYER, EMAIL, HINT, UNKNOWN):
         run(what)

@@ -24,7 +24,7 @@ BOUGHT: Final = Resource("/v1/credits/purchase?bundle=10")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation whose audit has met one payment that it could explain, and one not."""
+    """An installation whose audit has found two orphans: one with its purchase, one without."""
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
 
     async def meet() -> None:
@@ -65,7 +65,7 @@ def listed() -> dict[str, str | None]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_orphans_are_listed_with_what_they_bought() -> None:
+def test_orphans_are_listed_with_their_purchases() -> None:
     assert listed() == {ONE: BOUGHT, OTHER: None}
     assert run("status")[1].endswith("2 payments on chain have no row: mintscope sales orphans\n")
     _, table, _ = run("orphans")
@@ -74,7 +74,7 @@ def test_orphans_are_listed_with_what_they_bought() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_is_acknowledged_is_listed_no_more_however_often_it_is() -> None:
+def test_an_orphan_that_is_acknowledged_once_or_twice_is_not_listed() -> None:
     for _ in range(2):
         code, shown, _ = run("acknowledge", OTHER, "--note", "refunded by hand", "--json")
         assert (code, json.loads(shown)) == (0, [{"signature": OTHER, "state": "acknowledged"}])
@@ -82,7 +82,7 @@ def test_what_is_acknowledged_is_listed_no_more_however_often_it_is() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_note_and_a_signature_that_was_met_are_expected() -> None:
+def test_commands_without_a_note_or_a_known_signature_are_refused() -> None:
     unknown = str(keypair("anyone").sign_message(b"unknown"))
     refused = {
         ("acknowledge", ONE): (2, "--note"),

@@ -24,7 +24,7 @@ def credits_of(folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(credits_app, ["credits", *arguments], env=environment)
 
 
-def test_a_rotation_keeps_a_root_beside_the_pepper_and_every_credential(tmp_path: Path) -> None:
+def test_a_rotation_adds_a_root_and_keeps_the_pepper_and_every_credential(tmp_path: Path) -> None:
     folder = tmp_path / "installation"
     token = credits_of(folder, "issue", "7").stdout.strip()
     pepper = (folder / "pepper").read_text()
@@ -41,7 +41,7 @@ def test_a_rotation_keeps_a_root_beside_the_pepper_and_every_credential(tmp_path
     assert "7 credits left" in credits_of(folder, "show", token[-8:]).stdout
 
 
-def test_credentials_of_an_example_go_on_once_another_secret_signs(tmp_path: Path) -> None:
+def test_a_store_with_an_example_pepper_is_usable_after_a_rotation(tmp_path: Path) -> None:
     folder = tmp_path / "installation"
     folder.mkdir(mode=0o700)
     (folder / "pepper").touch(mode=0o600)
@@ -55,7 +55,7 @@ def test_credentials_of_an_example_go_on_once_another_secret_signs(tmp_path: Pat
     assert credits_of(folder, "issue", "7").exit_code == 0
 
 
-def test_with_print_a_root_is_for_the_configuration(
+def test_rotate_with_print_prints_a_root_for_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -70,7 +70,7 @@ def test_with_print_a_root_is_for_the_configuration(
     assert str(parse_root(kept.get_secret_value())) == printed.stdout.strip()
 
 
-def test_an_example_is_a_configured_pepper_while_a_kept_root_signs(
+def test_an_example_pepper_is_accepted_only_beside_a_root_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,7 +87,7 @@ def test_an_example_is_a_configured_pepper_while_a_kept_root_signs(
         load()
 
 
-def test_a_root_that_is_none_is_refused_without_being_shown(
+def test_an_invalid_root_is_refused_without_being_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Problems for directories are named in words; the rest is not mentioned."""
+"""The doctor names each problem that a directory would have with the service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -30,7 +30,7 @@ async def shop(world: World) -> AsyncIterator[Visited]:
 
 
 async def found(shop: Visited, origin: str = ORIGIN, **expected: bool) -> list[Finding]:
-    """Return the findings of a visit other than in the scene."""
+    """Return the findings of a visit, without those that the scene causes."""
 
     def visit() -> list[Finding]:
         with closing(Visitor(origin, shop)) as visitor:
@@ -39,14 +39,14 @@ async def found(shop: Visited, origin: str = ORIGIN, **expected: bool) -> list[F
     return [each for each in await asyncio.to_thread(visit) if each.what not in OF_THE_SCENE]
 
 
-async def test_a_service_is_as_directories_want_it(shop: Visited) -> None:
+async def test_a_complete_service_has_no_findings(shop: Visited) -> None:
     assert await found(shop) == []
     assert {each.url.path for each in shop.asked} >= {*TYPES, "/favicon.ico", "/mcp"}
     assert {each.method for each in shop.asked} == {"GET", "HEAD", "OPTIONS"}
 
 
 def at(path: str, change: Callable[[httpx.Response], Any], method: str = "GET") -> Spoil:
-    """Change the answers at *path*."""
+    """Return a function that changes the answers at *path*."""
 
     def spoil(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         if request.method == method and request.url.path.startswith(path):
@@ -129,7 +129,9 @@ def terms(**changes: Any) -> Callable[[httpx.Response], None]:
         (at(PAID, without("access-control-allow-headers"), "OPTIONS"), "cannot pay for"),
     ],
 )
-async def test_what_is_wrong_is_said(shop: Visited, spoil: Spoil, words: str) -> None:
+async def test_each_fault_of_an_answer_is_a_warning_with_a_remedy(
+    shop: Visited, spoil: Spoil, words: str
+) -> None:
     shop.spoil = spoil
     findings = await found(shop)
 
@@ -138,14 +140,14 @@ async def test_what_is_wrong_is_said(shop: Visited, spoil: Spoil, words: str) ->
     assert all(each.fix for each in findings)
 
 
-async def test_without_a_contact_it_is_a_setting_that_is_missing(shop: Visited) -> None:
+async def test_a_missing_security_txt_names_the_setting_of_the_contact(shop: Visited) -> None:
     shop.spoil = at("/.well-known/security.txt", status(404))
     (finding,) = await found(shop)
 
     assert finding.fix.startswith("set api.contact")
 
 
-async def test_an_address_that_no_directory_takes(shop: Visited) -> None:
+async def test_an_address_that_directories_refuse_is_reported(shop: Visited) -> None:
     reported = " ".join(each.what for each in await found(shop, "http://127.0.0.1"))
 
     assert "is not https" in reported
@@ -153,21 +155,21 @@ async def test_an_address_that_no_directory_takes(shop: Visited) -> None:
     assert "/llms.txt does not name http://127.0.0.1" in reported
 
 
-async def test_what_is_not_configured_is_not_missed(world: World) -> None:
+async def test_features_that_are_switched_off_are_not_reported_as_missing(world: World) -> None:
     async with visited(world, contact=None) as shop:
         (finding,) = await found(shop, has_contact=False, has_mcp=False, has_pages=False)
 
     assert finding.fix.startswith("set api.contact")
 
 
-def test_without_an_origin_nothing_is_visited() -> None:
+def test_a_service_without_an_origin_is_not_visited() -> None:
     (finding,) = check_surfaces(Config())
 
     assert finding.level is Level.OK
     assert "set api.origin" in finding.what
 
 
-def test_a_service_that_does_not_run_is_one_line() -> None:
+def test_a_service_that_does_not_run_is_one_finding() -> None:
     (finding,) = [
         each
         for each in check_surfaces(Config(api=ApiConfig(origin="https://127.0.0.1:9")))
@@ -177,6 +179,6 @@ def test_a_service_that_does_not_run_is_one_line() -> None:
     assert "does not answer" in finding.what
 
 
-def test_what_does_not_answer_is_unreachable() -> None:
+def test_a_visit_of_a_service_that_does_not_answer_raises_service_silent() -> None:
     with closing(Visitor("http://127.0.0.1:9")) as visitor, pytest.raises(ServiceSilent):
         visitor.ask("/llms.txt")

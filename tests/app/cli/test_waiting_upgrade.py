@@ -1,4 +1,4 @@
-"""Commands never migrate: a store that waits for its upgrade is left as it is, and none is lost."""
+"""Commands never migrate: a store with waiting migrations stays unchanged, and no data is lost."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ RESTORE: Final = ("restore", "another data_dir")
 def environment(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Mapping[str, str]:
-    """Return the settings of an installation that the version before has made."""
+    """Return the settings of an installation that the previous version has made."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(tmp_path / "data"),
         "MINTSCOPE_CREDITS__PEPPER": sha256(b"the pepper of the tests").hexdigest(),
@@ -88,7 +88,7 @@ def waiting() -> list[str]:
 
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
-def test_a_command_that_reads_says_what_waits(
+def test_a_command_that_reads_reports_waiting_migrations_and_runs_none(
     environment: Mapping[str, str], command: tuple[str, ...]
 ) -> None:
     before = waiting()
@@ -102,7 +102,9 @@ def test_a_command_that_reads_says_what_waits(
     assert waiting() == before
 
 
-def test_the_doctor_warns_and_looks_no_further(environment: Mapping[str, str]) -> None:
+def test_the_doctor_warns_of_waiting_migrations_and_skips_the_check_of_money(
+    environment: Mapping[str, str],
+) -> None:
     before = waiting()
     result = run(environment, "doctor")
 
@@ -128,7 +130,9 @@ def test_the_doctor_advises_to_run_the_newer_version_that_wrote_the_store(
     assert not [line for line in result.output.splitlines() if RESTORE[1] in line]
 
 
-def test_migrate_upgrades_and_then_commands_read(environment: Mapping[str, str]) -> None:
+def test_migrate_upgrades_a_store_so_that_commands_can_read_it(
+    environment: Mapping[str, str],
+) -> None:
     dry = run(environment, "migrate", "--dry-run")
     assert f"would run money {NAME}" in dry.output
     with pytest.raises(NeedsUpgrade):
@@ -141,7 +145,9 @@ def test_migrate_upgrades_and_then_commands_read(environment: Mapping[str, str])
     assert "migrations wait" not in run(environment, "doctor").output
 
 
-def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_exist_has_no_waiting_migrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "none"))
     config = load(None).config
 
@@ -155,7 +161,7 @@ def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     [*READING, ("tokens", "remove", USDC), ("sales", "resume"), ("doctor",), ("backup", "{}/b")],
     ids=" ".join,
 )
-def test_a_command_makes_nothing_in_a_folder_without_data(
+def test_a_command_creates_no_file_in_a_folder_without_data(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -174,7 +180,7 @@ def test_a_command_makes_nothing_in_a_folder_without_data(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_check_measures_the_upgrade_and_leaves_the_store(
+def test_upgrade_check_measures_the_migrations_and_does_not_run_them(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     before = waiting()
@@ -196,7 +202,7 @@ def test_a_check_measures_the_upgrade_and_leaves_the_store(
         assert said in shown, shown
 
 
-def test_a_check_measures_what_a_migration_takes(
+def test_upgrade_check_reports_a_longer_time_for_a_slower_migration(
     environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slower migration shows a longer time, on both engines."""
@@ -226,14 +232,14 @@ def test_a_check_measures_what_a_migration_takes(
         assert plan["bytesFree"] > 0
 
 
-def test_an_upgrade_wants_a_backup_of_the_last_day(
+def test_an_upgrade_is_refused_without_a_backup_of_the_last_day(
     environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = run(environment, "upgrade")
     assert refused.exit_code == 1
     assert "expected a backup from the last day" in refused.output
     assert waiting() != []
-    with monkeypatch.context() as older:  # the version that runs takes the backup
+    with monkeypatch.context() as older:  # the older version, which still runs, takes the backup
         known = connection.migrations
         known_there = migrating.migrations
         older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
@@ -245,7 +251,7 @@ def test_an_upgrade_wants_a_backup_of_the_last_day(
     assert done.exit_code == 0, done.output
     assert waiting() == []
     assert f"ran money {NAME}" in done.output
-    with monkeypatch.context() as older:  # which refuses the newer store, and names the backup
+    with monkeypatch.context() as older:  # the older version refuses the newer store
         known = connection.migrations
         known_there = migrating.migrations
         older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
@@ -257,7 +263,7 @@ def test_an_upgrade_wants_a_backup_of_the_last_day(
 
 
 @pytest.mark.parametrize("option", [("--to",), ()], ids=["in rotation", "of one's own"])
-def test_a_backup_leaves_a_store_that_waits_as_it_is(
+def test_a_backup_does_not_run_waiting_migrations(
     environment: Mapping[str, str], option: tuple[str, ...], tmp_path: Path
 ) -> None:
     """The timer runs the new version while the service still runs the older one."""
@@ -281,7 +287,9 @@ def test_a_backup_leaves_a_store_that_waits_as_it_is(
     assert run(environment, "upgrade").exit_code == 0
 
 
-def test_a_copy_refuses_a_source_that_waits(environment: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_copy_refuses_a_source_with_waiting_migrations(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
     before = waiting()
     source = environment.get("MINTSCOPE_STORE", f"sqlite:{environment['MINTSCOPE_DATA_DIR']}")
     refused = run(environment, "copy", "--from", source, "--to", f"sqlite:{tmp_path / 'new'}")
@@ -291,11 +299,11 @@ def test_a_copy_refuses_a_source_that_waits(environment: Mapping[str, str], tmp_
     assert "migrations wait: run mintscope migrate first" in refused.output
 
 
-def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
+def test_upgrade_check_measures_nothing_in_a_database_of_a_running_service(
     environment: Mapping[str, str],
 ) -> None:
     if "MINTSCOPE_STORE" not in environment:
-        return  # there the copy of a running service is measured
+        return  # on SQLite, a copy is measured while the service runs
     with session(environment["MINTSCOPE_STORE"]) as connected:
         connected.execute(SHARE, (SessionLock.SERVING,))
         plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
@@ -306,7 +314,7 @@ def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
     assert "not measured" in shown
 
 
-def test_every_command_that_reads_is_tried_here() -> None:
+def test_every_command_that_reads_is_in_the_list_of_this_module() -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     found = set()
@@ -318,7 +326,7 @@ def test_every_command_that_reads_is_tried_here() -> None:
     assert found - {each[:2] for each in READING} == set()
 
 
-def test_an_upgrade_that_loads_the_list_prints_json_alone(tmp_path: Path) -> None:
+def test_upgrade_reports_as_json_and_in_words_why_no_list_was_stored(tmp_path: Path) -> None:
     async def folded() -> None:
         async with market_of("sqlite", tmp_path) as opened:
             await opened.store.start(mints=[], follows_files=False)

@@ -29,7 +29,7 @@ KEY = Keypair.from_seed(sha256(b"a fee payer").digest())
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory and no variable of ours."""
+    """An empty working directory, without any variable MINTSCOPE_*."""
     import os  # noqa: PLC0415 - only to forget what the caller's shell says
 
     for name in list(os.environ):  # noqa: TID251 - only to forget what the caller's shell says
@@ -45,7 +45,7 @@ def problems(path: Path | None = None) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_nothing_configured_is_a_working_configuration() -> None:
+def test_the_defaults_alone_are_a_valid_configuration() -> None:
     loaded = load()
 
     assert loaded.file is None
@@ -61,7 +61,7 @@ class Unexplained(Section):
     token_file: Path | None = None
 
 
-def test_every_setting_has_a_meaning_and_none_is_made_up() -> None:
+def test_every_setting_has_a_meaning_by_its_text_or_by_a_known_suffix() -> None:
     fields = Unexplained.model_fields.items()
     meanings = [Setting(name, field, Unexplained).meaning for name, field in fields]
 
@@ -89,7 +89,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
     }
 
 
-def test_the_file_is_the_one_asked_for_then_the_one_the_variable_names(
+def test_the_file_of_the_argument_wins_over_the_file_of_the_variable(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("mintscope.toml", "variable.toml", "asked.toml"):
@@ -205,7 +205,7 @@ def test_a_mistake_in_the_file_is_named(folder: Path, text: str, expected: str) 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_emails_may_be_shown_to_this_machine(folder: Path, host: str) -> None:
+def test_emails_may_be_shown_on_a_loopback_address(folder: Path, host: str) -> None:
     (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
 
     assert load().config.mail.delivery == "page"
@@ -221,9 +221,7 @@ def test_emails_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "api.example.org", ""])
-def test_emails_and_a_wallet_are_shown_on_the_loopback_address_only(
-    folder: Path, host: str
-) -> None:
+def test_emails_and_a_demo_wallet_are_refused_on_other_addresses(folder: Path, host: str) -> None:
     shown = f'[mail]\ndelivery = "page"\n[web]\ndemo_wallet_seed = "{"5" * 64}"\n'
     (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n{shown}')
 
@@ -273,7 +271,7 @@ def test_emails_and_a_wallet_are_shown_on_the_loopback_address_only(
         ("MINTSCOPE_CONFIG", ".", ".: cannot be read: Is a directory"),
     ],
 )
-def test_a_mistake_in_the_environment_is_named_and_no_secret_with_it(
+def test_a_mistake_in_the_environment_is_named_without_its_secret(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -290,13 +288,13 @@ def test_every_problem_is_named_at_once(folder: Path) -> None:
     assert [problem.split(" ")[0] for problem in problems()] == ["api.port", "api.prt", "log.level"]
 
 
-def test_a_mint_that_is_none_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_mint_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINTSCOPE_MARKET__MINTS", "abc")
     assert problems()[0].endswith("(32 to 44 characters); was 'abc'")
     assert problems()[0].count("was 'abc'") == 1
 
 
-def test_selling_says_everything_it_lacks(folder: Path) -> None:
+def test_all_missing_settings_of_sales_are_named(folder: Path) -> None:
     (folder / "mintscope.toml").write_text(
         '[payments]\nenabled = true\nprice_source = "market"\n'
         '[chain]\nsource = "files"\nfiles = ["a"]\n'
@@ -321,7 +319,7 @@ def test_a_stream_needs_a_server_and_a_token_for_each_or_one_for_all(folder: Pat
     assert problems() == ("geyser.x_tokens: expected one for all of geyser.urls, or one for each",)
 
 
-def test_the_fee_payer_is_named_once(folder: Path) -> None:
+def test_a_fee_payer_with_both_a_key_and_a_file_is_refused(folder: Path) -> None:
     key = KEY
     (folder / "mintscope.toml").touch(mode=0o600)
     selling = f'[payments]\nenabled = true\npay_to = "{WSOL}"\nfee_payer_key = "{key}"\n'
@@ -335,7 +333,7 @@ def test_the_fee_payer_is_named_once(folder: Path) -> None:
     )
 
 
-def test_a_fee_payer_comes_from_a_file(folder: Path) -> None:
+def test_a_fee_payer_is_read_from_a_file_and_an_unusable_file_is_refused(folder: Path) -> None:
     key = KEY
     (folder / "id.json").touch(mode=0o600)
     (folder / "id.json").write_text(key.to_json())
@@ -367,7 +365,7 @@ def test_a_fee_payer_comes_from_a_file(folder: Path) -> None:
         '[mail]\npassword = "b8e1f3a0"\n',
     ],
 )
-def test_a_file_with_secrets_is_closed_to_others(
+def test_a_file_with_secrets_is_refused_if_its_mode_is_too_open(
     folder: Path, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = folder / "mintscope.toml"
@@ -452,8 +450,8 @@ def test_the_template_holds_every_default(folder: Path) -> None:
     assert loaded.config == Config()
 
 
-def test_every_name_with_a_size_says_its_unit() -> None:
-    """A number without a unit is a number someone will misread."""
+def test_the_name_of_every_number_ends_with_its_unit() -> None:
+    """Operators misread a number without a unit."""
     plain = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start", "decimals")
     shares = ("_share_min",)
     lamports = ("_lamports", "_lamports_min")
@@ -502,13 +500,13 @@ def test_the_defaults_are_those_of_the_components() -> None:
     )
 
 
-def test_an_email_is_given_up_while_no_other_process_may_send_it() -> None:
+def test_the_timeout_of_an_email_must_be_shorter_than_its_lease() -> None:
     MailConfig(timeout_s=LEASE_MS / 1000 - 10)
     with pytest.raises(ValidationError, match="timeout_s"):
         MailConfig(timeout_s=LEASE_MS / 1000)
 
 
-def test_the_least_retention_allowed_is_enough_to_load_a_mint() -> None:
+def test_the_shortest_retention_that_settings_allow_is_valid() -> None:
     Retention(
         {
             Timeframe.M1: 25 * 3_600,
@@ -547,8 +545,8 @@ def text_of(value: object) -> str:
             return str(value)
 
 
-def test_every_secret_may_stand_in_a_file_of_its_own() -> None:
-    """The fee payer's key had its file before, which its users read."""
+def test_every_secret_is_tested_with_a_file_of_its_own() -> None:
+    """The fee payer's key has another setting for its file, `payments.fee_payer_file`."""
     keys = [each for _, _, group in settings() for each in group]
     secrets = {each.key for each in keys if "Secret" in str(each.field.annotation)}
 
@@ -564,7 +562,7 @@ def test_a_secret_is_read_from_its_file(
     secret.write_text(f"{SECRETS_IN_FILES[key]}\n")
     secret.chmod(0o400)
     section, _, name = key.rpartition(".")
-    if place == "toml":  # which is no secret then, and may be open
+    if place == "toml":  # the TOML file has no secret then, and may be open to others
         head = f"[{section}]\n" if section else ""
         (folder / "mintscope.toml").write_text(f'{head}{name}_file = "{secret}"\n')
         (folder / "mintscope.toml").chmod(0o644)
@@ -605,7 +603,7 @@ def test_a_file_that_holds_no_secret_is_refused(
     assert not content or content not in problem
 
 
-def test_a_file_of_a_secret_is_named_by_the_setting_that_names_it(
+def test_a_problem_of_a_secret_file_names_the_setting_of_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "secret").touch(mode=0o600)
@@ -619,7 +617,7 @@ def test_a_file_of_a_secret_is_named_by_the_setting_that_names_it(
     )
 
 
-def test_a_secret_and_its_file_are_one_too_many(
+def test_a_secret_together_with_its_file_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "secret").write_text(PEPPER)

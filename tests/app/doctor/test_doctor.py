@@ -1,4 +1,4 @@
-"""The doctor says what is wrong, how to mend it, and exits accordingly."""
+"""The doctor reports each fault with its remedy, and exits 1 if a check fails."""
 
 import asyncio
 import json
@@ -64,7 +64,9 @@ def node(**answers: Any) -> Iterator[str]:
                 else {"error": {"code": -32601, "message": "Method not found"}}
             )
             body = json.dumps({"jsonrpc": "2.0", "id": 1, **answer}).encode()
-            with suppress(ConnectionError):  # the trace would be among the lines of the doctor
+            with suppress(
+                ConnectionError
+            ):  # a traceback would be printed among the lines of the doctor
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -126,7 +128,9 @@ def test_a_healthy_node_is_ok() -> None:
     ("certificate", "said"),
     [({"block": {}}, "is on Alpenglow"), (None, "is not on Alpenglow yet")],
 )
-def test_alpenglow_is_reported_as_by_the_node(certificate: object, said: str) -> None:
+def test_alpenglow_is_reported_by_the_certificate_of_the_node(
+    certificate: object, said: str
+) -> None:
     with node(**healthy(SystemClock().now() // 1000), getAgGenesisCert=certificate) as url:
         assert f"the cluster {said}" in chain_findings(url)[3].what
 
@@ -147,7 +151,7 @@ def test_alpenglow_is_reported_as_by_the_node(certificate: object, said: str) ->
         ),
     ],
 )
-async def test_a_node_without_the_level_confirmed_will_do(fault: str, said: str) -> None:
+async def test_a_node_without_the_level_confirmed_does_not_fail(fault: str, said: str) -> None:
     chain = Devchain(now=SystemClock().now(), history_days=0)
     for _ in range(400):
         chain.tick()
@@ -171,7 +175,7 @@ async def test_a_node_without_the_level_confirmed_will_do(fault: str, said: str)
         ({"getRecentPerformanceSamples": []}, "does not know how long a slot takes"),
     ],
 )
-def test_an_ailing_node_is_warned_of(answers: dict[str, Any], expected: str) -> None:
+def test_an_unhealthy_node_is_a_warning(answers: dict[str, Any], expected: str) -> None:
     with node(**(healthy(SystemClock().now() // 1000) | answers)) as url:
         findings = chain_findings(url)
 
@@ -180,7 +184,7 @@ def test_an_ailing_node_is_warned_of(answers: dict[str, Any], expected: str) -> 
     assert warning.fix
 
 
-def test_a_node_that_is_no_node_fails_and_its_key_stays_secret() -> None:
+def test_a_server_that_is_not_a_node_fails_and_its_key_stays_secret() -> None:
     with node(getHealth="ok") as url:
         (finding,) = chain_findings(f"{url}/key-123456?q=1")
 
@@ -189,7 +193,7 @@ def test_a_node_that_is_no_node_fails_and_its_key_stays_secret() -> None:
     assert "123456" not in str(finding)
 
 
-def test_a_stream_that_is_not_there_fails_and_its_x_token_stays_secret() -> None:
+def test_a_stream_that_does_not_answer_fails_and_its_x_token_stays_secret() -> None:
     with node(**healthy(NOW)) as url, socket.create_server(("127.0.0.1", 0)) as probe:
         closed = f"http://127.0.0.1:{probe.getsockname()[1]}"
         probe.close()
@@ -204,7 +208,7 @@ def test_a_stream_that_is_not_there_fails_and_its_x_token_stays_secret() -> None
     assert "hunter2" not in "".join(map(str, found))
 
 
-def test_a_node_that_is_not_there_fails() -> None:
+def test_a_node_that_does_not_answer_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
@@ -214,7 +218,7 @@ def test_a_node_that_is_not_there_fails() -> None:
     assert "does not answer" in finding.what
 
 
-def test_block_files_are_opened(tmp_path: Path) -> None:
+def test_block_files_that_cannot_be_read_fail(tmp_path: Path) -> None:
     good, bad, empty = (tmp_path / name for name in ("good", "bad", "empty"))
     good.write_text('{"slot": 1, "transactions": []}\n')
     bad.write_text("{")
@@ -228,7 +232,7 @@ def test_block_files_are_opened(tmp_path: Path) -> None:
     assert "cannot be read" in findings[3].what
 
 
-def test_the_folder_need_not_exist_yet_but_must_be_possible(tmp_path: Path) -> None:
+def test_a_data_dir_may_be_absent_but_must_be_possible_to_create(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
 
@@ -265,13 +269,15 @@ def test_a_full_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert next(check_folder(Config(data_dir=tmp_path))).level is Level.FAIL
 
 
-def test_the_sqlite_we_ship_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_installed_sqlite_is_new_enough_and_an_older_one_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert levels(list(check_sqlite(Config()))) == [Level.OK]
     monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.40.1")
     assert levels(list(check_sqlite(Config()))) == [Level.FAIL]
 
 
-def test_the_pepper_is_looked_at(tmp_path: Path) -> None:
+def test_an_open_or_unusable_pepper_fails(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
     path = tmp_path / "pepper"
 
@@ -288,7 +294,7 @@ def test_the_pepper_is_looked_at(tmp_path: Path) -> None:
         assert finding.what.endswith("the service does not start")
 
 
-def test_ports_are_free_ours_or_taken() -> None:
+def test_a_port_in_use_fails_unless_mintscope_serves_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, serve_metrics("127.0.0.1", 0) as ours:
         port = taken.getsockname()[1]
         config = Config(
@@ -317,7 +323,7 @@ async def market_findings(folder: Path, age_s: int) -> list[Finding]:
     return await asyncio.to_thread(lambda: list(check_market(Config(data_dir=folder), clock)))
 
 
-async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
+async def test_an_old_market_is_a_warning_and_an_older_one_fails(tmp_path: Path) -> None:
     assert levels(await market_findings(tmp_path, 0)) == [Level.OK]
     await market(tmp_path)
 
@@ -326,10 +332,10 @@ async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
     assert levels(await market_findings(tmp_path, 301)) == [Level.FAIL]
 
 
-async def test_the_disk_that_a_day_takes_and_the_retention_are_reported(tmp_path: Path) -> None:
+async def test_the_disk_space_of_a_day_and_of_the_retention_is_reported(tmp_path: Path) -> None:
     async with market_in(tmp_path) as market:
         await market.store.start(mints=[WSOL], follows_files=False)
-        for number in range(121):  # a swap in each of two hours' minutes
+        for number in range(121):  # a swap in each minute of two hours
             at = UnixS(NOW - 60 * (120 - number))
             swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1, price_sol=1)
             header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", at)
@@ -338,6 +344,7 @@ async def test_the_disk_that_a_day_takes_and_the_retention_are_reported(tmp_path
 
     (_, disk) = await market_findings(tmp_path, 2)
 
+    # Candles of m1, m5, m15 and h1 in these two hours, times 12; their retention in days.
     day = 12 * (121 + 25 + 9 + 3)
     kept = 12 * (3 * 121 + 14 * 25 + 45 * 9 + 180 * 3)
     assert disk.level is Level.OK
@@ -399,7 +406,7 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     assert levels(list(check_money(configured))) == [Level.OK]
 
 
-def test_the_money_of_a_new_database_is_fine(tmp_path: Path) -> None:
+def test_the_check_of_money_in_a_new_database_is_ok(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path / "data", store=SecretStr(url_in(tmp_path)))
 
     (new,) = check_money(config)
@@ -407,7 +414,7 @@ def test_the_money_of_a_new_database_is_fine(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_a_database_that_is_down_ends_no_check_but_its_own(
+def test_a_database_that_is_down_does_not_end_the_other_checks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -442,7 +449,7 @@ def test_a_bug_in_a_check_is_a_finding() -> None:
     assert str(bug).startswith("FAIL  of luck: this check failed: ZeroDivisionError()")
 
 
-def test_the_command_exits_0_when_all_is_well(
+def test_the_command_exits_0_if_all_checks_are_ok(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -484,7 +491,7 @@ def test_the_command_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     } in findings
 
 
-def test_a_package_that_was_installed_by_its_name_is_refused(tmp_path: Path) -> None:
+def test_a_package_that_was_installed_by_its_name_fails(tmp_path: Path) -> None:
     for name in ("mintscope", "mintscope_client"):
         info = tmp_path / f"{name}-0.1.0.dist-info"
         info.mkdir()

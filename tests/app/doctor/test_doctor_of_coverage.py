@@ -1,4 +1,4 @@
-"""The doctor says what part of all exchanges is missed, of which programs, and since when."""
+"""The doctor reports the share of exchanges that is missed, by program, and since when."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ DOLLAR: Final = 1_000_000
 def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.Raw:
     """Return a transaction in which *program* gives tokens for *dollars*.
 
-    owners   of its vault of tokens, and of its vault of dollars
+    owners   the owners of its vault of tokens, and of its vault of dollars
     """
     moved = [
         transfer("user dollars", "vault dollars", dollars * DOLLAR),
@@ -95,7 +95,7 @@ class Chain:
         self._blocks: list[Block] = []
 
     async def go_on(self, minutes: int, more: Callable[[], Sequence[msgspec.Raw]] = list) -> None:
-        """Let *minutes* pass, in each block of which *more* is exchanged."""
+        """Let *minutes* pass; each block has the transactions of *more*, too."""
         for _ in range(minutes * MINUTE_S // EVERY_S):
             usual = exchange(CPMM, 100, owners=(CPMM_AUTHORITY, CPMM_AUTHORITY))
             self._blocks.append(block(len(self._blocks) + 1, usual, *more()))
@@ -112,7 +112,7 @@ class Chain:
         return await asyncio.to_thread(lambda: list(check_coverage(self.config)))
 
 
-async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_seen_within_the_hour(
+async def test_a_program_whose_new_exchanges_are_not_read_is_reported_in_the_hour(
     tmp_path: Path,
 ) -> None:
     chain = Chain(tmp_path)
@@ -151,7 +151,7 @@ async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_se
     ],
     ids=["for native SOL", "through a vault program"],
 )
-async def test_a_program_whose_exchanges_leave_no_vaults_to_read_is_seen_within_the_hour(
+async def test_a_program_without_vaults_to_read_is_reported_within_the_hour(
     tmp_path: Path, made: msgspec.Raw, reported: str
 ) -> None:
     chain = Chain(tmp_path)
@@ -167,7 +167,7 @@ async def test_a_program_whose_exchanges_leave_no_vaults_to_read_is_seen_within_
     assert "77.77 % of the calls" in shares.what
 
 
-async def test_a_new_market_has_none(tmp_path: Path) -> None:
+async def test_a_new_market_has_no_findings_of_coverage(tmp_path: Path) -> None:
     assert await Chain(tmp_path).doctor() == []
     async with market_in(tmp_path) as market:
         await market.store.start(mints=[WSOL], follows_files=False)
@@ -192,7 +192,7 @@ def test_a_quiet_market_has_no_share() -> None:
     assert reported() == ["ok: coverage: no tokens were exchanged within the last 26 hours"]
 
 
-def test_programs_are_named_with_their_part_of_the_volume_of_the_last_hour_and_of_the_day() -> None:
+def test_programs_are_named_with_their_shares_of_the_last_hour_and_day() -> None:
     assert reported(
         row("a", "read", 96, 9_600),
         row("a", "no_movement", 1, 100, valued=0),
@@ -219,7 +219,7 @@ volume since 07:00 UTC, 4 calls, 20 USD, 0.20 % of the volume in the last 26 hou
 
 
 @pytest.mark.parametrize("lately", [True, False])
-def test_what_is_missed_most_lately_is_named_beside_what_was_missed_most_in_the_day(
+def test_programs_missed_in_the_last_hour_are_named_beside_those_of_the_day(
     *, lately: bool
 ) -> None:
     rows = [row(f"day {each}", "overflow", 9, 900, back=9) for each in range(5)]

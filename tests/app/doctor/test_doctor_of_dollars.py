@@ -1,4 +1,4 @@
-"""The doctor says which dollar has left its peg, and that it prices nothing meanwhile."""
+"""The doctor names each dollar that has left its peg: such a dollar prices nothing."""
 
 import asyncio
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def test_dollars_on_their_peg_are_fine() -> None:
 
 
 @pytest.mark.parametrize(("price", "where"), [(0.88, "12.0 % below"), (1.03, "3.0 % above")])
-def test_one_that_left_its_peg_is_named(price: float, where: str) -> None:
+def test_a_dollar_that_left_its_peg_is_named(price: float, where: str) -> None:
     prices = {USDC: 1.0, USDT: 1.0, PYUSD: 1.0, USD1: price}
     (found,) = findings(prices, DOLLARS)
 
@@ -42,7 +42,7 @@ def test_one_that_left_its_peg_is_named(price: float, where: str) -> None:
     assert "prices nothing" in found.fix
 
 
-def test_of_two_none_is_judged() -> None:
+def test_a_single_dollar_is_too_few_to_judge() -> None:
     ((level, what),) = reported({USDC: 0.5})
     assert level is Level.OK
     assert "too few" in what
@@ -62,7 +62,7 @@ async def fill(folder: Path, prices: Mapping[Mint, float]) -> None:
         await market.store.write([NewSlot(header, traded(prices))])
 
 
-def test_prices_are_those_of_the_market(tmp_path: Path) -> None:
+def test_the_prices_of_dollars_are_read_from_the_market(tmp_path: Path) -> None:
     prices = {USDC: 1.0, USDT: 1.0, PYUSD: 1.0, USD1: 0.95}
     asyncio.run(fill(tmp_path, prices))
     (found,) = check_dollars(Config(data_dir=tmp_path))
@@ -70,5 +70,5 @@ def test_prices_are_those_of_the_market(tmp_path: Path) -> None:
     assert found.what == f"dollars: {USD1} is 5.0 % below the median of all"
 
 
-def test_nothing_is_said_of_a_market_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_market_has_no_findings_of_dollars(tmp_path: Path) -> None:
     assert list(check_dollars(Config(data_dir=tmp_path))) == []

@@ -29,7 +29,7 @@ def at(room: MailRoom, **changes: Any) -> dict[str, Any]:
     return known | changes
 
 
-def test_without_mail_agents_cannot_confirm() -> None:
+def test_a_service_without_mail_is_warned_that_agents_cannot_confirm() -> None:
     (finding,) = findings(delivery="none")
 
     assert finding.level is Level.WARN
@@ -43,7 +43,7 @@ def test_emails_on_a_page_need_no_server() -> None:
     assert finding.level is Level.OK
 
 
-def test_a_server_that_takes_emails_is_fine_and_gets_none() -> None:
+def test_a_server_that_takes_emails_is_ok_and_gets_no_email() -> None:
     with mail_room_beside() as room:
         (finding,) = findings(PUBLIC, **at(room))
 
@@ -52,8 +52,12 @@ def test_a_server_that_takes_emails_is_fine_and_gets_none() -> None:
     assert room.raw == []
 
 
-def test_the_doctor_signs_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))  # what the machine trusts
+def test_the_doctor_signs_in_to_the_server_and_hides_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(
+        "SSL_CERT_FILE", str(CERTIFICATE)
+    )  # the certificates that the machine trusts
     signing = {"security": "starttls", "username": "delivery"}
     with mail_room_beside("starttls", password="delivery:s3cret") as room:
         (right,) = findings(PUBLIC, **at(room, **signing, password=SecretStr("s3cret")))
@@ -66,7 +70,7 @@ def test_the_doctor_signs_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-def test_a_server_that_cannot_protect_fails(security: str) -> None:
+def test_a_server_without_tls_fails_if_tls_is_configured(security: str) -> None:
     with mail_room_beside() as room:
         (finding,) = findings(PUBLIC, **at(room, security=security))
 
@@ -91,7 +95,7 @@ def test_a_server_that_is_down_fails() -> None:
         ("https://api.example.org", "mintscope@localhost", "mintscope@localhost"),
     ],
 )
-def test_links_and_sender_must_be_of_use_elsewhere(
+def test_a_local_or_unencrypted_origin_and_a_local_sender_are_warnings(
     origin: str | None, sender: str, what: str
 ) -> None:
     with mail_room_beside() as room:

@@ -1,4 +1,4 @@
-"""The doctor says whether people can use the pages from where they are."""
+"""The doctor checks that people can use the pages at the configured address."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from mintscope.app.doctor.machine import check_pages
         ("10.0.0.1", "http://a.example.org", Level.WARN, "pages: http://a.example.org sends"),
     ],
 )
-def test_forms_are_accepted_from_where_people_are(
+def test_an_origin_at_which_forms_are_refused_or_unsafe_is_a_warning(
     host: str, origin: str | None, level: Level, what: str
 ) -> None:
     (finding,) = check_pages(Config(api=ApiConfig(host=host, origin=origin)))
@@ -27,7 +27,7 @@ def test_forms_are_accepted_from_where_people_are(
     assert finding.what.startswith(what)
 
 
-def test_no_pages_are_no_trouble() -> None:
+def test_disabled_pages_are_ok() -> None:
     (finding,) = check_pages(Config(web=WebConfig(enabled=False), api=ApiConfig(host="0.0.0.0")))
 
     assert finding.level is Level.OK

@@ -1,4 +1,4 @@
-"""The doctor says whether the addresses of clients behind a proxy are known."""
+"""The doctor reports whether the addresses of clients behind a proxy are known."""
 
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -25,7 +25,7 @@ PUBLIC = "https://a.example.org"
         (PUBLIC, ("::/0",), Level.WARN, "proxies: ::/0 trusts everyone"),
     ],
 )
-def test_the_proxies_fit_the_address_of_the_service(
+def test_proxies_that_do_not_fit_the_origin_are_a_warning(
     origin: str | None, proxies: tuple[str, ...], level: Level, what: str
 ) -> None:
     metrics = MetricsConfig(enabled=False)
@@ -65,7 +65,9 @@ class Api(BaseHTTPRequestHandler):
         ),
     ],
 )
-def test_the_running_api_says_what_its_proxy_sent(counts: dict[str, str], found: list[str]) -> None:
+def test_faults_of_a_proxy_are_read_from_the_metrics_of_the_running_api(
+    counts: dict[str, str], found: list[str]
+) -> None:
     lines = [
         f'mintscope_forwarded_faults_total{{fault="{fault}"}} {count}\n'
         for fault, count in counts.items()

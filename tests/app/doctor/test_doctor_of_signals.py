@@ -1,4 +1,4 @@
-"""The doctor says whether alerts fire, and whether strangers may send to this machine."""
+"""The doctor checks that alerts fire, and that no stranger can send webhooks to this machine."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ USUAL = SignalsConfig()
         ("127.0.0.1", None, SignalsConfig(enabled=False), Level.WARN),
     ],
 )
-def test_who_may_send_where(
+def test_disabled_alerts_and_exposed_loopback_webhooks_are_warnings(
     host: str, origin: str | None, signals: SignalsConfig, level: Level
 ) -> None:
     (finding,) = check_signals(Config(api=ApiConfig(host=host, origin=origin), signals=signals))
@@ -39,7 +39,7 @@ def test_who_may_send_where(
     assert finding.level is level
 
 
-async def test_how_many_webhooks_wait_and_for_how_long(tmp_path: Path) -> None:
+async def test_waiting_webhooks_are_counted_and_an_old_one_is_a_warning(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
     assert [each.level for each in await reported(config)] == [Level.OK]
     assert not (tmp_path / WEBHOOKS_FILE).exists(), "looking makes no file"

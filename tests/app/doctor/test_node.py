@@ -1,4 +1,4 @@
-"""Whether a node will do is said in one word, with the reason."""
+"""The doctor reports whether a node is suitable, and the reasons if it is not."""
 
 import json
 from contextlib import suppress
@@ -67,12 +67,12 @@ def test_an_unsuitable_node_is_refused_with_the_reason(watch: NodeWatch, reason:
 
 
 @pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8])
-def test_a_node_that_holds_the_pace_will_do(slot_s: float) -> None:
+def test_a_node_that_keeps_up_with_the_chain_is_suitable(slot_s: float) -> None:
     behind = round(1.6 / slot_s)
     assert _reasons(watched(*[9.7 * slot_s] * 90, 30.0, behind=behind, slot_s=slot_s), 10) == []
 
 
-def test_a_node_that_does_not_tell_its_pace_is_judged_by_the_rest() -> None:
+def test_a_node_without_a_pace_is_judged_by_its_other_measurements() -> None:
     watch = watched(*[3.0] * 9)
     watch.pace = None
     assert _reasons(watch, 10) == []
@@ -97,7 +97,7 @@ def test_a_plan_that_ends_before_the_month_is_reported() -> None:
     assert (enough.level, short.level) == (Level.OK, Level.WARN)
 
 
-def test_a_node_that_is_not_there_will_not_do(tmp_path: Path) -> None:
+def test_a_node_that_does_not_answer_fails(tmp_path: Path) -> None:
     chain = ChainConfig(rpc_url=SecretStr("http://127.0.0.1:9"), timeout_s=0.1)
 
     (finding,) = check_node(Config(data_dir=tmp_path, chain=chain), 1.0, None)
@@ -137,14 +137,14 @@ def test_calls_a_day_are_those_of_ingest_not_of_the_watch() -> None:
     watch.calls, watch.polls = 350, 200
     (counted,) = _plan(None, watch)
 
-    # Of each slot of 200 ms a block, 0.15 requests that come too early, and finality each 0.3 s.
+    # For each slot of 200 ms, a block and 0.15 requests that come too early; finality each 0.3 s.
     assert counted.what == "calls: 350 in 30 s; ingest makes about 784,800 a day"
 
 
 @pytest.mark.parametrize(
     ("behind_s", "calls"), [(0.4, 784_800), (4.0, 784_800), (4.1, 583_200), (12.8, 583_200)]
 )
-def test_a_node_whose_finality_is_slow_is_asked_for_it_once_a_second(
+def test_the_finality_of_a_slow_node_is_requested_once_a_second(
     behind_s: float, calls: int
 ) -> None:
     watch = watched(*[0.1] * 112)
@@ -154,7 +154,7 @@ def test_a_node_whose_finality_is_slow_is_asked_for_it_once_a_second(
     assert watch.calls_a_day == calls
 
 
-def test_a_node_is_asked_what_it_runs(tmp_path: Path) -> None:
+def test_the_version_of_the_node_is_reported(tmp_path: Path) -> None:
     version = "2.3.4"
 
     class Answers(BaseHTTPRequestHandler):
