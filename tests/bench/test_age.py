@@ -75,16 +75,16 @@ def at(
         ([at(1.0, 1.0, 9.0, "api, to ready", (2.0, 5.1))], 1),
     ],
 )
-def test_what_grows_worse_than_the_store_or_is_late_is_missed(
+def test_goals_are_missed_by_growth_beyond_that_of_the_store_and_by_delay(
     found: list[Measured], count: int
 ) -> None:
     assert len(missed(found)) == count
 
 
 @pytest.mark.process
-def test_a_wait_for_a_processor_is_no_time_of_an_idle_machine() -> None:
+def test_waits_for_a_processor_do_not_count_as_time_on_an_idle_machine() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        start = Start(time.monotonic() - 100.0, {})
+        start = Start(time.monotonic() - 100.0, {})  # as if started 100 s ago
         waited_s = sum(waits([process.pid]).values())
         cost = cost_so_far(process, start, [])
         process.terminate()

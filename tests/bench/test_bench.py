@@ -23,7 +23,7 @@ MODULES = sorted(
 
 
 class Block(msgspec.Struct):
-    """As much of a getBlock result as it takes to find its transactions."""
+    """The part of a getBlock result that has its transactions."""
 
     transactions: list[msgspec.Raw]
 
@@ -35,7 +35,7 @@ def bench_is_importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.storm
 def test_the_made_block_has_the_shares_of_mainnet() -> None:
-    """Two thirds votes; the rest trades, failed trades and others; all of it understood."""
+    """Two thirds are votes, the rest trades, failed trades and others; all trades are decoded."""
     made = importlib.import_module("bench.transactions").made()
     entries = msgspec.json.decode(made.block, type=Block).transactions
     decoded = decode_block(JsonTransactions(entries))
@@ -77,7 +77,7 @@ def test_a_block_of_the_mainnet_load_has_its_size_and_new_mints() -> None:
 
 @pytest.mark.storm
 def test_the_made_block_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here of a shorter chain, and so from fewer transactions."""
+    """The chain is shorter here, with fewer transactions, to save time."""
     transactions = importlib.import_module("bench.transactions")
     monkeypatch.setattr(transactions, "HISTORY_DAYS", 0.01)
     transactions.entries_by_kind.cache_clear()
@@ -101,8 +101,8 @@ def test_every_benchmark_can_be_loaded(module: str) -> None:
 
 
 @pytest.mark.process
-def test_one_figure_is_asked_for_by_its_name() -> None:
-    """Every name of the help is a module, and the page has the same names; another is an error."""
+def test_the_names_of_figures_are_modules_and_are_on_the_page() -> None:
+    """Every name of the help is a module and is on the page; an unknown name is an error."""
     main = importlib.import_module("bench.__main__")
     page = (ROOT / "docs" / "benchmarks.md").read_text()
     asked = subprocess.run(
@@ -126,7 +126,7 @@ OLD_LINE = (
 )
 
 
-def test_two_revisions_are_compared_by_what_each_prints_of_ours() -> None:
+def test_two_revisions_are_compared_by_the_printed_figures_of_mintscope() -> None:
     """Older revisions print fewer columns; peers are not compared."""
     compare = importlib.import_module("bench.compare")
     figure = importlib.import_module("bench.figure")
@@ -155,7 +155,7 @@ def test_a_higher_rate_and_a_shorter_time_are_better() -> None:
     assert compare.ratio("ms", 100.0, 120.0) == pytest.approx(1.2)
 
 
-def test_ours_and_its_floor_take_turns() -> None:
+def test_mintscope_and_its_floor_are_measured_in_turns() -> None:
     turns = importlib.import_module("bench.turns")
     called: list[str] = []
     taken = turns.take_turns(
@@ -169,7 +169,7 @@ def test_ours_and_its_floor_take_turns() -> None:
 
 @pytest.mark.process
 def test_the_makefile_takes_an_interpreter_that_mintscope_runs_on(tmp_path: Path) -> None:
-    """Here the only one on PATH; one of another version is passed over, and the choice is said."""
+    """The only usable one on PATH is chosen, one of another version skipped; stderr says why."""
     too_old = tmp_path / "old" / "python3"
     too_old.parent.mkdir()
     too_old.write_text("#!/bin/sh\nexit 0\n")

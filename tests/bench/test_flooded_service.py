@@ -1,4 +1,4 @@
-"""Beside every flood a client that pays is served, and the memory is given back."""
+"""During every flood, a client that pays is served, and the memory hardly grows."""
 
 import json
 import os
@@ -22,7 +22,7 @@ P50_MS_MAX, GROWTH_MB_MAX = 50, 20
 
 
 @pytest.mark.timeout(1_800)
-def test_a_paying_client_is_served_beside_every_flood() -> None:
+def test_a_paying_client_is_served_during_every_flood() -> None:
     command = [sys.executable, "-m", "bench.floods", SECONDS, *([] if FULL else FLOODS)]
     ran = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     outcomes = json.loads(ran.stdout.splitlines()[-1])

@@ -36,7 +36,7 @@ def test_a_page_is_the_same_as_markdown_and_as_html(page: Any) -> None:
     assert "<td>a|b</td><td>&lt;1&gt;</td>" in html
 
 
-def test_bars_go_right_where_ours_is_better_and_left_where_it_is_not(bars: Any) -> None:
+def test_bars_go_right_if_mintscope_is_better_and_left_if_it_is_worse(bars: Any) -> None:
     svg = bars([("better", 10.0), ("worse", 0.1)])
 
     assert svg.count("<rect") == 2

@@ -1,4 +1,4 @@
-"""The prototype of sessions: what a voucher buys, and how much a dishonest buyer takes."""
+"""The prototype of sessions: purchases by voucher, and the most a dishonest buyer can take."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_every_call_is_paid_for_once(scene: Scene) -> None:
     assert scene.chain.fees < (CALLS * 10_001) / 3
 
 
-def test_a_voucher_of_another_kind_buys_nothing(scene: Scene) -> None:
+def test_an_invalid_or_repeated_voucher_buys_nothing(scene: Scene) -> None:
     first, second = scene.voucher(1), scene.voucher(2)
     stranger = scene.chain.genesis.key("stranger")
     forged = stranger.sign_message(voucher_bytes(scene.name, PRICE))
@@ -71,7 +71,7 @@ def test_a_buyer_who_revokes_takes_no_more_than_the_exposure(scene: Scene) -> No
     assert paid < CALLS
 
 
-def test_who_has_approved_nothing_opens_nothing(scene: Scene) -> None:
+def test_a_buyer_without_an_approval_opens_no_session(scene: Scene) -> None:
     other = Buyer(scene.chain, scene.chain.genesis.key("other"))
     scene.chain.genesis.endow(scene.chain.bank, other.key.pubkey(), lamports=0, atoms=10**6)
     assert not scene.seller.open(bytes(32), other.key.pubkey())
