@@ -1,4 +1,4 @@
-// The official TypeScript client of x402: it knows an address, and finds out the rest.
+// The official TypeScript client of x402: it gets an origin, and discovers the rest.
 // Usage: node buy_with_x402.mjs ORIGIN; the wallet and its node are in the environment.
 import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";

@@ -1,6 +1,6 @@
-// The official TypeScript client of x402, whose node is a port that nobody listens on.
-// It takes the blockhash from the 402.  The mint it always asks a node for, once in its life; what
-// it keeps of that is given to it beforehand, as the seller's 402 and the buyer know it.
+// The official TypeScript client of x402, whose node is a port that no process listens on.
+// It takes the blockhash from the 402.  It would request the mint from the node once; if KNOWS_MINT
+// is set, its cache gets the mint beforehand, from `/.well-known/x402`.
 // Usage: node buy_without_node.mjs ORIGIN; the wallet and the node are in the environment.
 import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";

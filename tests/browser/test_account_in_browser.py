@@ -1,4 +1,4 @@
-"""Accounts, as people with a browser, a keyboard, and perhaps no scripts find them."""
+"""Pages of accounts in a browser, by pointer and by keyboard, with and without scripts."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ NEW_PASSWORD = "a different good one"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """A service for one test: its limits are not used up by others."""
+    """A service for one test: other tests cannot use up its limits."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         yield site
 
@@ -30,7 +30,9 @@ async def ann(
         yield visitor
 
 
-async def test_from_signing_up_to_a_new_password(own_site: Website, ann: Visitor) -> None:
+async def test_a_person_signs_up_verifies_signs_out_and_resets_the_password(
+    own_site: Website, ann: Visitor
+) -> None:
     await ann.open("/")
     await ann.follow("Sign up")
     await ann.fill(E_mail_address=EMAIL, Password="short")
@@ -67,7 +69,7 @@ async def test_from_signing_up_to_a_new_password(own_site: Website, ann: Visitor
     assert ann.path == "/"
 
 
-async def test_the_keyboard_alone_will_do(ann: Visitor) -> None:
+async def test_signing_up_needs_only_the_keyboard(ann: Visitor) -> None:
     await ann.open("/sign-up")
     keyboard = ann.page.keyboard
     await keyboard.type(EMAIL)  # the first field has the focus
@@ -82,7 +84,7 @@ async def test_the_keyboard_alone_will_do(ann: Visitor) -> None:
     await expect(ann.page.locator("main")).to_be_focused()
 
 
-async def test_a_session_is_ended_from_another(
+async def test_a_session_is_ended_from_another_session(
     chromium: Browser, own_site: Website, ann: Visitor
 ) -> None:
     await ann.sign_up(EMAIL)
@@ -109,7 +111,9 @@ async def test_an_application_is_confirmed_or_disowned(own_site: Website, ann: V
         await expect(ann.page.get_by_role("heading", name=answer)).to_be_visible()
 
 
-async def test_the_password_asked_for_again_leads_back(own_site: Website, ann: Visitor) -> None:
+async def test_entering_the_password_again_leads_to_the_requested_page(
+    own_site: Website, ann: Visitor
+) -> None:
     await ann.sign_up(EMAIL)
     own_site.clock.advance(11 * MINUTE_MS)
     await ann.open("/settings/account")
@@ -128,7 +132,9 @@ async def test_the_password_asked_for_again_leads_back(own_site: Website, ann: V
 class TestScripts:
     """Parts that scripts add."""
 
-    async def test_a_password_can_be_looked_at(self, chromium: Browser, own_site: Website) -> None:
+    async def test_a_typed_password_can_be_shown_and_hidden(
+        self, chromium: Browser, own_site: Website
+    ) -> None:
         async with visiting(chromium, own_site.origin) as ann:
             await ann.open("/sign-in")
             password = ann.page.locator("#password")
@@ -164,9 +170,11 @@ class TestScripts:
             await ann.page.get_by_role("button", name="End the session of").click()
             await ann.reads("This form belongs to another session, or to none.")
             assert f"403: {own_site.origin}/settings/sessions/end" in ann.mishaps
-            ann.mishaps.clear()  # htmx says it in the console, too
+            ann.mishaps.clear()  # htmx logs the 403 in the console, too
 
-    async def test_emails_turn_up_by_themselves(self, chromium: Browser, own_site: Website) -> None:
+    async def test_new_emails_appear_on_the_open_page(
+        self, chromium: Browser, own_site: Website
+    ) -> None:
         async with visiting(chromium, own_site.origin) as ann:
             await ann.open("/mailbox")
             await ann.reads("No e-mails yet.")

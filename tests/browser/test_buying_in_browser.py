@@ -1,4 +1,4 @@
-"""A purchase from a wallet in the browser: who pays has credits, and pays once."""
+"""A purchase from a wallet in the browser: the payer gets the credits, and pays once."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ MOVED_MAX: Final = 0.02
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
-    """The pages that sell, so much later that no limit remembers the test before."""
+    """The shop, with its clock moved on: no limit counts requests of the previous test."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
 
@@ -49,10 +49,10 @@ async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
     assert await shop.world.audit() == []
 
 
-async def test_the_wallet_of_a_demo_buys_once_it_was_asked(
+async def test_the_demo_wallet_pays_only_after_its_dialog_is_accepted(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    """No wallet knows the chain of a demo: with `--wallet` the page itself brings one."""
+    """No real wallet knows the chain of a demo: with `--wallet`, the page has one of its own."""
     key = Genesis(0).key("visitor")
     web = WebConfig(demo_wallet_seed=key.secret().hex())
     asked: list[str] = []
@@ -80,7 +80,7 @@ async def test_the_wallet_of_a_demo_buys_once_it_was_asked(
 
 @pytest.mark.parametrize("has_wallet", [True, False])
 @pytest.mark.parametrize("size", [(390, 844), (1280, 900)])
-async def test_nothing_moves_when_a_wallet_is_found_or_none_is(
+async def test_nothing_moves_when_the_search_for_a_wallet_ends(
     chromium: Browser, shop: Shopfront, size: tuple[int, int], *, has_wallet: bool
 ) -> None:
     async with visiting(chromium, shop.site.origin, size=size) as visitor:
@@ -92,12 +92,14 @@ async def test_nothing_moves_when_a_wallet_is_found_or_none_is(
             await visitor.page.get_by_role("button", name="Test wallet").wait_for()
         else:
             await visitor.reads("There is no wallet in this browser.")
-        await visitor.page.wait_for_timeout(200)  # some frames: then it has the movers
+        await visitor.page.wait_for_timeout(200)  # until all layout shifts are recorded
         moved = await visitor.page.evaluate("window.moved")
     assert sum(float(each.partition(":")[0]) for each in moved) <= MOVED_MAX, moved
 
 
-async def test_each_bundle_is_bought_copied_and_spent(chromium: Browser, shop: Shopfront) -> None:
+async def test_each_bundle_is_bought_copied_downloaded_and_then_hidden(
+    chromium: Browser, shop: Shopfront
+) -> None:
     for bundle, price in PRICES.items():
         before = shop.world.received()
         async with visiting(chromium, shop.site.origin) as visitor:
@@ -124,7 +126,7 @@ async def keep(visitor: Visitor) -> None:
     await visitor.press("Done")
 
 
-async def test_leaving_before_the_token_is_saved_is_asked_about_and_loses_nothing(
+async def test_a_buyer_who_leaves_an_unsaved_token_is_asked_and_gets_it_back(
     shop: Shopfront, buyer: Visitor
 ) -> None:
     before = shop.world.received()
@@ -155,7 +157,7 @@ async def test_a_wallet_that_does_not_sign_pays_nothing(shop: Shopfront, buyer: 
         await buyer.open("/buy/10")
         await choose(buyer)
         await state(buyer, then)
-        await buyer.reads("othing was paid")
+        await buyer.reads("othing was paid")  # with either case of the first letter
     wallet.manner = "waits"
     await buyer.open("/buy/10")
     await choose(buyer)
@@ -171,7 +173,7 @@ async def test_a_wallet_that_does_not_sign_pays_nothing(shop: Shopfront, buyer: 
     await sold_once(shop, before, await secret_of(buyer))
 
 
-async def test_what_was_cancelled_is_not_sent_when_it_is_signed_after_all(
+async def test_a_cancelled_payment_that_is_signed_later_is_not_sent(
     shop: Shopfront, buyer: Visitor
 ) -> None:
     before, wallet = shop.world.received(), shop.wallet("late")
@@ -189,7 +191,7 @@ async def test_what_was_cancelled_is_not_sent_when_it_is_signed_after_all(
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_a_connection_lost_while_it_is_sent_loses_nothing(
+async def test_a_connection_lost_while_a_payment_is_sent_loses_no_credits(
     shop: Shopfront, buyer: Visitor, *, arrives: bool
 ) -> None:
     before = shop.world.received()
@@ -203,20 +205,21 @@ async def test_a_connection_lost_while_it_is_sent_loses_nothing(
     await sold_once(shop, before, await secret_of(buyer))
 
 
-async def test_a_refusal_after_a_lost_connection_is_believed_once_nothing_can_land(
+async def test_a_refusal_after_a_lost_answer_counts_once_no_payment_can_land(
     shop: Shopfront, buyer: Visitor
 ) -> None:
     before = shop.world.received()
     await buyer.page.route("**/buy/10", lose_before)
     await begin(buyer, shop.wallet("doubtful"))
     await state(buyer, "lost")
-    shop.world.seconds(125)  # its price holds no more
+    shop.world.seconds(125)  # more than the 120 s for which the price holds
     await buyer.page.unroute("**/buy/10")
     async with buyer.page.expect_response("**/buy/10") as refusing:
         await buyer.page.get_by_role("button", name="Ask now").click()
     assert (await refusing.value).status == 402
     await state(buyer, "lost")
     assert await buyer.page.evaluate("localStorage.length") == 1
+    # More than DOUBT_MS of sales-buy.js: the lost payment cannot land any more.
     later_ms = await buyer.page.evaluate("Date.now()") + 181_000
     await buyer.page.clock.set_fixed_time(later_ms / 1_000)
     await state(buyer, "refused")
@@ -226,7 +229,7 @@ async def test_a_refusal_after_a_lost_connection_is_believed_once_nothing_can_la
     assert shop.world.received() == before
 
 
-async def test_a_page_that_is_lost_finds_its_purchase_again_whatever_wallet_is_there(
+async def test_a_new_page_finds_the_purchase_of_a_closed_page_with_any_wallet(
     chromium: Browser, shop: Shopfront
 ) -> None:
     before = shop.world.received()
@@ -238,7 +241,7 @@ async def test_a_page_that_is_lost_finds_its_purchase_again_whatever_wallet_is_t
         async def hold(route: Route) -> None:
             if route.request.method == "POST":
                 await route.fetch()
-                arrived.set()  # the page is closed before it hears of it
+                arrived.set()  # the page is closed before it gets the answer
             else:
                 await route.continue_()
 
@@ -296,7 +299,7 @@ async def test_another_wallet_than_the_connected_one_does_not_pay(
     assert await buyer.page.evaluate("localStorage.length") == 0
 
 
-async def test_credits_go_into_the_account_of_who_is_signed_in(
+async def test_credits_go_into_the_account_of_the_signed_in_buyer(
     shop: Shopfront, buyer: Visitor
 ) -> None:
     before = shop.world.received()
@@ -315,7 +318,9 @@ async def test_credits_go_into_the_account_of_who_is_signed_in(
     assert await shop.world.audit() == []
 
 
-async def test_states_are_shown_in_words(shop: Shopfront, buyer: Visitor) -> None:
+async def test_a_wallet_with_too_few_tokens_signs_nothing_and_pays_nothing(
+    shop: Shopfront, buyer: Visitor
+) -> None:
     poor, before = shop.wallet("poor", atoms=PRICES[10] - 1), shop.world.received()
     await begin(buyer, poor)
     await state(buyer, "again")
@@ -325,7 +330,7 @@ async def test_states_are_shown_in_words(shop: Shopfront, buyer: Visitor) -> Non
     assert shop.world.received() == before
 
 
-async def test_a_payment_that_is_slow_is_waited_for(shop: Shopfront, buyer: Visitor) -> None:
+async def test_the_page_waits_for_a_slow_payment(shop: Shopfront, buyer: Visitor) -> None:
     before = shop.world.received()
     shop.world.go_wrong(blind=["getSignatureStatuses"])
     await begin(buyer, shop.wallet("patient"))

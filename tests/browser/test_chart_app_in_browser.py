@@ -175,7 +175,7 @@ async def test_the_chart_shows_the_candles_and_indicators_of_the_call(
         lines = view.locator("#chart polyline")
         drawn = [len((await lines.nth(n).get_attribute("points") or "").split()) for n in range(3)]
         assert drawn == [120, 120, 120]
-        result = await host.client.call_tool("show_chart", given)  # its key: the same answer
+        result = await host.client.call_tool("show_chart", given)  # same key, same answer
         table = result.structured_content["data"]["points"]
         newest = dict(zip(table["columns"], table["rows"][-1], strict=True))
         for value in (newest["candle.c"], newest["ema9"], newest["rsi"]):
@@ -217,7 +217,7 @@ async def test_the_button_buys_ten_credits_once_within_the_budget(
         assert balance.structured_content["data"]["balance"] == 10
 
 
-async def test_the_terms_go_to_the_agent_of_a_host_that_pays_nothing(
+async def test_the_terms_go_to_the_agent_of_a_host_that_does_not_pay(
     chromium: Browser, app: tuple[SellingApi, ASGIApp]
 ) -> None:
     given = {"mint": WSOL, "tf": "m1"}

@@ -20,11 +20,11 @@ from support.scenes.website import ADMINISTRATOR, Website, served_website
 
 ANN: Final = "ann@clicks.example"
 CLICKS_MAX: Final = {"top_mover": 3, "rsi": 1, "alert": 6, "key": 5, "paid": 2}
-TASK_S_MAX: Final = 60.0  # of pages that take one or two without other work on the machine
+TASK_S_MAX: Final = 60.0  # for tasks that take one or two on an idle machine
 
 
 async def top_mover(clicks: Clicks) -> None:
-    """Find the token that moved most, and what was traded of it."""
+    """Find the token that moved most, and its buy and sell pressure."""
     visitor = clicks.visitor
     await clicks.begin("/")
     await visitor.follow("Tokens")
@@ -36,14 +36,14 @@ async def top_mover(clicks: Clicks) -> None:
 
 
 async def rsi(clicks: Clicks) -> None:
-    """Learn what an RSI of the list means."""
+    """Read the meaning of the RSI in the list."""
     await clicks.begin("/tokens")
     await clicks.visitor.page.get_by_role("link", name="RSI", exact=True).first.click()
     await clicks.visitor.reads("Above 70 a token is called overbought")
 
 
 async def alert(clicks: Clicks) -> None:
-    """Have an e-mail written when the RSI rises above 70."""
+    """Create an alert that sends an e-mail when the RSI rises above 70."""
     visitor = clicks.visitor
     await clicks.begin(clicks.token)
     await visitor.follow("Make an alert")
@@ -69,7 +69,7 @@ async def key(clicks: Clicks) -> None:
 
 
 async def paid(site: Website, clicks: Clicks) -> None:
-    """See, as an administrator, what a customer paid last week."""
+    """As an administrator, find the payment of a customer of last week."""
     user = next(u for u in await site.accounts.review.users(limit=9) if u.email == ANN)
     account = await site.accounts.credits.open(user.user_id)
     at = UnixMs(site.clock.now() - 6 * DAY_MS)
@@ -81,7 +81,9 @@ async def paid(site: Website, clicks: Clicks) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_tasks_take_few_clicks(chromium: Browser, tmp_path: Path) -> None:
+async def test_each_task_takes_at_most_its_allowed_clicks_and_seconds(
+    chromium: Browser, tmp_path: Path
+) -> None:
     took: dict[str, int] = {}
     seconds: dict[str, float] = {}
     async with served_website(tmp_path, has_market=True) as site:

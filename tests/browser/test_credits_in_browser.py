@@ -72,7 +72,7 @@ async def paste(visitor: Visitor, text: str) -> None:
     await visitor.page.get_by_role("button", name="Check").click()
 
 
-async def test_a_pasted_token_is_explained_and_stays_in_the_page(
+async def test_a_pasted_token_shows_its_use_and_is_sent_only_as_a_credential(
     chromium: Browser, site: Website
 ) -> None:
     token, sent, faults = await used_token(site, 1), list[Request](), []
@@ -81,7 +81,7 @@ async def test_a_pasted_token_is_explained_and_stays_in_the_page(
         sent.append(request)
 
     async with visiting(chromium, site.origin) as visitor:
-        # The bars are of the days that end today, and the service's clock says which day that is.
+        # The bars are of the days up to today: the browser needs the date of the service's clock.
         await visitor.page.clock.set_fixed_time(site.clock.now() / 1000)
         visitor.page.on("request", note)
         await visitor.open("/credits")
@@ -182,14 +182,14 @@ async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
 
 
 async def press_twice(visitor: Visitor) -> None:
-    """Send the form that empties a credit token by a double click."""
+    """Submit the form that empties a credit token twice; only one request may be sent."""
     await visitor.open("/credits?of=token")
     await visitor.page.get_by_label("Credit token to empty").fill(credit_token(5))
     form = visitor.page.locator("form[action='/credits/deposit']")
     assert await form.evaluate(SENT_OF_TWO) == 1
 
 
-async def test_an_account_shows_what_came_and_went_with_and_without_scripts(
+async def test_an_account_shows_its_credits_and_their_use_also_without_scripts(
     chromium: Browser, site: Website
 ) -> None:
     faults, token, ledger = [], credit_token(4), site.ledger

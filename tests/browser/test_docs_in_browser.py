@@ -1,4 +1,4 @@
-"""The documentation in a browser: tried, found, copied; and whole without scripts."""
+"""The documentation in a browser: requests, search, languages, and pages without scripts."""
 
 from collections.abc import AsyncIterator
 
@@ -16,7 +16,7 @@ CREDIT_TOKEN, OTHER = credit_token(77), credit_token(78)
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-# The places of the pages that are found, by their titles.
+# The vertical position of each page that was found, by its title.
 TOPS = """Object.fromEntries([...document.querySelectorAll(".docs-lists li:not([hidden]) a")].map(
   (each) => [each.textContent, each.getBoundingClientRect().top]))"""
 
@@ -60,7 +60,7 @@ async def test_a_reader_tries_an_endpoint_with_a_credit_token_of_their_own(
     assert faults == []
 
 
-async def test_a_refusal_is_shown_as_one(reader: Visitor) -> None:
+async def test_an_error_of_a_tried_request_is_shown_with_its_status(reader: Visitor) -> None:
     await reader.open("/docs/api/get-token")
     await reader.page.get_by_text("Try it here").click()
     await reader.page.get_by_label("tokenAddress").fill("nothing")
@@ -72,7 +72,7 @@ async def test_a_refusal_is_shown_as_one(reader: Visitor) -> None:
     reader.mishaps.clear()
 
 
-async def test_a_stream_is_shown_as_it_comes_and_stopped(reader: Visitor) -> None:
+async def test_events_of_a_tried_stream_are_shown_until_it_is_stopped(reader: Visitor) -> None:
     await reader.open("/docs/api/get-stream")
     await reader.page.get_by_text("Try it here").click()
     await reader.page.get_by_label("Credit token or API key").fill(OTHER)
@@ -107,7 +107,7 @@ async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None
     assert near == found, "one typo is forgiven"
 
 
-async def test_the_language_that_was_chosen_is_remembered(reader: Visitor) -> None:
+async def test_the_chosen_language_is_kept_on_the_next_page(reader: Visitor) -> None:
     await reader.open("/docs/api/get-token")
     await reader.page.get_by_role("radio", name="Python").check()
     await reader.open("/docs/api/get-tokens")
@@ -126,7 +126,9 @@ async def test_the_contents_open_on_a_phone(reader: Visitor) -> None:
     assert reader.path == "/docs/errors"
 
 
-async def test_pages_are_whole_without_scripts(chromium: Browser, documented: Website) -> None:
+async def test_pages_without_scripts_show_the_examples_and_hide_the_controls(
+    chromium: Browser, documented: Website
+) -> None:
     context = await chromium.new_context(java_script_enabled=False)
     page = await context.new_page()
     await page.goto(f"{documented.origin}/docs/api/get-token")

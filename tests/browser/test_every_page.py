@@ -191,7 +191,7 @@ SENT_AS_THEY_STAND: Final = {
         "alone-home": ("/", "Sign out"),
     },
 }
-# Looked at when they are asked for, or by `test_passkeys_in_browser`; or for programs.
+# Checked elsewhere, for example by `test_passkeys_in_browser`, or read by programs.
 ELSEWHERE: Final = {
     "/pause-alert/{link}",
     "/prove",
@@ -254,7 +254,7 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
     ):
         places = await scene_at(site)
         if site.market is not None:
-            await site.market.trade()  # what the scene took days for left the data old
+            await site.market.trade()  # the scene takes days, so its data is old
         if email is not None:
             await visitor.sign_in(email)
         if email == PROTECTED:
@@ -309,7 +309,7 @@ def route_of(page: PageRoute) -> Route:
     return Route(method=page.method, path=page.path, endpoint=endpoint)
 
 
-async def test_no_page_is_left_out(tmp_path: Path) -> None:
+async def test_every_page_is_visited_or_listed_as_checked_elsewhere(tmp_path: Path) -> None:
     async with website(tmp_path, has_market=True, signals=TELEGRAM) as site:
         routes = site.routes()
     addresses = [address for each in ADDRESSES.values() for address in each.values()]
@@ -325,7 +325,7 @@ async def test_no_page_is_left_out(tmp_path: Path) -> None:
 
 
 class AnyPlace(dict[str, str]):
-    """Stands for whatever is between braces."""
+    """Has a value for every name between braces."""
 
     def __missing__(self, name: str) -> str:
         links = {"undo": "undo-email", "change": "change-email"}

@@ -1,4 +1,4 @@
-"""From `/` alone: a token, what its RSI means, ten credits, the first call."""
+"""From `/`, a stranger finds a token and the meaning of its RSI, buys credits, calls the API."""
 
 import asyncio
 import json
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_stranger_understands_buys_and_asks(chromium: Browser, tmp_path: Path) -> None:
+async def test_a_stranger_finds_a_token_buys_credits_and_calls_the_api(
+    chromium: Browser, tmp_path: Path
+) -> None:
     async with (
         shopfront(tmp_path, has_market=True) as shop,
         visiting(chromium, shop.site.origin) as visitor,

@@ -1,4 +1,4 @@
-"""The first page in a browser: painted at once, still while it changes, whole without scripts."""
+"""The front page in a browser: painted soon, without layout shifts, usable without scripts."""
 
 import asyncio
 import re
@@ -40,10 +40,10 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Websit
 
 
 @pytest.mark.parametrize("path", ["/", "/tokens", "/status"])
-async def test_it_is_light_and_painted_soon_with_nothing_kept(
+async def test_a_page_is_light_and_painted_soon_with_an_empty_cache(
     chromium: Browser, shop: Website, path: str
 ) -> None:
-    """The quickest of three visits: this machine does other things meanwhile."""
+    """The quickest of three visits counts, because other tests run on this machine."""
     painted = []
     for _ in range(3):
         async with visiting(chromium, shop.origin) as visitor:
@@ -58,10 +58,10 @@ async def test_it_is_light_and_painted_soon_with_nothing_kept(
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-async def test_nothing_moves_as_scripts_come_late(
+async def test_nothing_moves_if_scripts_load_late(
     chromium: Browser, shop: Website, size: tuple[int, int]
 ) -> None:
-    """Parts that scripts show or write are there after the page was painted, on a slow machine."""
+    """On a slow machine, scripts show or write parts after the page was painted."""
 
     async def late(route: Route) -> None:
         await asyncio.sleep(SCRIPTS_LATE_S)
@@ -74,14 +74,14 @@ async def test_nothing_moves_as_scripts_come_late(
         token = f"/token/{mint_named('SOL')}"
         for path in ("/", "/tokens", token, "/pricing", "/credits", "/docs", "/status"):
             await visitor.open(path)
-            await page.wait_for_timeout(100)  # some frames: then it has the movers
+            await page.wait_for_timeout(100)  # until all layout shifts are recorded
             if path == token:
                 await page.locator(".chart .moving canvas").first.wait_for()
             assert [path, *await page.evaluate("window.moved")] == [path]
 
 
 @pytest.mark.parametrize("way", ["event", "asked for again"])
-async def test_what_is_live_changes_and_nothing_moves(
+async def test_live_parts_of_the_front_page_change_and_nothing_moves(
     chromium: Browser, shop: Website, way: str
 ) -> None:
     assert shop.market is not None
@@ -104,7 +104,7 @@ async def test_what_is_live_changes_and_nothing_moves(
         await expect(finder).to_be_focused()
         await expect(finder).to_have_value("ju")
         assert await page.evaluate("window.moved") == []
-        visitor.mishaps.clear()  # the browser says what was refused
+        visitor.mishaps.clear()  # the browser reports the refused requests
         if way == "event":
             await _be_hidden(page, shop)
             slot = shop.market.slot
@@ -114,7 +114,7 @@ async def test_what_is_live_changes_and_nothing_moves(
 
 
 async def _be_hidden(page: Page, shop: Website) -> None:
-    """Hide the page, and wait until it gets nothing more."""
+    """Hide the page, and wait until its stream is closed."""
     assert shop.market is not None
     streams = shop.market.parts.streams
     assert streams.open_count == 1

@@ -1,4 +1,4 @@
-"""Settings > API keys, as a person at a browser finds them."""
+"""Settings > API keys, used by a person in a browser."""
 
 import re
 
@@ -77,7 +77,7 @@ async def test_a_key_is_made_copied_saved_and_works(live_site: Website, visitor:
     assert me["scopes"] == ["trade:read", "trade:write"]
 
 
-async def test_leaving_before_the_key_is_saved_is_asked_about(visitor: Visitor) -> None:
+async def test_a_person_who_leaves_before_the_key_is_saved_is_asked(visitor: Visitor) -> None:
     await visitor.sign_up("bea@keys.example")
     await ask_for_key(visitor)
     await visitor.press("Create key")
@@ -94,7 +94,7 @@ async def test_leaving_before_the_key_is_saved_is_asked_about(visitor: Visitor) 
     assert asked == ["beforeunload"]
 
 
-async def test_loading_the_page_again_shows_the_list_and_makes_no_second_key(
+async def test_a_reload_shows_the_list_and_makes_no_second_key(
     visitor: Visitor,
 ) -> None:
     await visitor.sign_up("cid@keys.example")
@@ -118,7 +118,7 @@ async def test_a_key_is_made_without_scripts(chromium: Browser, live_site: Websi
         secret = await visitor.page.locator("#secret").inner_text()
         assert await visitor.page.get_by_role("button", name="Copy the key").count() == 0
 
-        # Sent once more, as loading the page again does: no second key.
+        # A reload sends the form again, which makes no second key.
         await visitor.page.reload()
         await visitor.reads("This was already done")
         await visitor.follow("See your keys")
@@ -148,7 +148,9 @@ async def test_a_refused_form_says_why_and_keeps_the_typed_text(
 @pytest.mark.parametrize(
     ("preset", "can"), [("read", 4), ("trading-bot", 3), ("everything", 8), ("", 0)]
 )
-async def test_a_preset_is_a_beginning(visitor: Visitor, preset: str, can: int) -> None:
+async def test_a_preset_fills_in_the_scopes_of_a_new_key(
+    visitor: Visitor, preset: str, can: int
+) -> None:
     await visitor.sign_up(f"preset{preset}@keys.example")
     await visitor.open(f"{KEYS}/new?preset={preset}")
     await visitor.fill(Name="Begun")
@@ -182,7 +184,9 @@ async def test_a_key_is_rotated_with_an_overlap_and_revoked(
     assert [(await whose(live_site, key)).status_code for key in (old, new)] == [401, 401]
 
 
-async def test_an_overlap_that_is_none_is_refused(live_site: Website, visitor: Visitor) -> None:
+async def test_an_unknown_overlap_is_refused_and_the_key_stays_valid(
+    live_site: Website, visitor: Visitor
+) -> None:
     await visitor.sign_up("gil@keys.example")
     secret = await make_key(visitor)
     await visitor.follow("Rotate My bot")
@@ -193,7 +197,7 @@ async def test_an_overlap_that_is_none_is_refused(live_site: Website, visitor: V
     assert (await whose(live_site, secret)).status_code == 200
 
 
-async def test_the_password_is_asked_for_again_and_nothing_typed_is_lost(
+async def test_the_typed_form_is_kept_while_the_password_is_asked_for(
     live_site: Website, visitor: Visitor
 ) -> None:
     await visitor.sign_up("hal@keys.example")
@@ -213,7 +217,7 @@ async def test_the_password_is_asked_for_again_and_nothing_typed_is_lost(
     assert SECRET.fullmatch(await visitor.page.locator("#secret").inner_text())
 
 
-async def test_badges_tell_how_keys_stand(live_site: Website, visitor: Visitor) -> None:
+async def test_badges_show_the_state_of_each_key(live_site: Website, visitor: Visitor) -> None:
     await visitor.sign_up("ida@keys.example")
     secret = await make_key(visitor)
     await visitor.reads("Never used")

@@ -1,6 +1,6 @@
-"""Open pages behind a proxy that misbehaves: they say so at once, and are right soon after.
+"""Open pages behind a faulty proxy say that they are not connected, and recover soon after it.
 
-The clock of each page is moved by the test; the proxy and the network take no time to speak of.
+The test moves the clock of each page; the time that the proxy and the network take is negligible.
 """
 
 import asyncio
@@ -128,12 +128,12 @@ POLL_MS = 3_500
 
 @dataclass
 class Subject:
-    """A live page, and how to change what it shows.
+    """A live page, and a way to change its content.
 
-    stream  the path of its updates; None: it asks for itself again and again
-    lost    where it says that it is not connected
-    trade   lets the market trade; returns where the page shows that
-    seen_ms  how long it takes at most to see that its connection is closed
+    stream  the path of its updates; None if it polls
+    lost    the selector of its text about the connection
+    trade   lets the market trade; returns a selector that matches once the page shows the trade
+    seen_ms  the most time until it shows that its connection is closed
     """
 
     path: str
@@ -151,7 +151,7 @@ async def trade_all(site: Website, attribute: str) -> str:
 
 
 async def trade_seen(site: Website, _page: Page) -> str:
-    site.clock.advance(3_000)  # the status is read so often
+    site.clock.advance(3_000)  # the status is read every 3 s
     await trade_all(site, "")
     assert site.market is not None
     return f'#status .number:text-is("{site.market.slot:,}")'
@@ -231,9 +231,11 @@ async def test_a_page_recovers_by_itself(
         forgive(visitor)
 
 
-async def test_no_page_with_updates_is_left_out(drawn: Website) -> None:
+async def test_every_page_with_updates_is_tested_or_says_if_it_is_not_connected(
+    drawn: Website,
+) -> None:
     streams = {each.path for each in drawn.routes() if each.path.endswith(("/live", "/events"))}
-    polled = {"/live"}  # what the front page asks for if it gets no updates
+    polled = {"/live"}  # the front page polls this path if it gets no updates
     assert streams - polled == {each.stream for each in SUBJECTS.values() if each.stream}
     texts = [each.read_text(encoding="utf-8") for each in TEMPLATES.rglob("*.html")]
     asking = [text for text in texts if 'hx-trigger="every ' in text]
@@ -255,21 +257,21 @@ async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
 async def passes(
     page: Page, span_ms: int, subject: Subject, *, is_lost: bool, has_answers: bool = True
 ) -> None:
-    """Move the clock of the page by *span_ms*, in steps; it says then whether it is connected."""
+    """Move the clock of the page by *span_ms*, in steps; then expect its text of *is_lost*."""
     for _ in range(0, span_ms, STEP_MS):
         await page.clock.run_for(STEP_MS)
-        if has_answers:  # then what is due, has happened once this has
+        if has_answers:  # once this request has ended, requests that were due have, too
             await page.evaluate("fetch('/robots.txt').catch(() => null)")
     await settles(page, subject, is_lost=is_lost)
 
 
 async def rides_out(page: Page, proxy: TroubledProxy) -> None:
-    """Move the clock of the page by a minute; it goes on trying."""
+    """Move the clock of the page by a minute; expect that it keeps trying to connect."""
     for _ in range(0, TROUBLE_MS, 5_000):
         await page.clock.run_for(5_000)
         await proxy.attempts.acquire()
 
 
 def forgive(visitor: Visitor) -> None:
-    """Forget that the browser had no answers: that was the proxy's doing."""
+    """Remove the mishaps that the proxy has caused."""
     visitor.mishaps[:] = [each for each in visitor.mishaps if not each.startswith(FORGIVEN)]

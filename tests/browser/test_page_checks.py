@@ -1,4 +1,4 @@
-"""The checks that every page must pass find what they are for."""
+"""The checks of every page find the faults that they are for."""
 
 from pathlib import Path
 
@@ -49,7 +49,9 @@ async def test_a_good_page_passes(chromium: Browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", BAD)
-async def test_a_bad_page_does_not(chromium: Browser, tmp_path: Path, fault: str) -> None:
+async def test_each_fault_of_a_bad_page_is_found(
+    chromium: Browser, tmp_path: Path, fault: str
+) -> None:
     addition, complaint = BAD[fault]
     async with visiting(chromium, "") as visitor:
         await visitor.page.set_content(GOOD % addition)

@@ -1,4 +1,4 @@
-"""Passkeys, with an authenticator that Chromium plays (WebAuthn over CDP)."""
+"""Passkeys, with a virtual authenticator of Chromium (WebAuthn over CDP)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,9 +20,9 @@ FACTORS = "/settings/second-factor"
 async def with_authenticator(
     chromium: Browser, site: Website, *, is_phone: bool = False
 ) -> AsyncIterator[tuple[Visitor, CDPSession, str]]:
-    """Open a browser at the site's name, with a device that says yes.
+    """Open a browser at the site's name, with a device that confirms every request.
 
-    is_phone   it keeps passkeys with their accounts, and verifies its user
+    is_phone   whether the device stores passkeys with their accounts and verifies its user
     """
     origin = site.origin.replace("127.0.0.1", "localhost")
     async with visiting(chromium, origin) as visitor:
@@ -54,7 +54,7 @@ async def add_passkey(visitor: Visitor, name: str) -> None:
     await visitor.press("Done")
 
 
-async def test_a_passkey_is_added_asked_for_and_removed(
+async def test_a_passkey_is_added_used_to_sign_in_and_removed(
     chromium: Browser, live_site: Website
 ) -> None:
     email = "passkey@people.example"
@@ -87,7 +87,7 @@ async def test_a_passkey_is_added_asked_for_and_removed(
     assert faults == []
 
 
-async def test_a_copied_passkey_lets_no_one_in(chromium: Browser, live_site: Website) -> None:
+async def test_a_copied_passkey_is_refused(chromium: Browser, live_site: Website) -> None:
     email = "copied@people.example"
     async with with_authenticator(chromium, live_site) as (visitor, device, authenticator):
         await visitor.sign_up(email)
@@ -101,6 +101,7 @@ async def test_a_copied_passkey_lets_no_one_in(chromium: Browser, live_site: Web
             await visitor.press("Use a passkey")
         await visitor.press("Sign out")
         await enter_password(visitor, email)
+        # The counter of a copy is behind the counter that the service has stored.
         copied: dict[str, Any] = original | {"signCount": 0}
         named = {"authenticatorId": authenticator}
         await device.send("WebAuthn.clearCredentials", named)
@@ -112,7 +113,9 @@ async def test_a_copied_passkey_lets_no_one_in(chromium: Browser, live_site: Web
         assert visitor.path.startswith("/sign-in")
 
 
-async def test_a_phone_signs_in_alone(chromium: Browser, live_site: Website) -> None:
+async def test_a_passkey_of_a_phone_signs_in_without_a_password(
+    chromium: Browser, live_site: Website
+) -> None:
     email = "phone@people.example"
     async with with_authenticator(chromium, live_site, is_phone=True) as (visitor, device, phone):
         await visitor.sign_up(email)
@@ -121,7 +124,7 @@ async def test_a_phone_signs_in_alone(chromium: Browser, live_site: Website) -> 
         await visitor.press("Sign out")
         live_site.clock.advance(MINUTE_MS)
         named = {"authenticatorId": phone}
-        # Else the device answers before a button is pressed: the browser suggests its passkey.
+        # The browser suggests a passkey at once: with one, the device would answer before a click.
         away = await device.send("WebAuthn.getCredentials", named)
         await device.send("WebAuthn.clearCredentials", named)
         await visitor.open("/sign-in?next=/settings/account")
@@ -142,7 +145,7 @@ async def test_a_phone_signs_in_alone(chromium: Browser, live_site: Website) -> 
     assert faults == []
 
 
-async def test_at_another_address_of_the_site_the_page_says_where_to_go(
+async def test_a_passkey_is_refused_at_another_address_of_the_site(
     chromium: Browser, live_site: Website
 ) -> None:
     async with visiting(chromium, live_site.origin) as visitor:
@@ -153,7 +156,9 @@ async def test_at_another_address_of_the_site_the_page_says_where_to_go(
         await visitor.reads("Passkeys belong to another address of this site")
 
 
-async def test_without_scripts_an_app_is_offered(chromium: Browser, live_site: Website) -> None:
+async def test_an_authenticator_app_is_offered_without_scripts(
+    chromium: Browser, live_site: Website
+) -> None:
     async with visiting(chromium, live_site.origin, scripts=False) as visitor:
         await visitor.sign_up("plain@people.example")
         await visitor.open(f"{FACTORS}/passkeys/new")

@@ -1,4 +1,4 @@
-"""Troubles with an account, and actions with several browsers or an agent."""
+"""Problems of an account, and actions with several browsers or an agent."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -49,7 +49,9 @@ async def test_mistakes_at_signing_up_are_shown_beside_the_field(
         await visitor.reads("There is an account with this address")
 
 
-async def test_guesses_are_refused_and_limited(live_site: Website, visitor: Visitor) -> None:
+async def test_guesses_of_a_password_are_refused_and_limited(
+    live_site: Website, visitor: Visitor
+) -> None:
     await visitor.sign_up("victim@people.example")
     await visitor.press("Sign out")
     await visitor.open("/sign-in")
@@ -108,7 +110,7 @@ async def test_sessions_are_ended_one_by_one_and_all(
             assert each.path.startswith("/sign-in")
 
 
-async def test_an_agent_is_claimed_by_the_reader_of_its_address(
+async def test_an_agent_is_claimed_by_the_person_who_reads_its_mailbox(
     live_site: Website, visitor: Visitor
 ) -> None:
     email = "owner@people.example"
@@ -131,7 +133,7 @@ async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     assert await visitor.page.get_by_role("link", name="Revoke").count() == 1
 
 
-async def test_a_refusal_is_a_page_like_all_others(visitor: Visitor) -> None:
+async def test_a_refused_request_is_answered_by_a_page(visitor: Visitor) -> None:
     await visitor.sign_up("clumsy@people.example")
     await visitor.open("/settings/account/password")
     await visitor.page.locator("main [name=csrf]").evaluate("field => { field.value = 'x' }")
@@ -154,7 +156,7 @@ async def test_a_refusal_is_a_page_like_all_others(visitor: Visitor) -> None:
     await visitor.reads("Signed in as clumsy@people.example")
 
 
-async def test_times_are_read_in_the_readers_zone_with_utc_on_hover(
+async def test_times_are_shown_in_the_zone_of_the_reader_with_utc_on_hover(
     chromium: Browser, live_site: Website
 ) -> None:
     async with visiting(chromium, live_site.origin, zone="Asia/Kolkata") as visitor:

@@ -1,4 +1,4 @@
-"""Administration, as an administrator at a browser finds it."""
+"""Pages of administration, used by an administrator in a browser."""
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -19,18 +19,18 @@ async def confirmed(site: Website, email: str, motivation: str = "To trade.") ->
 
 
 async def unfold(visitor: Visitor, summary: str) -> None:
-    """Open what is folded away, unless it is open."""
+    """Open the details under *summary*, unless they are open."""
     folded = visitor.page.locator("details:not([open]) > summary", has_text=summary)
     if await folded.count():
         await folded.click()
 
 
 async def go_to(visitor: Visitor, path: str) -> None:
-    """Be the administrator at *path*."""
+    """Sign in as the administrator, and open *path*."""
     await visitor.sign_in(ADMINISTRATOR, path)
 
 
-async def test_the_longest_waiting_is_approved_and_hears_of_it(
+async def test_the_application_that_waits_longest_is_approved_and_notified(
     live_site: Website, visitor: Visitor
 ) -> None:
     for name in ("early", "later"):
@@ -60,7 +60,7 @@ async def test_the_longest_waiting_is_approved_and_hears_of_it(
     assert await visitor.page.get_by_role("button", name="Approve").count() == 0
 
 
-async def test_an_address_of_usual_length_is_not_broken(
+async def test_an_email_address_of_usual_length_is_on_one_line(
     live_site: Website, visitor: Visitor
 ) -> None:
     email = "firstname.lastname@company.example"
@@ -70,7 +70,9 @@ async def test_an_address_of_usual_length_is_not_broken(
     assert await link.evaluate("link => link.querySelector('bdi').getClientRects().length") == 1
 
 
-async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visitor: Visitor) -> None:
+async def test_the_reason_of_a_rejection_is_not_sent_to_the_applicant(
+    live_site: Website, visitor: Visitor
+) -> None:
     signup_id = await confirmed(live_site, "no@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
     await unfold(visitor, "Reject with a reason")
@@ -82,7 +84,7 @@ async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visito
     await visitor.reads("Spam, the third time.")
 
 
-async def test_an_unconfirmed_address_is_approved_only_with_a_tick(
+async def test_an_unconfirmed_application_is_approved_only_with_a_tick(
     live_site: Website, visitor: Visitor
 ) -> None:
     signup_id = await live_site.apply("unread@review.example")
@@ -102,7 +104,9 @@ async def test_an_unconfirmed_address_is_approved_only_with_a_tick(
     await visitor.reads("Approved. An e-mail is on its way to the applicant.")
 
 
-async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None:
+async def test_notes_and_reasons_of_more_than_2000_characters_are_refused(
+    live_site: Website, visitor: Visitor
+) -> None:
     signup_id = await confirmed(live_site, "long@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
     await unfold(visitor, "Approve with further scopes, or a note")
@@ -115,7 +119,7 @@ async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None
     await visitor.reads("Expected at most 2,000 characters; there were 2,001.")
 
 
-async def test_the_slower_administrator_sees_the_decision(
+async def test_the_slower_of_two_administrators_sees_the_decision_of_the_other(
     chromium: Browser, live_site: Website, visitor: Visitor
 ) -> None:
     signup_id = await confirmed(live_site, "twice@review.example")
@@ -129,7 +133,9 @@ async def test_the_slower_administrator_sees_the_decision(
     assert await visitor.page.get_by_role("button", name="Approve").count() == 0
 
 
-async def test_a_review_takes_a_fresh_password(live_site: Website, visitor: Visitor) -> None:
+async def test_a_review_needs_a_password_entered_in_the_last_ten_minutes(
+    live_site: Website, visitor: Visitor
+) -> None:
     signup_id = await confirmed(live_site, "stale@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
     live_site.clock.advance(11 * 60_000)
@@ -176,7 +182,7 @@ async def test_an_issued_key_is_reset_and_an_application_forgotten(
     assert (await visitor.open(f"/admin/applications/{signup_id}")).status == 404
 
 
-async def test_an_account_is_removed_once_its_name_is_typed(
+async def test_an_account_is_removed_only_after_its_name_is_typed(
     chromium: Browser, live_site: Website, visitor: Visitor
 ) -> None:
     async with visiting(chromium, live_site.origin) as person:
@@ -196,7 +202,7 @@ async def test_an_account_is_removed_once_its_name_is_typed(
         assert person.path.startswith("/sign-in")
 
 
-async def test_the_last_administrator_stays(visitor: Visitor) -> None:
+async def test_the_last_administrator_cannot_be_removed(visitor: Visitor) -> None:
     await go_to(visitor, "/admin/users")
     row = visitor.page.get_by_role("row").filter(has_text=ADMINISTRATOR)
     username = await row.locator(".name").inner_text()
@@ -211,7 +217,7 @@ async def test_the_last_administrator_stays(visitor: Visitor) -> None:
     assert visitor.path == "/admin"
 
 
-async def test_long_lists_go_on_page_by_page(live_site: Website, visitor: Visitor) -> None:
+async def test_long_lists_are_shown_in_pages(live_site: Website, visitor: Visitor) -> None:
     for number in range(51):
         await live_site.apply(f"many{number:02}@paging.example")
         live_site.clock.advance(1_000)

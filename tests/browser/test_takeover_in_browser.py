@@ -1,4 +1,4 @@
-"""A takeover walked from both sides: the thief's browser, and the owner's."""
+"""A takeover of an account, in the browser of the thief and in that of the owner."""
 
 import re
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ NEW_PASSWORD = "a different good one"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """A service for one test: its limits are not used up by others."""
+    """A service for one test: other tests cannot use up its limits."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         yield site
 
@@ -38,13 +38,13 @@ async def link_to(site: Website, email: str, path: str) -> str:
 
 
 async def reported_of(site: Website, text: str) -> str:
-    """Return the newest e-mail that says *text*."""
+    """Return the newest e-mail that contains *text*."""
     assert site.accounts.mailbox is not None
     posted = await site.accounts.mailbox.recent(limit=100)
     return next(each.email.text for each in posted if text in each.email.text)
 
 
-async def test_nothing_of_the_thief_outlives_the_undo_and_all_of_the_owner_does(
+async def test_the_undo_removes_all_of_the_thief_and_keeps_all_of_the_owner(
     own_site: Website, chromium: Browser
 ) -> None:
     origin = own_site.origin

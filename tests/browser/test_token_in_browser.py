@@ -23,7 +23,7 @@ from support.scenes.website import MINUTE_MS, NOW, Website, served_website
 
 PAINT_MS_MAX = 1_000
 TICKS_MIN = 4  # numbers at the axis: that of the last price alone is not enough
-WEIGHT_MAX = 140_000  # of 150,000 that are allowed: room for what comes
+WEIGHT_MAX = 140_000  # 150,000 are allowed; the rest is for additions
 TWENTY = Holders(
     [
         Holder(f"account{n}", sha256(b"%d" % n).hexdigest()[:44], 50 - n, HolderKind.OTHER, None)
@@ -35,8 +35,8 @@ STYLED_SWAPS = 5
 CONTRAST_MIN = 4.5
 GROUNDS = ([255, 255, 255], [19, 29, 25])  # --surface
 STYLES_OF_A_SWAP_MAX = 8  # counted: 2
-# From the first byte on: what moved, when the largest thing was painted, and which levels the chart
-# that moves names.
+# Records, from the first byte on, the time of the largest paint, violations of the policy, and the
+# texts, with the Fibonacci levels, that the moving chart draws.
 WATCH = """
   window.seen = { paint: 0, violations: [], levels: new Set(), written: new Set() };
   new PerformanceObserver((list) => {
@@ -73,13 +73,15 @@ async def watcher(chromium: Browser, token_site: Website) -> AsyncIterator[Visit
 
 
 async def moving(page: Page) -> None:
-    """Wait until the chart moves and the page gets changes."""
+    """Wait until the moving chart is drawn and the page gets changes."""
     await page.locator(".chart .moving canvas").first.wait_for()
     await expect(page.locator("#freshness")).to_have_attribute("data-state", "live")
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_it_is_there_at_once_and_nothing_moves(token_site: Website, watcher: Visitor) -> None:
+async def test_the_token_page_is_painted_within_a_second_and_nothing_moves(
+    token_site: Website, watcher: Visitor
+) -> None:
     page = watcher.page
     _market(token_site).holders.kept[SOL] = TWENTY
     await watcher.open(f"/token/{SOL}?tf=m1")
@@ -98,7 +100,7 @@ async def test_it_is_there_at_once_and_nothing_moves(token_site: Website, watche
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visitor) -> None:
+async def test_a_new_swap_is_shown_on_the_open_page(token_site: Website, watcher: Visitor) -> None:
     market, page = _market(token_site), watcher.page
     await watcher.open(f"/token/{BONE}?tf=m1")
     await moving(page)
@@ -125,10 +127,10 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_swap_is_drawn_a_few_times_and_not_for_a_second(
+async def test_a_swap_causes_at_most_eight_computations_of_styles(
     token_site: Website, watcher: Visitor
 ) -> None:
-    """Where motion is welcome, too: an animation of a colour took 30 frames of the main thread."""
+    """Also with animations allowed: animating a colour took 30 frames of the main thread."""
     market, page = _market(token_site), watcher.page
     await page.emulate_media(reduced_motion="no-preference")
     await watcher.open(f"/token/{SOL}?tf=m1")
@@ -152,7 +154,7 @@ async def style_count(reported: CDPSession) -> int:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_prices_of_every_size_are_drawn(watcher: Visitor) -> None:
+async def test_the_axis_shows_very_small_and_very_large_prices(watcher: Visitor) -> None:
     """The library alone compares prices to 1e-14, and throws for steps below 1e-17."""
     page = watcher.page
     faults: list[str] = []
@@ -160,7 +162,7 @@ async def test_prices_of_every_size_are_drawn(watcher: Visitor) -> None:
     for price, written in ((3e-15, "0.0₁₄"), (2e9, "2,")):
         points = [[60 * n, *4 * [price * (1 + n / 200)], 1, 1, 0] for n in range(1, 60)]
         await page.route(f"**/token/{BONE}", _drawing(points))
-        await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends it
+        await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends the stream
         await watcher.open(f"/token/{BONE}")
         await page.locator(".chart .moving canvas").first.wait_for()
         await page.wait_for_timeout(500)
@@ -171,7 +173,7 @@ async def test_prices_of_every_size_are_drawn(watcher: Visitor) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_series_are_turned_off_and_stay_off(watcher: Visitor) -> None:
+async def test_series_that_are_turned_off_stay_off_after_a_reload(watcher: Visitor) -> None:
     page = watcher.page
     await watcher.open(f"/token/{SOL}")
     await moving(page)
@@ -191,7 +193,7 @@ async def test_series_are_turned_off_and_stay_off(watcher: Visitor) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_scrolling_back_reads_older_candles_and_the_address_holds_what_is_shown(
+async def test_scrolling_back_loads_older_candles_and_the_url_keeps_the_span(
     watcher: Visitor,
 ) -> None:
     """All 360 minutes of the market are there in the end, each once, with their averages."""
@@ -218,14 +220,14 @@ async def test_scrolling_back_reads_older_candles_and_the_address_holds_what_is_
 
 
 def thin(count: int, gap: int, price: float = 5.0) -> list[list[float]]:
-    """Return candles of one swap each: half of them, *gap* minutes without a trade, the others."""
+    """Return candles of one swap each, with *gap* minutes without a trade in the middle."""
     begin = 1_763_200_800
     minutes = [n + (gap if n >= count // 2 else 0) for n in range(count)]
     return [[begin + 60 * at, *4 * [price + at % 3], 9, 1, 0] for at in minutes]
 
 
-# Drawings in a part of the pane of prices, from one share of its width to another: candles are
-# green or red, and the line of the last price is darker than those of the grid.
+# Returns the kinds of drawings between two shares of the width of the price pane: candles are green
+# or red, and the line of the last price is darker than those of the grid.
 DRAWN = """([from, to]) => {
   const canvas = document.querySelector(".chart .moving canvas");
   const copy = new OffscreenCanvas(canvas.width, canvas.height);
@@ -244,21 +246,21 @@ DRAWN = """([from, to]) => {
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_axis_of_time_is_true_and_gaps_are_seen(watcher: Visitor) -> None:
-    """20 candles of one swap, 60 minutes without a trade, 20 candles: by eye and by pointer."""
+async def test_the_time_axis_is_even_and_gaps_without_trades_are_visible(watcher: Visitor) -> None:
+    """20 candles, 60 minutes without a trade, 20 candles: checked by pixels and by pointer."""
     page = watcher.page
     await page.route(f"**/token/{BONE}*", _drawing(thin(40, 60), "m1"))
-    await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends it
+    await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends the stream
     await watcher.open(f"/token/{BONE}?tf=m1")
     await page.locator(".chart .moving canvas").first.wait_for()
     await page.wait_for_timeout(500)
-    assert "candle" in await page.evaluate(DRAWN, [0, 0.15])  # those of one swap are seen
+    assert "candle" in await page.evaluate(DRAWN, [0, 0.15])  # candles of one swap are visible
     assert "line" in await page.evaluate(DRAWN, [0.3, 0.7])  # the last price, across the gap
     said = [await said_at(page, share) for share in (0.3, 0.4, 0.5, 0.6, 0.7)]
     assert all("no trades, 6.0000 since" in each for each in said)
     minutes = [minute_of(each) for each in said]
     steps = [later - earlier for earlier, later in pairwise(minutes)]
-    assert max(steps) - min(steps) <= 1  # even: ten shares are ten minutes
+    assert max(steps) - min(steps) <= 1  # even: a tenth of the width is ten minutes
     assert 9 <= min(steps) <= max(steps) <= 11
 
     await page.get_by_role("button", name="Fill gaps").click()
@@ -282,7 +284,7 @@ def minute_of(said: str) -> int:
     return int(found[1]) * 60 + int(found[2])
 
 
-# All that the axes of the chart write: where, how wide, and in which colours.
+# Records each text at the axes of the chart with its position, width and colours.
 AXES = """
   window.axes = [];
   const seen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -325,14 +327,16 @@ def contrast(ink: str, ground: list[int]) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_axes_can_be_read(watcher: Visitor, scheme: Literal["light", "dark"]) -> None:
-    """No time is cut at an end, and each number has the contrast of text, up and down."""
+async def test_times_at_the_axis_are_not_cut_and_all_texts_have_enough_contrast(
+    watcher: Visitor, scheme: Literal["light", "dark"]
+) -> None:
+    """The label of the last price is checked after a rise, to 5.5, and after a fall, to 4.5."""
     page = watcher.page
     await page.emulate_media(color_scheme=scheme)
     await page.add_init_script(AXES)
     for close in (5.5, 4.5):
         await page.route(f"**/token/{BONE}*", _drawing([*thin(60, 0), last_candle(close)], "m1"))
-        await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends it
+        await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends the stream
         await watcher.open(f"/token/{BONE}?tf=m1")
         await page.locator(".chart .moving canvas").first.wait_for()
         for _ in range(8):
@@ -360,7 +364,7 @@ def last_candle(close: float) -> list[float | None]:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_panes_and_bands_are_turned_on_and_off_and_stay_so(watcher: Visitor) -> None:
+async def test_hidden_panes_and_shown_bands_stay_so_after_a_reload(watcher: Visitor) -> None:
     page = watcher.page
     await watcher.open(f"/token/{SOL}?tf=m1")
     await moving(page)
@@ -401,7 +405,7 @@ async def drag(page: Page, by: int) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_own_key_stays_on_the_page(watcher: Visitor) -> None:
+async def test_a_key_that_the_reader_enters_is_not_sent_or_stored(watcher: Visitor) -> None:
     page, sent = watcher.page, []
     page.on("request", lambda request: sent.append(f"{request.url} {request.post_data}"))
     await watcher.open(f"/token/{SOL}")
@@ -435,21 +439,21 @@ async def test_a_page_that_is_left_gets_no_more_events(
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_times_are_the_readers(watcher: Visitor) -> None:
+async def test_times_are_shown_in_the_zone_of_the_reader(watcher: Visitor) -> None:
     await watcher.open(f"/token/{SOL}")
     time = watcher.page.locator("#swap-lines time").first
     at = await time.get_attribute("datetime")
     assert at is not None
-    hour = (int(at[11:13]) + 9) % 24
+    hour = (int(at[11:13]) + 9) % 24  # in Asia/Tokyo, the zone of `watcher`
 
     await expect(time).to_have_text(f"{hour:02}{at[13:19]}")
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_tables_that_scroll_say_so(watcher: Visitor) -> None:
-    """In words on a phone; everywhere by a shadow on the side where there is more.
+async def test_tables_that_scroll_sideways_show_it(watcher: Visitor) -> None:
+    """In words on a phone; everywhere by a shadow on the side that has more columns.
 
-    The table of pools is there once pools have traded, and may fit.
+    The table of pools is shown once pools have traded, and may fit.
     """
     page = watcher.page
     says_so = """() => [...document.querySelectorAll(".scrolling")].map((each) => {
@@ -470,7 +474,9 @@ async def test_tables_that_scroll_say_so(watcher: Visitor) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_without_scripts_it_is_whole(chromium: Browser, token_site: Website) -> None:
+async def test_the_token_page_without_scripts_has_chart_indicators_and_candles(
+    chromium: Browser, token_site: Website
+) -> None:
     async with visiting(chromium, token_site.origin, scripts=False) as visitor:
         page = visitor.page
         await visitor.open(f"/token/{RISKY}?tf=m1")
@@ -484,7 +490,9 @@ async def test_without_scripts_it_is_whole(chromium: Browser, token_site: Websit
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_every_state_passes_every_check(chromium: Browser, tmp_path: Path) -> None:
+async def test_the_token_page_in_every_state_passes_every_check(
+    chromium: Browser, tmp_path: Path
+) -> None:
     web = WebConfig(free_views_per_day=1)
     async with (
         served_website(tmp_path, web=web, has_token_market=True) as site,

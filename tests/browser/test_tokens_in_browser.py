@@ -1,4 +1,4 @@
-"""The list of tokens in a browser: it stays current in place, and is whole without scripts."""
+"""The list of tokens in a browser: it is updated in place, and is usable without scripts."""
 
 import re
 from collections.abc import AsyncIterator
@@ -69,13 +69,15 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
         await expect(page.get_by_role("combobox", name="Volume")).to_have_value("")
 
 
-async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) -> None:
-    """Two lines are lost, and the page gets all of them when it is seen again."""
+async def test_a_row_that_is_added_to_the_list_has_its_star(
+    chromium: Browser, shop: Website
+) -> None:
+    """Two rows are removed, and the page gets all rows when it is shown again."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         await visitor.sign_up("stars@people.example")
         await visitor.reads("Your account is ready")
-        assert visitor.path == "/"  # loaded again, it does not say so again
+        assert visitor.path == "/"  # a reload of this address does not repeat the text
         await visitor.open("/tokens?sort=age")
         await page.get_by_role("button", name="Watch JUP", exact=True).click()
         await page.get_by_role("button", name="Stop watching JUP", exact=True).wait_for()
@@ -152,14 +154,16 @@ async def test_the_token_of_an_alert_is_found_by_its_name(
             assert await page.get_by_label("Level").bounding_box() == below
         await expect(page.get_by_label("Token", exact=True)).to_have_value(JUP)
         await page.get_by_label("Level").fill("70")
-        await page.get_by_label("Level").press("Enter")  # sends the form: it finds nothing again
+        await page.get_by_label("Level").press("Enter")  # sends the form, and does not search again
         await visitor.reads("Nothing notifies you")
         await visitor.press("Create it anyway")
         await visitor.reads("RSI, 1 hour rises above 70.0")
         await visitor.reads("Kept")
 
 
-async def test_print_and_forced_colours_show_what_is_read(chromium: Browser, shop: Website) -> None:
+async def test_print_hides_controls_and_forced_colours_mark_the_current_link(
+    chromium: Browser, shop: Website
+) -> None:
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         await visitor.open("/tokens")
@@ -172,10 +176,10 @@ async def test_print_and_forced_colours_show_what_is_read(chromium: Browser, sho
         assert await current.evaluate("link => getComputedStyle(link).outlineStyle") == "solid"
 
 
-async def test_a_form_whose_session_has_ended_keeps_what_was_typed(
+async def test_a_form_sent_after_the_session_ended_is_kept_for_its_sender(
     chromium: Browser, shop: Website
 ) -> None:
-    """For who sends it, and once; not for another account."""
+    """It is shown once, to its sender, and not to another account."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         level, name = page.get_by_label("Level"), page.get_by_label("Name", exact=True)
@@ -200,10 +204,10 @@ async def test_a_form_whose_session_has_ended_keeps_what_was_typed(
         await expect(name).to_have_value("")
 
 
-async def test_a_form_of_an_earlier_session_keeps_what_was_typed(
+async def test_a_form_of_an_earlier_session_is_kept_for_its_sender(
     chromium: Browser, shop: Website
 ) -> None:
-    """Its sender has signed in once more meanwhile, on another page of the browser."""
+    """Meanwhile, its sender has signed in again, on another page of the browser."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         email = "twice@people.example"
@@ -227,7 +231,7 @@ async def test_a_form_of_an_earlier_session_keeps_what_was_typed(
 async def test_a_copied_price_is_copied_once(
     chromium: Browser, shop: Website, *, scripts: bool
 ) -> None:
-    """With scripts the whole number, else what is shown."""
+    """With scripts, the whole number; without, the number as it is shown."""
     async with visiting(chromium, shop.origin, scripts=scripts) as visitor:
         page = visitor.page
         await visitor.open("/tokens")
@@ -254,7 +258,9 @@ async def type_an_alert(page: Page) -> None:
     await page.context.clear_cookies()
 
 
-async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> None:
+async def test_a_list_without_updates_says_that_it_is_late(
+    chromium: Browser, shop: Website
+) -> None:
     async with visiting(chromium, shop.origin) as visitor:
         await visitor.open("/tokens")
         await visitor.page.clock.install()
@@ -279,12 +285,12 @@ async def test_a_token_is_a_line_of_64_px_on_a_phone_and_a_row_on_a_tablet(
             assert await visitor.page.evaluate(OVERFLOW) == 0
         await visitor.page.set_viewport_size({"width": 820, "height": 1180})
         await visitor.open("/tokens")
-        assert max(await visitor.page.evaluate(HEIGHTS)) <= 70  # a name as long as can be
+        assert max(await visitor.page.evaluate(HEIGHTS)) <= 70  # with the longest name
         await expect(visitor.page.get_by_role("columnheader", name="RSI 1h")).to_be_visible()
         assert await visitor.page.evaluate(OVERFLOW) == 0
 
 
-async def test_chosen_columns_are_kept_and_the_list_comes_with_them(
+async def test_chosen_columns_are_kept_at_the_next_visit_and_fit_a_tablet(
     chromium: Browser, shop: Website
 ) -> None:
     heads = "#list thead th:not(.star-cell)"

@@ -1,4 +1,4 @@
-"""A credit token that was pasted is topped up from a wallet: once, and it never leaves its page."""
+"""A pasted credit token is topped up from a wallet once, and is not stored in the browser."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ KEPT: Final = "JSON.stringify([localStorage, sessionStorage, history.state])"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
-    """The pages that sell, so much later that no limit remembers the test before."""
+    """The shop, with its clock moved on: no limit counts requests of the previous test."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
 
@@ -48,7 +48,7 @@ async def offer(visitor: Visitor, token: str) -> None:
     await state(visitor, "choose")
 
 
-async def test_a_pasted_token_is_topped_up_and_stays_in_its_page(
+async def test_a_pasted_token_is_topped_up_and_not_stored_in_the_browser(
     shop: Shopfront, buyer: Visitor
 ) -> None:
     token, before = await issued(shop, 1), shop.world.received()
@@ -78,7 +78,7 @@ async def test_a_pasted_token_is_topped_up_and_stays_in_its_page(
 
 
 def assert_shown_to(sent: list[Request], token: str, paths: set[str]) -> None:
-    """Expect that *token* went to *paths* alone, in one header, and stands nowhere else."""
+    """Expect that *token* was sent only to *paths*, and only in the header Authorization."""
     assert not [each for each in sent if token in each.url or token in (each.post_data or "")]
     shown = [each for each in sent if token in str(each.headers)]
     assert {each.headers["authorization"] for each in shown} == {f"Bearer {token}"}
@@ -124,7 +124,7 @@ async def test_a_wallet_that_does_not_sign_tops_nothing_up_and_two_tabs_top_up_o
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_a_page_that_is_lost_on_the_way_tops_up_once(
+async def test_a_top_up_whose_connection_is_lost_happens_once(
     shop: Shopfront, buyer: Visitor, *, arrives: bool
 ) -> None:
     token, before = await issued(shop, 4 + arrives), shop.world.received()
