@@ -1,4 +1,4 @@
-"""The client for threads and the client for asyncio, at a real service: they say the same."""
+"""The client for threads and the client for asyncio give equal results at a real service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -41,7 +41,7 @@ def full_reports(monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 class Here:
-    """A service that sells, and where it and its chain are reached."""
+    """A service that sells, with its address and that of its chain."""
 
     def __init__(self, shop: SellingApi, world: World, url: str, rpc: str) -> None:
         self.shop, self.world, self.url, self.rpc = shop, world, url, rpc
@@ -96,7 +96,7 @@ async def test_a_credit_token_reads_until_it_is_empty(
     async with client(here.url, credential=token) as ask:
         report = await ask("token", (WSOL,))
         read = msgspec.json.decode(msgspec.json.encode(report))
-        assert read == msgspec.json.decode(full_reports) | {"coverage": None}  # nothing named it
+        assert read == msgspec.json.decode(full_reports) | {"coverage": None}  # not in the report
         assert await ask("balance", ()) == 1
         with pytest.raises(errors.NotTrackedError):
             await ask("token", (UNKNOWN_MINT,))
@@ -111,7 +111,7 @@ async def test_a_credit_token_reads_until_it_is_empty(
 
 
 @BOTH
-async def test_young_tokens_and_closed_candles_are_asked_for(here: Here, client: Any) -> None:
+async def test_partial_and_closed_reports_are_requested_by_options(here: Here, client: Any) -> None:
     token = await here.shop.service.issue(4)
     options = {"partial": True, "candles": "closed"}
     async with client(here.url, credential=token) as ask:
@@ -123,7 +123,7 @@ async def test_young_tokens_and_closed_candles_are_asked_for(here: Here, client:
 
 
 @BOTH
-async def test_a_budget_ends_before_the_credits_do(here: Here, client: Any) -> None:
+async def test_a_client_stops_at_its_budget_while_credits_are_left(here: Here, client: Any) -> None:
     token = await here.shop.service.issue(10)
     async with client(here.url, credential=token, budget=CreditBudget(credits_in_all=3)) as ask:
         for _ in range(3):
@@ -152,7 +152,7 @@ async def test_a_wallet_pays_for_a_report_and_for_credits(here: Here, client: An
 
 
 @BOTH
-async def test_an_api_key_reads_with_what_a_wallet_bought_for_its_account(
+async def test_an_api_key_spends_credits_that_a_wallet_bought_for_its_account(
     here: Here, client: Any
 ) -> None:
     key = await Agent(here.shop.service).key(Scope.TRADE_WRITE)
@@ -169,7 +169,7 @@ async def test_an_api_key_reads_with_what_a_wallet_bought_for_its_account(
 
 
 @BOTH
-async def test_a_wallet_without_room_signs_nothing(here: Here, client: Any) -> None:
+async def test_a_wallet_signs_nothing_beyond_its_spend_limit(here: Here, client: Any) -> None:
     async with client(here.url, payer=here.payer(atoms_in_all=20_000)) as ask:
         with pytest.raises(WillNotPay, match="20000 atoms in all"):
             await ask("buy_credits", (10,))
@@ -177,7 +177,7 @@ async def test_a_wallet_without_room_signs_nothing(here: Here, client: Any) -> N
 
 
 @BOTH
-async def test_a_service_that_is_not_there_is_said(client: Any) -> None:
+async def test_a_service_that_does_not_answer_raises_unreachable(client: Any) -> None:
     async with client("http://127.0.0.1:9", patience_s=0) as ask:
         with pytest.raises(errors.UnreachableError, match="ConnectError"):
             await ask("bundles", ())
@@ -194,12 +194,14 @@ async def test_a_service_that_is_not_there_is_said(client: Any) -> None:
         ("https://api.example", "svc_app_" + "0" * 64),
     ],
 )
-def test_what_cannot_work_is_said_at_once(kind: Any, url: str, credential: str | None) -> None:
+def test_an_invalid_url_or_credential_raises_value_error_at_once(
+    kind: Any, url: str, credential: str | None
+) -> None:
     with pytest.raises(ValueError, match="expected a"):
         kind(url, credential=credential)
 
 
-def test_a_limit_in_usd_is_what_the_buyer_says_a_token_is_worth(world_pin: Pin) -> None:
+def test_a_limit_in_usd_is_converted_at_the_buyers_price_of_the_token(world_pin: Pin) -> None:
     limit = SpendLimit.in_usd(world_pin, per_payment=Decimal("0.01"), in_all=Decimal(1))
 
     assert limit == SpendLimit(atoms_per_payment=3_333, atoms_in_all=333_333)

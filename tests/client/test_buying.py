@@ -1,4 +1,4 @@
-"""Our buyer and the official one at a shop, on a good day and on bad ones."""
+"""The buyer of mintscope and the official client of x402 at a shop, with and without faults."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ TOKEN = "/v1/token/So11111111111111111111111111111111111111112"
 
 
 class Street(httpx.AsyncBaseTransport):
-    """Leads to the shop and to the chain; *spoil* may break a way."""
+    """A transport to the shop and to the chain; *spoil* may change or lose answers of the shop."""
 
     def __init__(self, world: World, shop: Shop) -> None:
         self._shop = httpx.ASGITransport(app=shop.app)
@@ -51,7 +51,7 @@ class Street(httpx.AsyncBaseTransport):
 
 
 class Visit:
-    """A buyer in front of a shop."""
+    """A buyer at a shop."""
 
     def __init__(self, world: World, *, patience_s: float = 0.4, **wallet_changes: Any) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class Visit:
         self.world.slots(int(seconds / 0.4) + 1)
 
 
-async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
+async def test_the_buyer_buys_credits_and_reports(world: World) -> None:
     visit = Visit(world)
     bought = await visit.buyer.buy_credits(10)
     report = await visit.buyer.request(TOKEN.rsplit("/", 1)[1])
@@ -77,7 +77,7 @@ async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
     assert visit.wallet.limit.spent == world.received() == 25_000
 
 
-async def test_credits_without_a_token_are_not_taken_from_who_was_not_paid(world: World) -> None:
+async def test_an_unpaid_purchase_without_a_credit_token_is_unreadable(world: World) -> None:
     data = {"credits": 10, "pricePaid": 0, "userId": 7}
     gift = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": data}))
     async with httpx.AsyncClient(transport=gift, base_url="https://shop.example") as http:
@@ -86,7 +86,7 @@ async def test_credits_without_a_token_are_not_taken_from_who_was_not_paid(world
             await buyer.buy_credits(10)
 
 
-async def test_a_lost_answer_is_bought_once(world: World) -> None:
+async def test_a_purchase_whose_answer_is_lost_is_paid_once(world: World) -> None:
     visit = Visit(world)
     lost = 0
 
@@ -106,7 +106,7 @@ async def test_a_lost_answer_is_bought_once(world: World) -> None:
     assert len({request.headers[IDEMPOTENCY_KEY] for request in visit.street.seen}) == 1
 
 
-async def test_a_slow_chain_is_waited_for(world: World) -> None:
+async def test_a_buyer_waits_for_a_slow_chain(world: World) -> None:
     visit = Visit(world, patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 8_000})
     bought = await visit.buyer.buy_credits(10)
@@ -115,7 +115,7 @@ async def test_a_slow_chain_is_waited_for(world: World) -> None:
     assert world.received() == 22_500
 
 
-async def test_a_missing_payment_is_waited_for_until_it_can_no_longer_land(world: World) -> None:
+async def test_a_buyer_waits_for_a_missing_payment_until_it_cannot_land(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(landing={"kind": "never"})
     with pytest.raises(RefusedError, match="402 PAYMENT_FAILED: transaction_expired"):
@@ -134,7 +134,7 @@ async def test_an_unknown_outcome_is_reported_as_pending(world: World) -> None:
     assert visit.auth.holds(pending.value.key)
 
 
-async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: World) -> None:
+async def test_a_failed_payment_counts_as_spent_until_it_has_expired(world: World) -> None:
     visit = Visit(world, atoms_in_all=30_000)
     world.go_wrong(landing={"kind": "failed"})
     with pytest.raises(RefusedError, match="402 PAYMENT_FAILED: transaction_failed") as failed:
@@ -158,7 +158,7 @@ async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: Wo
         ({"network": "solana:other"}, "there was none"),
     ],
 )
-async def test_the_wallet_has_its_limits(
+async def test_the_wallet_refuses_payments_beyond_its_limits_or_to_others(
     world: World, changes: dict[str, Any], message: str
 ) -> None:
     pinned = {key: changes[key] for key in ("pay_to", "asset", "network") if key in changes}
@@ -191,7 +191,7 @@ def test_a_mistyped_token_is_not_sent() -> None:
 
 
 @pytest.mark.usefixtures("official_client")
-async def test_the_official_client_buys_both_and_twice_at_once(world: World) -> None:
+async def test_the_official_client_buys_a_report_and_two_bundles_at_once(world: World) -> None:
     shop = Shop(world.facilitator(patience_s=5))
     async with listening(shop.app) as shop_url, listening(world.node) as rpc_url:
         wallet = world.buyer

@@ -1,4 +1,4 @@
-"""Calls of clients beside reads: keys, watchlists, signals, sign-up; and retries of calls."""
+"""Calls of clients other than reads: keys, watchlists, alerts, sign-up; and retries of calls."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,9 +37,7 @@ async def url(service: Service) -> AsyncIterator[str]:
         yield url
 
 
-async def test_an_agent_comes_to_a_key_and_uses_it_by_the_client_alone(
-    service: Service, url: str
-) -> None:
+async def test_an_agent_gets_and_uses_a_key_by_the_client_alone(service: Service, url: str) -> None:
     async with AsyncClient(url) as client:
         made = await client.sign_up(EMAIL, "To trade.", scopes=["groups:write", "signals:write"])
         secret = made.application_secret
@@ -73,7 +71,9 @@ async def test_an_agent_comes_to_a_key_and_uses_it_by_the_client_alone(
             await client.me()
 
 
-async def test_the_client_that_waits_does_the_same(service: Service, url: str) -> None:
+async def test_the_synchronous_client_moves_credits_and_lists_payments(
+    service: Service, url: str
+) -> None:
     key = await Agent(service).key(*WRITES)
     token = await service.issue(5)
 
@@ -128,7 +128,7 @@ def test_times_may_be_datetimes_with_a_time_zone() -> None:
 
 
 @pytest.mark.parametrize(("retries_max", "sendings"), [(0, 1), (2, 3)])
-async def test_a_call_is_sent_again_so_often_and_no_more(retries_max: int, sendings: int) -> None:
+async def test_a_call_is_retried_at_most_retries_max_times(retries_max: int, sendings: int) -> None:
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -57,7 +57,7 @@ def refused(status: int, code: str, **headers: str) -> httpx.Response:
 
 
 class Reported:
-    """A conversation as it went: its clock moves by what it waits."""
+    """The requests, waits and answer of a conversation; its waits move the clock."""
 
     def __init__(
         self, session: CallSession, replies: Sequence[Reply], call: ApiCall[Any] = PAID
@@ -83,7 +83,7 @@ class Reported:
             self.answer = done.value
 
 
-def test_an_answer_is_data_and_what_its_headers_say() -> None:
+def test_an_answer_has_its_data_its_headers_and_the_credits_left() -> None:
     reported = Reported(session(), [answered(7)])
 
     assert reported.answer is not None
@@ -100,7 +100,7 @@ def test_an_answer_is_data_and_what_its_headers_say() -> None:
     ("status", "expected"),
     [("live", (False, False)), ("idle", (False, True)), ("degraded", (True, False))],
 )
-def test_an_answer_says_whether_its_data_and_its_token_move(
+def test_an_answer_has_flags_for_degraded_data_and_for_an_idle_token(
     status: str, expected: tuple[bool, bool]
 ) -> None:
     reply = answered()
@@ -120,7 +120,7 @@ def test_an_answer_says_whether_its_data_and_its_token_move(
         (["no object"], None),
     ],
 )
-def test_an_answer_that_was_paid_for_has_its_receipt(
+def test_a_paid_answer_has_its_receipt_if_the_receipt_is_readable(
     response: object, expected: str | None
 ) -> None:
     reply, other = answered(), answered()
@@ -133,7 +133,7 @@ def test_an_answer_that_was_paid_for_has_its_receipt(
     assert (reported.receipt, nothing.receipt) == (expected, None)
 
 
-def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> None:
+def test_a_call_is_retried_with_the_same_key_after_the_requested_waits() -> None:
     reported = Reported(
         session(),
         [
@@ -144,7 +144,7 @@ def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> No
         ],
     )
 
-    assert reported.waits == [7, 5, 2.0]  # the third one of its own, doubled twice
+    assert reported.waits == [7, 5, 2.0]  # the third is the client's own backoff, doubled twice
     assert len({request.headers[IDEMPOTENCY_KEY] for request in reported.sent}) == 1
 
 
@@ -163,7 +163,7 @@ def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> No
         (418, "TEAPOT", errors.WrongCallError),
     ],
 )
-def test_a_refusal_is_raised_by_its_code_and_not_sent_again(
+def test_a_refusal_is_raised_by_its_code_and_the_call_is_not_retried(
     status: int, code: str, kind: type[errors.RefusedError]
 ) -> None:
     here = session(budget=CreditBudget(credits_in_all=1))
@@ -176,14 +176,14 @@ def test_a_refusal_is_raised_by_its_code_and_not_sent_again(
     assert here.budget.spent == 0
 
 
-def test_a_wait_beyond_its_patience_is_raised_with_what_to_wait() -> None:
+def test_a_retry_after_beyond_the_patience_is_raised_with_its_seconds() -> None:
     with pytest.raises(errors.TooManyRequestsError) as raised:
         Reported(session(patience_s=30), [refused(429, "RATE_LIMITED", Retry_After="31")])
 
     assert raised.value.retry_after_s == 31
 
 
-def test_a_service_that_stays_away_is_given_up() -> None:
+def test_a_service_that_does_not_answer_is_given_up_after_the_patience() -> None:
     here = session(patience_s=30)
     with pytest.raises(errors.UnreachableError, match="refused") as raised:
         Reported(here, [NOT_SENT] * 100)
@@ -192,14 +192,14 @@ def test_a_service_that_stays_away_is_given_up() -> None:
     assert not raised.value.may_be_charged
 
 
-def test_a_service_that_is_away_for_hours_is_asked_again_every_few_seconds() -> None:
+def test_the_wait_between_retries_is_at_most_8_s_even_after_hours() -> None:
     reported = Reported(session(patience_s=86_400), [NOT_SENT] * 1_100 + [answered()])
 
     assert reported.answer is not None
     assert reported.waits[-1] == 8.0
 
 
-def test_a_limit_without_room_is_waited_for_before_sending() -> None:
+def test_a_call_waits_before_it_is_sent_if_the_rate_limit_is_used_up() -> None:
     here = session()
     full = answered()
     full.headers["RateLimit"] = '"public";r=0;t=12'
@@ -218,7 +218,7 @@ def test_retry_after_is_seconds_or_a_date(text: str) -> None:
     assert reported.waits == [{"soon": 0.5}.get(text, 12)]
 
 
-def test_a_success_that_is_none_is_counted_and_not_asked_for_again() -> None:
+def test_an_unreadable_success_counts_as_spent_and_is_not_retried() -> None:
     here = session(budget=CreditBudget(credits_in_all=3))
     with pytest.raises(errors.UnreadableError, match="200"):
         Reported(here, [httpx.Response(200, text="<html>welcome to the hotel</html>")])
@@ -245,7 +245,7 @@ def test_free_calls_need_no_budget_and_carry_no_key() -> None:
     assert IDEMPOTENCY_KEY not in reported.sent[0].headers
 
 
-def test_a_call_counts_what_it_delivered() -> None:
+def test_a_batch_counts_the_credits_of_the_delivered_reports() -> None:
     batch = ApiCall(
         name="batch",
         method="POST",
@@ -271,7 +271,9 @@ OUTCOMES: Mapping[str, tuple[Reply, int]] = {
 
 
 @given(st.lists(st.sampled_from(sorted(OUTCOMES)), max_size=30), st.integers(0, 8))
-def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: int) -> None:
+def test_the_budget_counts_all_credits_that_may_have_been_charged(
+    names: list[str], most: int
+) -> None:
     """All requests of a call have one key, so the service takes credits once."""
     here = session(budget=CreditBudget(credits_in_all=most), patience_s=10)
     waiting = list(names)
@@ -286,7 +288,7 @@ def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: i
 
         def __next__(self) -> Reply:
             if not waiting:
-                raise KeyboardInterrupt  # the user goes
+                raise KeyboardInterrupt  # the user ends the program
             self.seen.append(waiting.pop(0))
             return OUTCOMES[self.seen[-1]][0]
 
@@ -304,7 +306,7 @@ def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: i
     assert charged <= here.budget.spent <= most
 
 
-def test_a_retry_of_a_lost_call_has_the_credits_of_the_call() -> None:
+def test_retries_of_a_lost_call_need_no_further_credits_of_the_budget() -> None:
     here = session(budget=CreditBudget(credits_in_all=1))
     with pytest.raises(errors.UnreachableError) as raised:
         Reported(here, [LOST, *[NOT_SENT] * 10])
@@ -313,7 +315,7 @@ def test_a_retry_of_a_lost_call_has_the_credits_of_the_call() -> None:
     assert here.budget.spent == 1
 
 
-async def test_who_goes_while_a_call_waits_has_its_credits_back_at_once() -> None:
+async def test_a_call_that_is_interrupted_while_it_waits_frees_its_credits() -> None:
     here = session(budget=CreditBudget(credits_in_all=1))
     busy = httpx.MockTransport(lambda _: refused(503, "DATA_STALE"))
 
@@ -336,12 +338,12 @@ def test_retries_with_one_key_count_once() -> None:
 
 
 @given(st.binary() | st.text().map(str.encode), st.sampled_from([200, 201, 400, 402, 429, 503]))
-def test_no_answer_is_too_strange(body: bytes, status: int) -> None:
+def test_any_answer_raises_an_error_of_the_client(body: bytes, status: int) -> None:
     with pytest.raises(errors.ClientError):
         Reported(session(patience_s=0), [httpx.Response(status, content=body)])
 
 
-def test_no_secret_is_in_what_is_raised() -> None:
+def test_the_error_of_a_lost_call_does_not_contain_the_credit_token() -> None:
     with pytest.raises(errors.ClientError) as raised:
         Reported(session(patience_s=0), [LOST])
 

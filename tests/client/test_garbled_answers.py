@@ -1,4 +1,4 @@
-"""Whatever a seller and a node answer, a buyer hears of it in the client's own words."""
+"""Any answer of a seller or node leads to a purchase or to an error of the client."""
 
 import asyncio
 from base64 import b64decode, b64encode
@@ -40,7 +40,7 @@ seeds = st.integers(0, 2**48)
 
 
 class Street(httpx.AsyncBaseTransport):
-    """Leads to a node and to a seller; what the seller answers to a payment goes through *spoil*.
+    """A transport to a node and a seller; *spoil* changes the answers of the seller to payments.
 
     demand    changes the demand for a payment
     times     how many answers are spoilt
@@ -121,7 +121,7 @@ def in_a_world(
 
 
 @pytest.mark.parametrize("ruin", RUINED.values(), ids=RUINED)
-def test_a_success_that_a_proxy_has_garbled_is_asked_for_again(ruin: Change) -> None:
+def test_a_success_that_a_proxy_has_garbled_is_requested_again(ruin: Change) -> None:
     async def story(visit: Visit) -> None:
         visit.street.times = 2
         visit.street.spoil = lambda answer: httpx.Response(
@@ -139,7 +139,7 @@ def test_a_success_that_a_proxy_has_garbled_is_asked_for_again(ruin: Change) -> 
     "data",
     ["{}", '{"token": "svc_credit_1"}', '{"credits": 10}', '{"credits": 10, "pricePaid": 1}'],
 )
-def test_a_success_without_its_credits_is_asked_for_again(data: str) -> None:
+def test_a_success_without_its_credits_is_requested_again(data: str) -> None:
     async def story(visit: Visit) -> None:
         visit.street.times = 2
         visit.street.spoil = lambda _: httpx.Response(201, text=f'{{"data": {data}}}')
@@ -193,7 +193,7 @@ def test_an_answer_that_comes_too_slowly_is_given_up_and_its_payment_sent_again(
     in_a_world(story, request_s_max=1.0)
 
 
-def test_a_price_that_arrives_too_slowly_is_paid_by_no_one() -> None:
+def test_a_price_that_arrives_too_slowly_is_not_paid() -> None:
     async def story(visit: Visit) -> None:
         visit.street.price = dripping
         with pytest.raises(UnreachableError, match="the whole answer within"):
@@ -207,7 +207,9 @@ def test_a_price_that_arrives_too_slowly_is_paid_by_no_one() -> None:
 @pytest.mark.storm
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(seed=seeds, status=st.sampled_from([200, 201, 400, 402, 404, 409, 429, 500, 503]))
-def test_a_changed_answer_of_a_seller_is_a_purchase_or_a_refusal(seed: int, status: int) -> None:
+def test_a_purchase_with_a_changed_answer_of_the_seller_is_paid_at_most_once(
+    seed: int, status: int
+) -> None:
     async def story(visit: Visit) -> None:
         visit.street.spoil = lambda answer: httpx.Response(
             status, content=spoil(answer.content, seed)
@@ -222,7 +224,7 @@ def test_a_changed_answer_of_a_seller_is_a_purchase_or_a_refusal(seed: int, stat
     "text",
     ["9" * 400, "Mon, 99 Foo 99999 99:99:99 +9999", "Mon, 01 Jan 0001 00:00:00 +2359", "\xb2", ""],
 )
-def test_any_retry_after_is_waited_for_or_given_up(text: str) -> None:
+def test_any_retry_after_ends_in_a_purchase_or_an_error_of_the_client(text: str) -> None:
     async def story(visit: Visit) -> None:
         headers = [(b"Retry-After", text.encode("latin-1"))]
         visit.street.spoil = lambda _: httpx.Response(503, headers=headers)
@@ -234,7 +236,7 @@ def test_any_retry_after_is_waited_for_or_given_up(text: str) -> None:
 @pytest.mark.storm
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(seed=seeds)
-def test_a_changed_demand_is_paid_or_declined(seed: int) -> None:
+def test_a_changed_demand_is_paid_within_the_limit_or_declined(seed: int) -> None:
     async def story(visit: Visit) -> None:
         visit.street.demand = partial(spoil, seed=seed)
         await visit.try_to_buy()
@@ -257,7 +259,7 @@ def test_an_amount_of_many_digits_is_declined(digits: int) -> None:
 @given(
     ruined=st.dictionaries(st.sampled_from(OF_NODE), st.sampled_from(sorted(RUINED)), min_size=1)
 )
-def test_a_node_that_cannot_be_read_is_a_silent_one(ruined: Mapping[str, str]) -> None:
+def test_unreadable_answers_of_a_node_cause_no_second_payment(ruined: Mapping[str, str]) -> None:
     async def story(visit: Visit) -> None:
         visit.world.spoil = {method: RUINED[name] for method, name in ruined.items()}
         visit.street.times = 1
@@ -270,7 +272,7 @@ def test_a_node_that_cannot_be_read_is_a_silent_one(ruined: Mapping[str, str]) -
 
 
 @pytest.mark.parametrize("name", ["", "[" * 44, "z" * 44, "\u00e9"])
-def test_a_blockhash_that_is_none_is_not_signed_with(name: str) -> None:
+def test_a_payment_with_an_invalid_blockhash_is_not_signed(name: str) -> None:
     async def story(visit: Visit) -> None:
         blockhash = str(visit.world.blockhash()).encode()
         visit.world.spoil = {
@@ -285,7 +287,9 @@ def test_a_blockhash_that_is_none_is_not_signed_with(name: str) -> None:
 @pytest.mark.storm
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(spoilt=st.dictionaries(st.sampled_from(OF_NODE), seeds, min_size=1))
-def test_a_node_that_lies_is_believed_or_a_silent_one(spoilt: Mapping[str, int]) -> None:
+def test_changed_answers_of_a_node_raise_only_errors_of_the_client(
+    spoilt: Mapping[str, int],
+) -> None:
     async def story(visit: Visit) -> None:
         visit.world.spoil = {method: partial(spoil, seed=seed) for method, seed in spoilt.items()}
         visit.street.times = 1
@@ -299,7 +303,7 @@ def test_a_node_that_lies_is_believed_or_a_silent_one(spoilt: Mapping[str, int])
 @pytest.mark.parametrize(
     "text", [b"\xff", b"{}", b"[" * 100_000, b'{"key": "\xff"}', b"", b"null", b"\0"], ids=len
 )
-def test_a_journal_that_cannot_be_read_says_so(tmp_path: Path, text: bytes) -> None:
+def test_an_unreadable_journal_raises_journal_unusable(tmp_path: Path, text: bytes) -> None:
     (tmp_path / f"a{SUFFIX}").write_bytes(text)
 
     with pytest.raises(JournalUnusable, match="expected a payment in"):
@@ -307,7 +311,7 @@ def test_a_journal_that_cannot_be_read_says_so(tmp_path: Path, text: bytes) -> N
 
 
 @given(st.text() | st.binary().map(lambda some: str(list(some))))
-def test_any_text_is_a_keypair_or_unusable(text: str) -> None:
+def test_any_text_is_a_keypair_or_raises_unusable_keypair(text: str) -> None:
     try:
         parse_keypair(text)
     except UnusableKeypair:

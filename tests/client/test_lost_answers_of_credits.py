@@ -1,4 +1,4 @@
-"""An answer that credits bought and that was lost on its way is asked for again, and paid once."""
+"""An answer that credits bought and that was lost is requested again, and charged once."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -39,7 +39,7 @@ class Losing(httpx.AsyncBaseTransport):
 
 
 @pytest.mark.parametrize("what", ASKED)
-async def test_the_client_pays_once(
+async def test_a_call_whose_answer_is_lost_is_charged_once(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "REPORT", whole_report())

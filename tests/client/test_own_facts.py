@@ -1,4 +1,4 @@
-"""The client stands alone and repeats some facts of the wire; they are those of the service."""
+"""The client imports nothing of the service, so it repeats constants, which must be equal."""
 
 import tomllib
 from pathlib import Path
@@ -22,20 +22,20 @@ from mintscope_client import errors, wire
 PROJECT = Path(__file__).resolve().parents[2] / "packages" / "client" / "pyproject.toml"
 
 
-def test_websockets_is_of_a_version_that_notices_a_dead_connection() -> None:
-    """Before 15, its client for threads sends no pings."""
+def test_the_required_websockets_notices_a_dead_connection() -> None:
+    """Before version 15, the client for threads of websockets sends no pings."""
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 
     assert extras["websocket"] == ["websockets>=15"]
 
 
-def test_codes_are_those_of_the_service() -> None:
+def test_error_codes_equal_those_of_the_service() -> None:
     assert {each.name: each.value for each in errors.ErrorCode} == {
         each.name: each.value for each in ErrorCode
     }
 
 
-def test_names_and_numbers_are_those_of_the_service() -> None:
+def test_names_and_numbers_equal_those_of_the_service() -> None:
     named = {
         headers: ("PAYMENT_REQUIRED", "PAYMENT_SIGNATURE", "AMOUNT_MAX"),
         envelope: ("SCHEME", "TOKEN_PROGRAM"),

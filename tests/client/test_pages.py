@@ -1,4 +1,4 @@
-"""Lines come a page at a time, each page asked for when it is needed, and become a table."""
+"""Lines come in pages, each requested when it is needed, and become a table."""
 
 import sys
 from datetime import UTC, datetime
@@ -56,7 +56,7 @@ LISTING = series.candles(MINT, "m1", from_=7, limit=2, fill="previous")
 TIMES = [480, 540, 360, 420, 240, 300]
 
 
-def test_lines_are_those_of_all_pages() -> None:
+def test_the_lines_of_all_pages_are_read_in_order() -> None:
     service = Service()
 
     assert [line.t for line in PagedLines(service.send, LISTING)] == TIMES
@@ -64,7 +64,7 @@ def test_lines_are_those_of_all_pages() -> None:
     assert service.asked == [same, same | {"cursor": "1"}, same | {"cursor": "2"}]
 
 
-async def test_lines_are_those_of_all_pages_for_asyncio() -> None:
+async def test_the_lines_of_all_pages_are_read_in_order_by_asyncio() -> None:
     pages = AsyncPagedLines(Service().send_later, LISTING)
 
     assert [line.t async for line in pages] == TIMES
@@ -72,7 +72,7 @@ async def test_lines_are_those_of_all_pages_for_asyncio() -> None:
     assert len(await pages.to_dataframe("polars")) == 6
 
 
-def test_a_page_has_as_many_lines_as_it_may_have_for_it_costs_the_same() -> None:
+def test_a_page_has_the_most_lines_allowed_because_it_costs_the_same() -> None:
     first = (
         series.candles(MINT, "m1").call_at(None).query,
         series.indicators(MINT, "m1").call_at(None).query,
@@ -83,7 +83,7 @@ def test_a_page_has_as_many_lines_as_it_may_have_for_it_costs_the_same() -> None
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", None])
-async def test_nothing_is_asked_for_a_table_that_cannot_be_made(
+async def test_no_page_is_requested_if_the_library_of_the_table_is_missing(
     monkeypatch: pytest.MonkeyPatch, library: frames.Library | None
 ) -> None:
     service = Service()
@@ -98,7 +98,7 @@ async def test_nothing_is_asked_for_a_table_that_cannot_be_made(
     assert service.asked == []
 
 
-def test_a_page_that_is_not_looked_at_is_not_asked_for() -> None:
+def test_a_page_that_is_not_read_is_not_requested() -> None:
     service = Service()
     pages = PagedLines(service.send, LISTING)
 
@@ -128,7 +128,9 @@ def test_indicators_with_parameters_are_columns_of_their_names(library: Any) -> 
     assert list(table["sma(50)"]) == [1.5, 1.5]
 
 
-def test_without_either_library_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_without_either_library_raises_an_error_that_names_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in frames.LIBRARIES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "path", [])

@@ -1,4 +1,4 @@
-"""`mintscope get`, `batch` and their siblings, at a real service: what they print, how they end."""
+"""`mintscope get` at a real service: its output and the exit codes of commands of a client."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ async def run(service: Service) -> AsyncIterator[Run]:
         yield run
 
 
-async def test_a_report_is_printed_for_people_and_for_programs(service: Service, run: Run) -> None:
+async def test_a_report_is_printed_as_a_table_and_as_json(service: Service, run: Run) -> None:
     token = await service.issue(2)
 
     table = await run("get", WSOL, **{CREDENTIAL_VARIABLE: token})
@@ -95,7 +95,7 @@ async def test_each_failure_has_its_exit_code(service: Service, run: Run, tmp_pa
     assert refused.stderr.startswith("mintscope: 402 INSUFFICIENT_CREDITS: ")
 
 
-def test_every_failure_of_a_client_ends_a_command_in_a_way_of_its_own() -> None:
+def test_the_errors_of_a_client_lead_to_every_exit_code() -> None:
     refusals = {kind("", status=400) for kind in errors.RefusedError.__subclasses__()}
     others = {
         errors.UnreachableError(""),
@@ -108,11 +108,11 @@ def test_every_failure_of_a_client_ends_a_command_in_a_way_of_its_own() -> None:
     assert ends == set(Exit) - {Exit.OK}
 
 
-def test_the_page_tells_each_exit_code() -> None:
+def test_the_page_of_clients_lists_each_exit_code() -> None:
     reported = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE))
 
     assert {int(number) for number in reported} == set(Exit)
 
 
-def test_settings_of_a_server_know_what_the_client_reads() -> None:
+def test_the_settings_of_a_server_know_the_variables_of_the_client() -> None:
     assert set(CLIENT_VARIABLES) == {URL_VARIABLE, CREDENTIAL_VARIABLE, FILE_VARIABLE}

@@ -1,4 +1,4 @@
-"""A buyer believes the chain: no seller's word makes it forget a payment, or pay for it twice."""
+"""A buyer trusts the chain: no answer of a seller makes it forget a payment or pay twice."""
 
 import asyncio
 import errno
@@ -33,7 +33,12 @@ PURCHASE: Final = "https://shop.example/v1/credits/purchase?bundle=10"
 
 
 class Street(httpx.AsyncBaseTransport):
-    """Leads to the chain and to a shop whose answers to payments go through *spoil*."""
+    """A transport to the chain and to a shop.
+
+    refusing        the answer to every payment, in place of that of the shop
+    is_deaf         whether payments do not reach the shop while *refusing* is set
+    is_node_away    whether the node does not answer
+    """
 
     def __init__(self, world: World, *, patience_s: float = 0.4) -> None:
         self._shop = httpx.ASGITransport(app=Shop(world.facilitator(patience_s=patience_s)).app)
@@ -61,7 +66,7 @@ class Street(httpx.AsyncBaseTransport):
 
 
 class Bridge(httpx.BaseTransport):
-    """The same way, for a client in a thread."""
+    """The same transport, for a client in a thread."""
 
     def __init__(self, street: Street) -> None:
         self._street = street
@@ -79,7 +84,7 @@ class Bridge(httpx.BaseTransport):
 
 
 class Visit:
-    """A buyer, who asks by the one client of httpx or by the other."""
+    """A buyer, with the asynchronous or the synchronous client of httpx."""
 
     def __init__(
         self, world: World, way: str = "async", journal: Journal | None = None, **wallet: Any
@@ -111,7 +116,7 @@ class Visit:
             return await http.post(PURCHASE)
 
     async def buy_credits(self, key: str | None = None) -> str:
-        """Let a Buyer go to the end."""
+        """Buy credits with a Buyer, which retries until it has them."""
         async with httpx.AsyncClient(
             transport=self.street, base_url="https://shop.example"
         ) as http:
@@ -133,7 +138,7 @@ ways = pytest.mark.parametrize("way", ["async", "sync"])
 @pytest.mark.parametrize(
     "status", [307, 400, 401, 402, 403, 404, 408, 409, 410, 413, 425, 429, 431, 500, 502, 503, 504]
 )
-async def test_whatever_a_seller_answers_the_same_key_sends_the_same_payment(
+async def test_the_same_key_sends_the_same_payment_after_any_refusal_of_the_seller(
     world: World, way: str, status: int
 ) -> None:
     visit = Visit(world, way)
@@ -152,8 +157,8 @@ async def test_whatever_a_seller_answers_the_same_key_sends_the_same_payment(
 
 
 @ways
-async def test_a_sellers_402_gives_nothing_back(world: World, way: str) -> None:
-    """It keeps what it was given, says that it was nothing, and asks for more."""
+async def test_a_402_of_the_seller_does_not_give_the_amount_back(world: World, way: str) -> None:
+    """The seller keeps the payment, denies it, and demands another."""
     visit = Visit(world, way, atoms_in_all=2 * PRICE)
     demand = {PAYMENT_REQUIRED: (await visit.buy_nothing()).headers[PAYMENT_REQUIRED]}
     visit.street.refusing = httpx.Response(402, headers=demand, json={})
@@ -177,7 +182,7 @@ async def test_the_amount_of_a_payment_that_cannot_land_is_given_back(
     visit.street.refusing = httpx.Response(402, json={})
     await visit.buy()
     world.slots(EXPIRY_SLOTS // 2)
-    with pytest.raises(OverSpendLimit):  # its blockhash is old, but not by what is final
+    with pytest.raises(OverSpendLimit):  # not expired at the final height
         await visit.buy(f"{KEY}-2")
     assert (await visit.buy()).status_code == 402
     assert visit.auth.holds(KEY)
@@ -191,10 +196,10 @@ async def test_the_amount_of_a_payment_that_cannot_land_is_given_back(
 
 @ways
 @pytest.mark.parametrize("fault", ["refused", "finalized"])
-async def test_a_node_without_the_level_confirmed_is_paid_with(
+async def test_a_purchase_works_with_a_node_without_the_level_confirmed(
     world: World, way: str, fault: str
 ) -> None:
-    world.slots(40)  # so that there are blocks no fork can take back
+    world.slots(40)  # so that there are final blocks
     world.go_wrong(confirmed=fault)
     visit = Visit(world, way, atoms_in_all=PRICE)
     assert (await visit.buy()).status_code == 201
@@ -203,7 +208,7 @@ async def test_a_node_without_the_level_confirmed_is_paid_with(
 
 @ways
 @pytest.mark.parametrize("fault", ["refused", "finalized"])
-async def test_death_is_proven_by_a_node_without_the_level_confirmed(
+async def test_a_node_without_the_level_confirmed_proves_that_a_payment_expired(
     world: World, way: str, fault: str
 ) -> None:
     world.slots(40)
@@ -212,7 +217,7 @@ async def test_death_is_proven_by_a_node_without_the_level_confirmed(
     assert (await visit.buy()).status_code == 503
     world.slots(EXPIRY_SLOTS)
     assert (await visit.buy()).status_code == 402
-    while (bought := await visit.buy()).status_code == 503:  # another is on its way
+    while (bought := await visit.buy()).status_code == 503:  # the second payment is pending
         world.slots(1)
 
     assert bought.status_code == 201
@@ -220,13 +225,13 @@ async def test_death_is_proven_by_a_node_without_the_level_confirmed(
 
 
 @ways
-async def test_a_dead_payment_is_made_again_by_the_same_request(world: World, way: str) -> None:
+async def test_an_expired_payment_is_replaced_by_the_same_request(world: World, way: str) -> None:
     visit = Visit(world, way, patience_s=0.02, atoms_in_all=PRICE)
     world.go_wrong(landing={"kind": "never", "times": 1})
     assert (await visit.buy()).status_code == 503
     world.slots(EXPIRY_SLOTS)
-    assert (await visit.buy()).status_code == 402  # a seller's word, which the chain confirms now
-    while (bought := await visit.buy()).status_code == 503:  # another is on its way
+    assert (await visit.buy()).status_code == 402  # now the chain shows that it expired
+    while (bought := await visit.buy()).status_code == 503:  # the second payment is pending
         world.slots(1)
 
     assert bought.status_code == 201
@@ -243,7 +248,7 @@ async def test_a_dead_payment_is_made_again_by_the_same_request(world: World, wa
         {"calls": {"getSignaturesForAddress": {"kind": "http", "status": 429}}},
     ],
 )
-async def test_a_node_that_says_nothing_proves_nothing(
+async def test_a_failing_node_does_not_prove_that_a_payment_expired(
     world: World, way: str, trouble: dict[str, Any]
 ) -> None:
     visit = Visit(world, way)
@@ -274,7 +279,7 @@ async def test_each_request_to_the_node_has_a_timeout(world: World, way: str) ->
 
 @ways
 async def test_a_landed_payment_is_never_paid_again(world: World, way: str) -> None:
-    """Not even if the seller says for ever that it is worth nothing."""
+    """Not even if the seller refuses it for ever."""
     visit = Visit(world, way)
     for status in (402, 409):
         visit.street.refusing = httpx.Response(status, json={})
@@ -298,10 +303,10 @@ async def test_a_payment_that_was_never_signed_costs_nothing(world: World, way: 
     assert not visit.auth.holds(KEY)
 
 
-async def test_many_at_once_stay_within_the_budget(world: World) -> None:
+async def test_concurrent_purchases_stay_within_the_budget(world: World) -> None:
     visit = Visit(world, atoms_in_all=4 * PRICE)
-    await visit.buy()  # of who has bought before, several payments may be under way
-    world.go_wrong(latency_ms={"getLatestBlockhash": 20})  # so that all have been asked by then
+    await visit.buy()  # after a first purchase, several payments may be pending
+    world.go_wrong(latency_ms={"getLatestBlockhash": 20})  # so that the requests overlap
     answers = await asyncio.gather(
         *(visit.buy(f"{KEY}-{number}") for number in range(10)), return_exceptions=True
     )
@@ -311,9 +316,9 @@ async def test_many_at_once_stay_within_the_budget(world: World) -> None:
     assert world.received() == visit.wallet.limit.spent == 4 * PRICE
 
 
-async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
+async def test_two_concurrent_requests_with_one_key_make_one_payment(world: World) -> None:
     visit = Visit(world)
-    world.go_wrong(latency_ms={"getLatestBlockhash": 20})  # so that all have been asked by then
+    world.go_wrong(latency_ms={"getLatestBlockhash": 20})  # so that the requests overlap
     answers = await asyncio.gather(*(visit.buy() for _ in range(2)))
 
     assert {answer.status_code for answer in answers} == {201}
@@ -321,7 +326,7 @@ async def test_one_key_twice_at_once_is_one_payment(world: World) -> None:
     assert world.received() == visit.wallet.limit.spent == PRICE
 
 
-async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -> None:
+async def test_a_payment_beyond_the_size_of_the_journal_is_not_made(world: World) -> None:
     journal = Journal()
     visit = Visit(world, journal=journal)
     for number in range(SENT_MAX):
@@ -334,7 +339,7 @@ async def test_more_payments_than_can_be_remembered_are_not_made(world: World) -
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
-async def test_a_buyer_waits_as_long_as_it_is_asked_to(world: World, status: int) -> None:
+async def test_a_buyer_waits_for_the_seconds_of_retry_after(world: World, status: int) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(status, headers={"Retry-After": "45"}, json={})
     await visit.buy_credits()
@@ -344,7 +349,7 @@ async def test_a_buyer_waits_as_long_as_it_is_asked_to(world: World, status: int
     assert world.received() == PRICE
 
 
-async def test_a_buyer_waits_until_a_date(world: World) -> None:
+async def test_a_buyer_waits_until_the_date_of_retry_after(world: World) -> None:
     visit = Visit(world)
     until = format_datetime(
         datetime.fromtimestamp(world.clock.now() // 1000 + 45, UTC), usegmt=True
@@ -366,7 +371,7 @@ async def test_a_wait_longer_than_allowed_keeps_the_payment_for_later(world: Wor
     assert visit.auth.holds(pending.value.key)
 
 
-async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> None:
+async def test_a_purchase_is_completed_later_with_the_key_of_the_error(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
     with pytest.raises(PendingError) as pending:
@@ -377,7 +382,7 @@ async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> No
     assert world.received() == visit.wallet.limit.spent == PRICE
 
 
-async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> None:
+async def test_two_concurrent_purchases_are_two_payments(world: World, tmp_path: Path) -> None:
     with Journal(tmp_path / "payments") as journal:
         visit = Visit(world, journal=journal)
         tokens = await asyncio.gather(visit.buy_credits(), visit.buy_credits())
@@ -404,7 +409,9 @@ def sent(**changes: Any) -> Sent:
     return Sent(**({name: getattr(plain, name) for name in plain.__struct_fields__} | changes))
 
 
-async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_path: Path) -> None:
+async def test_another_process_completes_a_pending_payment_of_the_journal(
+    world: World, tmp_path: Path
+) -> None:
     folder = tmp_path / "wallet.payments"
     with Journal(folder) as journal:
         first = Visit(world, journal=journal)
@@ -422,7 +429,7 @@ async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_p
     assert list(folder.iterdir()) == []
 
 
-async def test_a_node_that_is_away_does_not_keep_back_what_is_paid_for(
+async def test_a_paid_purchase_is_completed_even_if_the_node_does_not_answer(
     world: World, tmp_path: Path
 ) -> None:
     with Journal(tmp_path) as journal:
@@ -440,23 +447,23 @@ async def test_a_node_that_is_away_does_not_keep_back_what_is_paid_for(
     assert len(second.street.of_node) == 1
 
 
-def test_a_journal_outlives_its_process_and_belongs_to_one(tmp_path: Path) -> None:
+def test_a_journal_outlives_its_process_and_has_one_user_at_a_time(tmp_path: Path) -> None:
     folder = tmp_path / "payments"
     with Journal(folder) as journal:
         journal.add(sent())
         (path,) = folder.iterdir()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        with Journal(folder) as other:  # while the first is busy with it
+        with Journal(folder) as other:  # while the first has it open
             assert list(other) == []
     with Journal(folder) as journal:
         assert list(journal) == [sent()]
         assert journal.adopt("GET elsewhere") is None
         assert journal.adopt(f"POST {PURCHASE}") == sent()
-        assert journal.adopt(f"POST {PURCHASE}") is None  # who asks again wants another
+        assert journal.adopt(f"POST {PURCHASE}") is None  # a second request wants a second payment
         journal.finish(KEY)
         assert journal.find(KEY) is None
-    with Journal(folder) as journal:  # its item was never shown
+    with Journal(folder) as journal:  # without `tidy`, its item may not have been shown
         assert list(journal) == [sent()]
         journal.finish(KEY)
         journal.tidy()
@@ -464,7 +471,7 @@ def test_a_journal_outlives_its_process_and_belongs_to_one(tmp_path: Path) -> No
         assert list(journal) == []
 
 
-def test_a_journal_is_in_the_order_in_which_was_paid(tmp_path: Path) -> None:
+def test_a_journal_is_sorted_by_the_time_of_payment(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         for number, key in enumerate(("b" * 16, "a" * 16, "c" * 16)):
             journal.add(sent(key=key, amount=number + 1))
@@ -476,7 +483,7 @@ def test_a_journal_is_in_the_order_in_which_was_paid(tmp_path: Path) -> None:
 
 
 class Meeting(str):
-    """A request whose comparison in one thread waits for that in another."""
+    """A request whose comparison in one thread waits for a comparison in another."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -522,7 +529,7 @@ def test_an_unusable_journal_leaves_its_payments_to_the_next_process(tmp_path: P
         assert len(list(journal)) == 3
 
 
-async def test_a_payment_that_cannot_be_written_down_is_not_sent(
+async def test_a_payment_that_cannot_be_written_to_the_journal_is_not_sent(
     world: World, tmp_path: Path
 ) -> None:
     folder = tmp_path / "payments"
@@ -549,7 +556,7 @@ def folders_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("folders_that_fail")
-async def test_a_payment_that_may_not_outlast_a_crash_is_not_left_to_the_next_process(
+async def test_a_payment_whose_folder_cannot_be_synced_is_neither_sent_nor_kept(
     world: World, tmp_path: Path
 ) -> None:
     folder = tmp_path / "payments"
@@ -562,7 +569,7 @@ async def test_a_payment_that_may_not_outlast_a_crash_is_not_left_to_the_next_pr
     assert list(Journal(folder)) == []
 
 
-def test_a_height_that_may_not_outlast_a_crash_leaves_the_payment_to_its_process(
+def test_a_height_that_cannot_be_synced_leaves_the_payment_to_its_process(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     with Journal(tmp_path) as journal:
@@ -573,7 +580,7 @@ def test_a_height_that_may_not_outlast_a_crash_leaves_the_payment_to_its_process
             assert list(other) == []
 
 
-async def test_a_payment_without_a_memo_of_the_sellers_has_its_own(world: World) -> None:
+async def test_a_payment_has_its_own_memo_if_the_seller_names_none(world: World) -> None:
     visit = Visit(world)
     required, offer = visit.wallet.choose((await visit.buy_nothing()).headers[PAYMENT_REQUIRED])
     offer.extra.pop("memo")

@@ -33,7 +33,7 @@ def full_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Way(httpx.AsyncBaseTransport):
-    """Leads to the shop; loses the answers of the numbers in *lost*, and notes what was sent."""
+    """A transport to the shop; it records requests and loses answers whose number is in *lost*."""
 
     def __init__(self, shop: SellingApi, *lost: int) -> None:
         self._shop = httpx.ASGITransport(app=shop.service.app)
@@ -75,7 +75,9 @@ async def buyer(world: World) -> AsyncIterator[Buyer]:
         yield Buyer(shop, world)
 
 
-async def test_a_wallet_reads_what_it_has_bought(buyer: Buyer, world: World) -> None:
+async def test_a_wallet_signs_in_to_spend_credits_that_it_has_bought(
+    buyer: Buyer, world: World
+) -> None:
     await buyer.shop.buy()
     client, way = buyer.client(budget=CreditBudget(credits_in_all=4))
     async with client:
@@ -106,7 +108,9 @@ async def test_a_lost_answer_takes_no_second_credit(buyer: Buyer) -> None:
     assert (answer.credits_left, first) == (9, again)
 
 
-async def test_who_has_too_few_credits_pays_if_it_may(buyer: Buyer, world: World) -> None:
+async def test_a_wallet_without_credits_pays_if_payments_are_allowed(
+    buyer: Buyer, world: World
+) -> None:
     alone, _ = buyer.client()
     async with alone:
         with pytest.raises(NoCreditsError):
@@ -124,7 +128,7 @@ async def test_who_has_too_few_credits_pays_if_it_may(buyer: Buyer, world: World
 
 
 class Held(PayingAuth):
-    """Has sent a payment whose outcome it does not know, under every key."""
+    """Holds, under every key, a payment whose outcome is unknown."""
 
     @override
     def holds(self, _key: str) -> bool:
@@ -140,8 +144,10 @@ class Held(PayingAuth):
         yield request
 
 
-async def test_a_payment_that_is_on_its_way_is_gone_on_with(buyer: Buyer, world: World) -> None:
-    """Its wallet has bought credits since: they are not spent on what is paid for already."""
+async def test_a_pending_payment_is_completed_without_spending_credits(
+    buyer: Buyer, world: World
+) -> None:
+    """The wallet has credits, too: they are not spent on a request that is paid for already."""
     await buyer.shop.buy()
     auth = WalletSignIn(world.buyer, otherwise=Held())
     request = httpx.Request("GET", f"{ORIGIN}/v1/token/{TRACKED}")
@@ -170,7 +176,7 @@ async def test_a_payment_that_is_on_its_way_is_gone_on_with(buyer: Buyer, world:
 async def test_only_a_challenge_for_the_call_is_signed(
     buyer: Buyer, world: World, was: str, becomes: str
 ) -> None:
-    """The service is not trusted: a signature for another one would spend what is there."""
+    """The service is not trusted: with a signature for another, it could spend credits there."""
 
     class Evil(Way):
         @override
@@ -201,7 +207,9 @@ async def paid(buyer: Buyer) -> tuple[str, DidDocument]:
     return answer.receipt, keys
 
 
-async def test_a_receipt_says_what_was_bought(buyer: Buyer, world: World) -> None:
+async def test_a_receipt_names_the_purchase_the_payer_and_the_time(
+    buyer: Buyer, world: World
+) -> None:
     receipt, keys = await paid(buyer)
     claims = check_receipt(receipt, keys)
 

@@ -60,7 +60,7 @@ def session(budget: CreditBudget | None = None) -> CallSession:
     )
 
 
-def test_an_update_takes_the_place_of_what_it_names_and_of_nothing_else() -> None:
+def test_an_update_replaces_only_the_fields_that_it_names() -> None:
     call = live()
     call.request()
     first, second = call.feed(
@@ -78,7 +78,7 @@ def test_an_update_takes_the_place_of_what_it_names_and_of_nothing_else() -> Non
     assert call.request().headers["Last-Event-ID"] == "71"
 
 
-def test_a_price_has_what_it_rests_on_and_none_of_an_older_service() -> None:
+def test_the_evidence_of_a_price_is_none_if_the_service_does_not_send_it() -> None:
     reported = {
         "usd": 2.0, "sol": 0.5, "pool": "pool", "ageMs": 3_000, "liquidityUsd": 1.5, "pools": 2,
         "confidence": "high", "rejectedShareH1": 0.25,
@@ -91,7 +91,7 @@ def test_a_price_has_what_it_rests_on_and_none_of_an_older_service() -> None:
     assert astuple(older.report.price) == (2.0, 0.5, *[None] * 6)
 
 
-def test_a_lost_connection_is_opened_again_after_a_while_that_doubles() -> None:
+def test_a_lost_connection_is_reopened_after_waits_that_double() -> None:
     call = live()
     assert "Last-Event-ID" not in call.request().headers
     list(call.feed(minute() + event("snapshot", SNAPSHOT, id=70)))
@@ -102,8 +102,8 @@ def test_a_lost_connection_is_opened_again_after_a_while_that_doubles() -> None:
     assert call.wait_s() == 3.0
 
 
-def test_a_connection_that_is_lost_in_a_quiet_time_is_opened_again() -> None:
-    """No event came for longer than the patience, which begins with the loss."""
+def test_a_connection_that_is_lost_after_a_silence_is_reopened() -> None:
+    """The silence is longer than the patience, which begins only with the loss."""
     here = session()
     call = LiveCall(here, [MINT])
     assert isinstance(here.clock, ManualClock)
@@ -118,7 +118,7 @@ def test_a_connection_that_is_lost_in_a_quiet_time_is_opened_again() -> None:
         call.wait_s()
 
 
-def test_a_service_that_stays_away_is_given_up() -> None:
+def test_a_service_that_does_not_answer_is_given_up_after_the_patience() -> None:
     here = session()
     call = LiveCall(here, [MINT])
     call.request()
@@ -145,7 +145,9 @@ def test_a_service_that_stays_away_is_given_up() -> None:
         ("insufficient_data", errors.TooLittleDataError),
     ],
 )
-def test_an_end_that_stays_is_raised(reason: str, kind: type[errors.RefusedError]) -> None:
+def test_an_end_with_a_permanent_reason_is_raised(
+    reason: str, kind: type[errors.RefusedError]
+) -> None:
     budget = CreditBudget(credits_in_all=9)
     call = live(budget)
     call.request()
@@ -157,14 +159,14 @@ def test_an_end_that_stays_is_raised(reason: str, kind: type[errors.RefusedError
 
 
 @pytest.mark.parametrize("reason", ["shutting_down", "too_slow", "stale", "a_newer_reason"])
-def test_an_end_that_passes_is_waited_for(reason: str) -> None:
+def test_a_stream_is_reopened_after_an_end_with_a_temporary_reason(reason: str) -> None:
     call = live()
     call.request()
     assert list(call.feed(minute() + end(reason))) == []
     assert call.wait_s() == 0.5
 
 
-def test_a_connection_that_is_lost_after_its_end_has_the_reason_of_the_end() -> None:
+def test_the_error_after_an_end_names_the_reason_of_the_end() -> None:
     here = session()
     call = LiveCall(here, [MINT])
     call.request()
@@ -178,7 +180,7 @@ def test_a_connection_that_is_lost_after_its_end_has_the_reason_of_the_end() -> 
         call.wait_s()
 
 
-def test_a_stream_is_left_before_a_minute_that_is_over_the_budget() -> None:
+def test_a_stream_is_ended_before_a_minute_beyond_the_budget() -> None:
     budget = CreditBudget(credits_in_all=5)
     here = session(budget)
     call = LiveCall(here, [MINT, "another"])
@@ -233,7 +235,7 @@ def test_a_next_minute_that_may_have_been_charged_is_counted(seconds: int, spent
     assert budget.spent == spent
 
 
-def test_an_end_and_a_refusal_leave_nothing_that_may_have_been_charged() -> None:
+def test_no_further_minute_is_counted_after_an_end_and_a_refusal() -> None:
     budget = CreditBudget()
     here = session(budget)
     call = LiveCall(here, [MINT])
@@ -250,7 +252,9 @@ def test_an_end_and_a_refusal_leave_nothing_that_may_have_been_charged() -> None
 
 
 @given(st.binary(max_size=200), st.data())
-def test_events_are_the_same_however_they_are_cut(noise: bytes, data: st.DataObject) -> None:
+def test_events_are_the_same_if_their_bytes_come_in_two_parts(
+    noise: bytes, data: st.DataObject
+) -> None:
     text = minute() + b": \r\n\r\n" + noise.replace(b"\n", b"") + b"\n\n" + event("end", 1, id="x")
     cut = data.draw(st.integers(0, len(text)))
     whole, parts = EventReader(), EventReader()
@@ -259,7 +263,7 @@ def test_events_are_the_same_however_they_are_cut(noise: bytes, data: st.DataObj
     assert whole.last_id == parts.last_id
 
 
-def test_an_event_without_end_is_not_kept() -> None:
+def test_an_event_that_never_ends_is_refused() -> None:
     reader, line = EventReader(), b"data: " + b"x" * 1_000 + b"\n"
     with pytest.raises(errors.UnreadableError):
         list(chain.from_iterable(reader.feed(line) for _ in range(1_000)))
@@ -273,7 +277,7 @@ def test_a_stream_of_no_mints_is_refused_by_the_service() -> None:
         next(iter(client.stream([])))
 
 
-def test_an_update_of_something_unknown_is_not_taken() -> None:
+def test_an_update_without_a_snapshot_is_unreadable() -> None:
     call = live()
     call.request()
     with pytest.raises(errors.UnreadableError, match="snapshot"):
@@ -281,7 +285,7 @@ def test_an_update_of_something_unknown_is_not_taken() -> None:
 
 
 class Line(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Answers each request with the next of some streams, in small chunks."""
+    """Answers each request with the next of *streams*, in small chunks."""
 
     def __init__(self, *streams: bytes | httpx.Response) -> None:
         self.streams = list(streams)
@@ -338,7 +342,7 @@ def test_a_client_reads_until_the_credits_are_spent() -> None:
     assert client.budget.spent == 1
 
 
-async def test_a_client_for_asyncio_does_the_same() -> None:
+async def test_a_client_for_asyncio_reads_until_the_credits_are_spent() -> None:
     line = streams()
     async with AsyncClient(
         "https://api.example", credential=CREDIT_TOKEN, transport=line

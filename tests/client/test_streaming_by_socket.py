@@ -38,7 +38,7 @@ async def first(streaming: Streaming, count: int, **options: Any) -> list[LiveRe
     raise AssertionError("expected further reports")
 
 
-async def test_it_gives_the_reports_that_events_give(streaming: Streaming) -> None:
+async def test_a_websocket_gives_the_same_reports_as_events(streaming: Streaming) -> None:
     tokens = [await streaming.service.issue(3) for _ in range(3)]
     budget = CreditBudget(credits_in_all=2)
     by_socket = await first(streaming, 3, credential=tokens[0], by_websocket=True, budget=budget)
@@ -57,7 +57,7 @@ async def test_it_gives_the_reports_that_events_give(streaming: Streaming) -> No
     assert [await streaming.service.left(token) for token in tokens] == [2] * 3
 
 
-async def test_it_comes_back_to_where_it_was_lost(streaming: Streaming) -> None:
+async def test_a_websocket_is_reopened_with_the_id_of_the_last_event(streaming: Streaming) -> None:
     session = open_session(url_of(streaming), credential=await streaming.service.issue(5))
     live = LiveCall(session, TOKENS[:1])
     address, message = live.opening()
@@ -102,7 +102,7 @@ async def test_a_refusal_is_raised_by_its_code(
         await (asyncio.to_thread(wait) if kind == "waits" else ask())
 
 
-async def test_a_service_that_is_away_is_given_up(streaming: Streaming) -> None:
+async def test_a_service_that_does_not_answer_is_given_up(streaming: Streaming) -> None:
     url = "http://127.0.0.1:9"
     options: dict[str, Any] = {"by_websocket": True, "patience_s": 0}
     token = await streaming.service.issue(1)
@@ -147,7 +147,7 @@ def refuse_handshake(socket: ServerConnection, _: Request) -> Response:
 @pytest.mark.parametrize(
     ("process_request", "request_id"), [(None, None), (refuse_handshake, "r-1")]
 )
-async def test_a_refusal_keeps_the_time_after_which_to_come_back(
+async def test_a_429_keeps_its_retry_after_and_its_request_id(
     kind: str, process_request: Any, request_id: str | None
 ) -> None:
     options: dict[str, Any] = {"by_websocket": True, "patience_s": 10}
@@ -168,10 +168,10 @@ async def test_a_refusal_keeps_the_time_after_which_to_come_back(
     assert (raised.value.retry_after_s, raised.value.request_id) == (20, request_id)
 
 
-async def test_too_few_credits_in_the_budget_leave_it_in_time(
+async def test_a_websocket_is_closed_before_a_minute_beyond_the_budget(
     streaming: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where nothing trades, so that no message comes."""
+    """Also if there are no trades, and therefore no messages."""
     monkeypatch.setattr(sockets, "LOOK_S", 0.01)
     monkeypatch.setattr("mintscope_client.streams.streaming.LEAVE_AFTER_S", 0.05)
     token = await streaming.service.issue(5)

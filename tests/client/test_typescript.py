@@ -1,4 +1,4 @@
-"""The TypeScript client: its types are those that the service describes, and it works in Node."""
+"""The TypeScript client has the types that the service describes, and works in Node."""
 
 import asyncio
 import io
@@ -38,7 +38,7 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 async def run(folder: Path, *words: str, **environment: str) -> None:
-    """Run the Node of the tests in *folder*; its output is what a failure says."""
+    """Run the Node of the tests in *folder*; a failure shows its output."""
     running = await asyncio.create_subprocess_exec(
         str(NODE),
         *words,
@@ -51,7 +51,9 @@ async def run(folder: Path, *words: str, **environment: str) -> None:
     assert running.returncode == 0, output.decode()
 
 
-async def test_it_is_typed_by_the_service_and_works_at_it(service: Service, tmp_path: Path) -> None:
+async def test_the_client_has_the_types_of_the_service_and_passes_its_tests(
+    service: Service, tmp_path: Path
+) -> None:
     package = tmp_path / "package"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("node_modules", "dist"))
     (package / "node_modules").symlink_to(PACKAGE / "node_modules")
@@ -89,10 +91,10 @@ console.log(usd);
 """
 
 
-async def test_what_the_service_hands_out_is_what_is_built_here_and_typed(
+async def test_the_served_package_equals_the_built_sources_and_has_types(
     service: Service, tmp_path: Path
 ) -> None:
-    """An installed package: of the newest sources, with types that a program is checked by."""
+    """The package is installed, and its types check a program."""
     tsc = str(PACKAGE / "node_modules/typescript/bin/tsc")
     served = await service.client.get(f"/client/mintscope-client-{__version__}.tgz")
     with tarfile.open(fileobj=io.BytesIO(served.content)) as archive:
@@ -123,7 +125,7 @@ async def test_what_the_service_hands_out_is_what_is_built_here_and_typed(
     assert (installed / "README.md").read_text() == (PACKAGE / "README.md").read_text()
 
 
-def test_what_is_built_needs_nothing() -> None:
+def test_the_package_has_no_runtime_dependencies() -> None:
     manifest = json.loads((PACKAGE / "package.json").read_text())
 
     assert "dependencies" not in manifest
@@ -132,7 +134,7 @@ def test_what_is_built_needs_nothing() -> None:
 
 # Types name paths, too: paths["/v1/me"].
 PATH_IN_TS = re.compile(r'(?<!paths\[)["`](/(?:v1|api)/[^"`\n]*)["`]')
-# A picture, the files of clients, and the health of the service.
+# A picture, demos, the data feed of charts (udf), and the health of the service.
 NO_CALLS = {
     "/v1/token/{}/icon.svg", "/v1/demo/token", "/v1/demo/402", "/v1/health", "/healthz", "/readyz",
     "/v1/udf/config", "/v1/udf/time", "/v1/udf/symbols", "/v1/udf/search", "/v1/udf/marks",
@@ -140,7 +142,7 @@ NO_CALLS = {
 }  # fmt: skip
 
 
-async def test_there_is_a_call_of_everything_that_the_service_has(service: Service) -> None:
+async def test_the_client_has_a_call_of_every_endpoint(service: Service) -> None:
     text = "".join(
         (PACKAGE / "src" / name).read_text() for name in ("client.ts", "account.ts", "stream.ts")
     )
@@ -154,7 +156,7 @@ async def test_there_is_a_call_of_everything_that_the_service_has(service: Servi
     assert {path for path in called if "{}/{}" not in path} - served - {"/api/{}"} == set()
 
 
-def test_each_error_code_has_a_class_of_the_name_that_python_gives_it() -> None:
+def test_each_error_code_has_a_class_of_the_same_name_as_in_python() -> None:
     text = (PACKAGE / "src" / "errors.ts").read_text()
     named = dict(re.findall(r'\["([A-Z_]+)", (\w+)\]', text))
     ours = {

@@ -1,9 +1,8 @@
 """For any answers of sellers and any landing of payments, money that may be gone counts as spent.
 
-A chain and a seller in a few lines, both free to do what they like: the seller
-answers anything, repeats its memos and names blockhashes of any age, of which it
-lies, payments land late or not at all, and the node with the history lags
-behind the one with the height.
+The chain and the seller are simulated, and misbehave: the seller answers with any status, repeats
+its memos, and offers blockhashes of any age with a false height; payments land late or never; and
+the node with the history lags behind the node with the height.
 """
 
 import json
@@ -43,7 +42,7 @@ MEMOS: Final = ["a" * 32, "b" * 32, "ab", ""]
 
 
 class Buying(RuleBasedStateMachine):
-    """One wallet, a few keys, and a world that means no good."""
+    """One wallet and two keys, with a hostile seller and unreliable nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +51,7 @@ class Buying(RuleBasedStateMachine):
         self.height = 1_000
         self.lag = 0
         self.sent: dict[bytes, tuple[str, int, int]] = {}  # memo, amount, last valid height
-        self.of_key = defaultdict[str, set[bytes]](set)  # since its paid items came last
+        self.of_key = defaultdict[str, set[bytes]](set)  # since its last delivery
         self.landed: list[tuple[int, str]] = []  # slot and memo, oldest first
         self.gone: dict[bytes, int] = {}  # amounts of what landed
 
@@ -66,7 +65,7 @@ class Buying(RuleBasedStateMachine):
     def buy(self, key: str, status: int, amount: int, memo: str, age: int | None = None) -> None:
         """Send a request; to a payment the seller answers *status*.
 
-        age    of the blockhash that the seller offers, in blocks; None: it offers none
+        age    the age in blocks of the blockhash that the seller offers; None if it offers none
         """
         request = httpx.Request("GET", "http://shop/", headers={IDEMPOTENCY_KEY: key})
         flow = self.auth.auth_flow(request)
@@ -82,7 +81,7 @@ class Buying(RuleBasedStateMachine):
         assert len(mine) <= 1
         if status < 300 and mine:
             assert not self.auth.holds(key)
-            self.of_key[key].clear()  # the paid items have come
+            self.of_key[key].clear()  # the paid items were delivered
 
     @rule(blocks=st.sampled_from([1, 33, VALID_BLOCKS, 216]), lag=st.integers(0, FINAL_BLOCKS))
     def wait(self, blocks: int, lag: int) -> None:
@@ -91,7 +90,7 @@ class Buying(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 100))
     def land(self, which: int) -> None:
-        """Let something land that still can."""
+        """Let a payment land, if one still can."""
         able = [wire for wire in self._able() if wire not in self.gone]
         if able:
             wire = able[which % len(able)]
@@ -119,7 +118,7 @@ class Buying(RuleBasedStateMachine):
         return httpx.Response(status, headers=demand)
 
     def _offered(self, height: int) -> RecentBlockhash:
-        """Return the blockhash of the block at *height*, said to be good no longer."""
+        """Return the blockhash of the block at *height*, with a false last valid height."""
         return RecentBlockhash(blockhash=_blockhash(height), slot=1, last_valid_height=1)
 
     def _receive(self, payment: str) -> bytes:
@@ -178,7 +177,7 @@ TestBuying = pytest.mark.storm(Buying.TestCase)
 TestBuying.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
-def test_a_node_behind_the_height_it_tells_proves_no_death() -> None:
+def test_a_node_whose_history_lags_does_not_prove_that_a_payment_expired() -> None:
     """The payment lands in the last block it can; the history is a whole finality behind."""
     buying = Buying()
     buying.buy(KEYS[0], 402, 1, MEMOS[0])
@@ -191,11 +190,11 @@ def test_a_node_behind_the_height_it_tells_proves_no_death() -> None:
 
 
 @pytest.mark.parametrize("age", [None, 0])
-def test_doubt_ends_182_blocks_after_the_node_was_first_asked(age: int | None) -> None:
-    """Also of a payment that names a blockhash of the seller's."""
+def test_a_payment_is_replaced_only_after_182_final_blocks(age: int | None) -> None:
+    """Also of a payment with a blockhash that the seller offers."""
     buying = Buying()
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
-    buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)  # now it is known until when it may land
+    buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)  # now its last height is known
     buying.wait(VALID_BLOCKS + NODES_APART_BLOCKS + FINAL_BLOCKS, 0)
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
     assert len(buying.sent) == 1

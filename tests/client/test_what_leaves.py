@@ -1,4 +1,4 @@
-"""A transaction signed by the fee payer leaves the process only once it is written down."""
+"""A transaction signed by the fee payer leaves the process only after its row is stored."""
 
 from base64 import b64decode
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ from support.scenes.payments.payment_world import (
 
 
 class RecordingNode(MovingTransport):
-    """Reads every word that leaves, and asks another connection whether it may."""
+    """Reads every request to the node, and looks for its payment by another connection."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, world.node)
@@ -61,7 +61,7 @@ def transactions(params: list[Any]) -> list[VersionedTransaction]:
 
 
 class ShowsItSigned(RpcSettlement):
-    """The mistake: the node tries what it could as well send."""
+    """The mistake: the node simulates a signed transaction, which it could as well send."""
 
     world: World
 
@@ -84,7 +84,7 @@ def node(world: World) -> RecordingNode:
     return world.transport
 
 
-async def test_nothing_signed_leaves_before_the_row(world: World) -> None:
+async def test_no_signed_transaction_leaves_before_its_row_is_stored(world: World) -> None:
     """I6: no settle call without a durable pending row with the chosen signature in it."""
     facilitator = world.facilitator()
     outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -94,7 +94,7 @@ async def test_nothing_signed_leaves_before_the_row(world: World) -> None:
     assert node(world).leaks == []
 
 
-async def test_nor_at_a_resend(world: World) -> None:
+async def test_no_signed_transaction_leaves_before_its_row_at_a_resend(world: World) -> None:
     world.go_wrong(landing={"kind": "dropped", "times": 4})
     facilitator = world.facilitator(patience_s=0.02)
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -104,8 +104,10 @@ async def test_nor_at_a_resend(world: World) -> None:
     assert node(world).leaks == []
 
 
-async def test_what_the_client_put_in_our_place_does_not_leave_either(world: World) -> None:
-    """The slot of our signature is anybody's to fill."""
+async def test_a_false_signature_of_the_fee_payer_from_the_client_does_not_leave(
+    world: World,
+) -> None:
+    """A client can write any bytes in the place of the fee payer's signature."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     filled = b"\2" + b"\7" * 64 + payment.transaction[65:]
@@ -115,7 +117,7 @@ async def test_what_the_client_put_in_our_place_does_not_leave_either(world: Wor
     assert node(world).leaks == []
 
 
-async def test_the_recording_node_sees_the_mistake(world: World) -> None:
+async def test_the_recording_node_finds_a_simulated_signed_transaction(world: World) -> None:
     facilitator = world.facilitator()
     chain = facilitator.chain
     chain.__class__ = ShowsItSigned

@@ -1,4 +1,4 @@
-"""The client expects of an answer the fields that the service describes."""
+"""The client reads, in each answer, the fields that the service describes."""
 
 import inspect
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ PLACES = {
     "tokenAddress": MINT, "mint": MINT, "wallet": WALLET, "keyId": "3", "groupId": "7",
     "signalId": "7",
 }  # fmt: skip
-# A picture, the files of clients, the health of the service; and streams, which are not one call.
+# A picture, demos, the data feed of charts (udf), health, the screen by POST, and the stream.
 NO_CALLS = {
     "GET /v1/token/{tokenAddress}/icon.svg", "GET /v1/demo/token", "GET /v1/demo/402",
     "GET /v1/udf/config", "GET /v1/udf/time", "GET /v1/udf/symbols", "GET /v1/udf/search",
@@ -102,7 +102,7 @@ CALLS: dict[str, ApiCall[Any]] = {
 
 
 SAID_BY_STATUS = ("success", "status")  # of answers without an envelope
-# How to pay, which a 402 says: no line of a batch is one.
+# The details of a 402: no line of a batch is a 402.
 NOT_READ = {
     "BatchReports.results[].error.details: is lost",
     "PastPrices.prices[].error.details: is lost",
@@ -111,7 +111,7 @@ NOT_READ = {
 
 
 class Shape:
-    """A schema with where its references lead."""
+    """A schema with the schemas that it refers to."""
 
     def __init__(self, schema: dict[str, Any], references: dict[str, Any]) -> None:
         while "$ref" in schema:
@@ -184,7 +184,7 @@ async def test_each_field_is_read_as_it_is_described(service: Service, route: st
     )
 
 
-def test_a_call_is_sent_where_the_service_listens() -> None:
+def test_each_call_has_the_method_and_the_path_of_its_endpoint() -> None:
     for route, call in CALLS.items():
         method, path = route.split()
         for name, value in PLACES.items():
@@ -192,7 +192,7 @@ def test_a_call_is_sent_where_the_service_listens() -> None:
         assert (call.method, call.path) == (method, path)
 
 
-async def test_there_is_a_call_of_everything_that_the_service_has(service: Service) -> None:
+async def test_the_client_has_a_call_of_every_endpoint(service: Service) -> None:
     paths = (await service.client.get("/openapi.json")).json()["paths"]
     served = {f"{verb.upper()} {path}" for path, verbs in paths.items() for verb in verbs}
 
@@ -200,7 +200,7 @@ async def test_there_is_a_call_of_everything_that_the_service_has(service: Servi
 
 
 @pytest.mark.parametrize("route", [route for route, call in CALLS.items() if call.body])
-async def test_each_body_is_one_that_is_described(service: Service, route: str) -> None:
+async def test_each_body_is_valid_by_the_openapi_document(service: Service, route: str) -> None:
     document = (await service.client.get("/openapi.json")).json()
     method, path = route.split()
     body = document["paths"][path][method.lower()]["requestBody"]
@@ -213,7 +213,9 @@ async def test_each_body_is_one_that_is_described(service: Service, route: str) 
 
 
 @pytest.mark.parametrize("route", list(CALLS))
-async def test_each_query_is_one_that_is_described(service: Service, route: str) -> None:
+async def test_each_query_has_only_parameters_of_the_openapi_document(
+    service: Service, route: str
+) -> None:
     document = (await service.client.get("/openapi.json")).json()
     method, path = route.split()
     described = document["paths"][path][method.lower()].get("parameters", ())
