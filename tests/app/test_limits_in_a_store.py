@@ -50,7 +50,7 @@ async def test_two_processes_admit_exactly_the_limit(config: Config) -> None:
     assert len(admitted) == THIRTY.count
 
 
-async def test_a_process_admits_its_share_while_the_store_is_away() -> None:
+async def test_a_process_admits_its_share_while_the_store_does_not_answer() -> None:
     server = PostgresServer()
     try:
         server.start()

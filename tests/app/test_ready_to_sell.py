@@ -146,6 +146,7 @@ async def test_a_frozen_treasury_is_reported(world: World) -> None:
     tokens = world.vm.genesis.treasury_tokens
     account = world.vm.bank.account(tokens)
     assert account is not None
+    # Byte 108 of a token account is its state; 2 is frozen.
     data = account.data[:108] + b"\x02" + account.data[109:]
     world.vm.bank.put(tokens, Account(account.lamports, data, account.owner))
     found = await findings(world)
@@ -168,6 +169,7 @@ async def test_health_names_a_treasury_that_takes_no_payment(world: World) -> No
             await sales.expect_selling()
             account = world.vm.bank.account(tokens)
             assert account is not None
+            # Byte 108 of a token account is its state; 2 is frozen.
             data = account.data[:108] + b"\x02" + account.data[109:]
             world.vm.bank.put(tokens, Account(account.lamports, data, account.owner))
             world.seconds(60)
@@ -246,6 +248,7 @@ async def test_stopped_sales_are_reported_and_resumed(
 
 
 def vault(mint: str, amount: int) -> dict[str, Any]:
+    # A token account of 165 bytes: mint, owner, amount, and the rest.
     data = bytes(Pubkey.from_string(mint)) + bytes(32) + amount.to_bytes(8, "little") + bytes(93)
     return {"owner": TOKEN_PROGRAM, "data": [base64.b64encode(data).decode(), "base64"]}
 

@@ -75,7 +75,7 @@ def at(
         ([at(1.0, 1.0, 9.0, "api, to ready", (2.0, 5.1))], 1),
     ],
 )
-def test_goals_are_missed_by_growth_beyond_that_of_the_store_and_by_delay(
+def test_growth_faster_than_the_store_and_late_steps_miss_a_goal(
     found: list[Measured], count: int
 ) -> None:
     assert len(missed(found)) == count

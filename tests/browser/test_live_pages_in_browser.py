@@ -201,7 +201,7 @@ async def drawn(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Websi
 
 @pytest.mark.parametrize("trouble", ["bad_gateway", "cuts", "sleeps"])
 @pytest.mark.parametrize("name", SUBJECTS)
-async def test_a_page_recovers_by_itself(
+async def test_an_open_page_shows_a_fault_of_the_proxy_and_recovers_after_it(
     chromium: Browser, listed: Website, drawn: Website, name: str, trouble: Trouble
 ) -> None:
     subject = SUBJECTS[name]
@@ -257,7 +257,7 @@ async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
 async def passes(
     page: Page, span_ms: int, subject: Subject, *, is_lost: bool, has_answers: bool = True
 ) -> None:
-    """Move the clock of the page by *span_ms*, in steps; then expect its text of *is_lost*."""
+    """Move the clock of the page by *span_ms*, in steps; check its text about the connection."""
     for _ in range(0, span_ms, STEP_MS):
         await page.clock.run_for(STEP_MS)
         if has_answers:  # once this request has ended, requests that were due have, too

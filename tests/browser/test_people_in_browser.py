@@ -100,7 +100,7 @@ async def test_sessions_are_ended_one_by_one_and_all(
         await visitor.open("/settings/sessions")
         rows = visitor.page.get_by_role("row")
         await expect(rows).to_have_count(5)
-        await rows.last.get_by_role("button").click()  # by script, without another page
+        await rows.last.get_by_role("button").click()  # a script removes the row
         await expect(rows).to_have_count(4)
         await visitor.press("End all others")
         await visitor.reads("All other sessions are ended.")

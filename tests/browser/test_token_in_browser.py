@@ -33,8 +33,8 @@ TWENTY = Holders(
 )  # fmt: skip
 STYLED_SWAPS = 5
 CONTRAST_MIN = 4.5
-GROUNDS = ([255, 255, 255], [19, 29, 25])  # --surface
-STYLES_OF_A_SWAP_MAX = 8  # counted: 2
+GROUNDS = ([255, 255, 255], [19, 29, 25])  # the variable --surface, light and dark
+STYLES_OF_A_SWAP_MAX = 8  # 2 were counted
 # Records, from the first byte on, the time of the largest paint, violations of the policy, and the
 # texts, with the Fibonacci levels, that the moving chart draws.
 WATCH = """
@@ -87,7 +87,7 @@ async def test_the_token_page_is_painted_within_a_second_and_nothing_moves(
     await watcher.open(f"/token/{SOL}?tf=m1")
     await moving(page)
     await expect(page.locator("[data-holder]")).to_have_count(20)
-    await page.wait_for_timeout(1_500)  # until the age has counted on
+    await page.wait_for_timeout(1_500)  # until the page has updated the shown age
     seen = await page.evaluate("window.seen")
 
     assert seen["violations"] == []

@@ -158,7 +158,7 @@ async def test_a_failed_payment_counts_as_spent_until_it_has_expired(world: Worl
         ({"network": "solana:other"}, "there was none"),
     ],
 )
-async def test_the_wallet_refuses_payments_beyond_its_limits_or_to_others(
+async def test_the_wallet_pays_nothing_beyond_its_limits_or_on_other_terms(
     world: World, changes: dict[str, Any], message: str
 ) -> None:
     pinned = {key: changes[key] for key in ("pay_to", "asset", "network") if key in changes}

@@ -1,4 +1,4 @@
-"""Requests, waits and spends of a call, without a connection."""
+"""Requests, waits and spent credits of a call, without a connection."""
 
 import json
 from base64 import b64encode
@@ -338,7 +338,7 @@ def test_retries_with_one_key_count_once() -> None:
 
 
 @given(st.binary() | st.text().map(str.encode), st.sampled_from([200, 201, 400, 402, 429, 503]))
-def test_any_answer_raises_an_error_of_the_client(body: bytes, status: int) -> None:
+def test_a_random_answer_raises_an_error_of_the_client(body: bytes, status: int) -> None:
     with pytest.raises(errors.ClientError):
         Reported(session(patience_s=0), [httpx.Response(status, content=body)])
 

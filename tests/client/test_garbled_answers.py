@@ -72,7 +72,7 @@ class Street(httpx.AsyncBaseTransport):
 
 
 class Endless(httpx.AsyncByteStream):
-    """A body of these chunks."""
+    """A body of *chunks*."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         self._chunks = chunks

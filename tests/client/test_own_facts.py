@@ -61,7 +61,7 @@ MADE = {
 
 @pytest.mark.parametrize("kind", CredentialKind)
 @given(data=st.data())
-def test_a_credential_is_well_formed_for_both_or_neither(
+def test_client_and_service_agree_whether_a_credential_is_well_formed(
     kind: CredentialKind, data: st.DataObject
 ) -> None:
     size = kind.entropy_bytes

@@ -93,6 +93,7 @@ async def test_a_wallet_signs_in_to_spend_credits_that_it_has_bought(
     assert batch.delivered == 1
     assert swaps.swaps == []  # an empty page is free
     assert (answer.credits_left, spent) == (7, 3)
+    # Each call is first sent without a signature, to get a challenge.
     assert [each is not None for each in way.signatures] == [False, True] * 4
     assert world.received() == 25_000
 

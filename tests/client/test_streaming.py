@@ -191,7 +191,7 @@ def test_a_stream_is_ended_before_a_minute_beyond_the_budget() -> None:
     list(call.feed(minute(2)))
     here.clock.advance(39_000)
     list(call.feed(b": \n\n"))
-    here.clock.advance(1_000)
+    here.clock.advance(1_000)  # LEAVE_AFTER_S since the minute began
     with pytest.raises(errors.OverBudgetError):
         list(call.feed(b": \n\n"))
     call.close()

@@ -191,7 +191,7 @@ def test_a_node_whose_history_lags_does_not_prove_that_a_payment_expired() -> No
 
 @pytest.mark.parametrize("age", [None, 0])
 def test_a_payment_is_replaced_only_after_182_final_blocks(age: int | None) -> None:
-    """Also of a payment with a blockhash that the seller offers."""
+    """Also if the payment has a blockhash that the seller offers."""
     buying = Buying()
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)  # now its last height is known

@@ -145,7 +145,7 @@ class Shape:
 
 
 def flaws(ours: Shape, theirs: Shape, where: str) -> Iterator[str]:
-    """Yield parts of *theirs* that would not be read, or be lost, as *ours*."""
+    """Yield the parts of *theirs* that *ours* could not read, or would lose."""
     taken = ours.by_type()
     for name, sent in theirs.by_type().items():
         other = taken.get(name) or (taken.get("number") if name == "integer" else None)

@@ -234,7 +234,7 @@ def test_control_characters_are_made_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_an_unconfirmed_application_is_approved_only_with_unconfirmed(folder: Path) -> None:
+def test_an_unconfirmed_application_needs_the_option_unconfirmed(folder: Path) -> None:
     asyncio.run(
         with_services(
             folder,

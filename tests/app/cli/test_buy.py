@@ -104,7 +104,7 @@ async def test_a_broken_wallet_is_refused(world: World, tmp_path: Path, content:
 
 
 class Spoils:
-    """The shop, whose answer to each payment is replaced by a 429 that says: in an hour."""
+    """The shop, whose answer to each payment is replaced by a 429 with Retry-After: 3600."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop.app

@@ -175,7 +175,7 @@ def test_a_process_that_needs_an_operator_is_not_restarted_but_reported(
         children.start("api", ["api", str(tmp_path)])
         children.start("ingest", ["ingest", str(tmp_path), str(EXIT_OPERATOR)])
         until(children, lambda: heard(tmp_path, "api").get("ingest", Sibling()).is_stopped)
-        children.pause(0.3)
+        children.pause(0.3)  # a restart would come within 0.1 s
 
     assert (starts(tmp_path, "api"), starts(tmp_path, "ingest")) == (1, 1)
 
@@ -200,7 +200,7 @@ def test_a_process_that_may_end_is_not_restarted(tmp_path: Path) -> None:
     with recording() as children:
         children.start("files", ["files", str(tmp_path), "0"], role=Role(may_end=True))
         until(children, lambda: starts(tmp_path, "files") == 1)
-        children.pause(0.5)
+        children.pause(0.5)  # a restart would come within 0.1 s
 
     assert starts(tmp_path, "files") == 1
 
@@ -236,7 +236,7 @@ def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
 
 
 def asked(listener: socket.socket) -> tuple[str, bytes]:
-    """Ask for a page; return the head of the answer and its body."""
+    """Send a request; return the head and the body of the answer."""
     with socket.create_connection(listener.getsockname(), timeout=GIVE_UP_S) as client:
         client.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = b"".join(iter(partial(client.recv, 65_536), b""))
@@ -278,7 +278,7 @@ def test_clients_get_no_answer_during_the_first_restarts_of_a_process(tmp_path: 
 
 
 @pytest.mark.process
-def test_clients_of_a_worker_that_cannot_start_are_left_to_the_others(tmp_path: Path) -> None:
+def test_clients_get_no_503_while_another_worker_can_serve_them(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, recording() as children:
         children.start("api", ["api", str(tmp_path)], listener=listener)
         children.start("api-2", ["api-2", str(tmp_path), "1"], listener=listener)

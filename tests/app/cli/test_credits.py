@@ -50,7 +50,7 @@ async def test_a_token_issued_while_the_service_runs_is_valid_at_once(folder: Pa
     assert "spend" in shown
 
 
-def test_the_list_names_every_token_by_its_end(folder: Path) -> None:
+def test_the_list_names_every_token_by_its_last_digits(folder: Path) -> None:
     tokens = [run(folder, "issue", "--credits", str(n)).stdout.strip() for n in (1, 2, 3)]
     listed = run(folder, "list").stdout.splitlines()[1:]
 

@@ -144,7 +144,7 @@ def test_a_bad_file_gets_one_message_and_exit_code_2(
     assert said in reported[0]
 
 
-def test_a_missing_file_is_a_bad_file(tmp_path: Path) -> None:
+def test_a_missing_file_gets_a_message_and_exit_code_2(tmp_path: Path) -> None:
     result = run(tmp_path / "nowhere.json")
 
     assert result.exit_code == 2

@@ -56,7 +56,7 @@ PARAMETERS = dict(parameters())
 
 
 @pytest.mark.parametrize("words", PARAMETERS)
-def test_every_value_has_a_name_in_capitals_and_a_sentence(words: str) -> None:
+def test_every_parameter_has_a_name_in_capitals_and_a_sentence_of_help(words: str) -> None:
     parameter = PARAMETERS[words]
 
     assert re.fullmatch(r"[A-Z]+(,[A-Z.]+)*(\.\.\.|\.csv)?", str(parameter.metavar))

@@ -333,7 +333,7 @@ def test_the_price_in_sol_is_null_without_the_column_price_sol(tmp_path: Path) -
     assert found["price"]["usd"] > 0
 
 
-def test_times_assign_swaps_to_candles_and_keys_order_them_within(tmp_path: Path) -> None:
+def test_times_assign_swaps_to_candles_and_keys_order_swaps_in_a_candle(tmp_path: Path) -> None:
     """If times and keys disagree, each candle is still as defined in D1."""
     path = write(tmp_path, SWAPS, "59,9,1,1,buy", "60,7,2,1,sell", "61,3,3,1,buy", "58,4,4,2,sell")
     found = json.loads(run("report", path, "--at", "61").stdout)["indicators"]

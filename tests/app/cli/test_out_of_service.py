@@ -43,6 +43,7 @@ def test_a_flood_of_clients_keeps_a_bounded_number_of_connections_open() -> None
             for _ in range(WAITING_MAX):
                 clients.enter_context(asked(listener, sent=b""))
             out_of_service.answer()
+            # Without the sockets of the clients, which are open in this process, too.
             kept = open_files() - before - look * WAITING_MAX
             assert kept <= LINGERING_MAX
         out_of_service.close()

@@ -1,4 +1,4 @@
-"""A whole shop, with pages and MCP, for tests of a directory that visits it from another thread."""
+"""A shop with pages and MCP, which a test visits from another thread, as a directory does."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine

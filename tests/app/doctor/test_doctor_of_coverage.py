@@ -52,7 +52,7 @@ def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.
 
 
 def purchase_for_lamports(program: str) -> msgspec.Raw:
-    """Return a purchase at a launchpad that keeps native SOL: the balances hold one mint alone."""
+    """Return a purchase at a launchpad that keeps native SOL: the balances are of one mint."""
     moved = [
         lamports(USER, "curve", 2 * 10**9),
         transfer("vault tokens", "user tokens", 7_000),
@@ -87,7 +87,7 @@ def block(number: int, *transactions: msgspec.Raw) -> Block:
 
 
 class Chain:
-    """A block each five minutes, in which someone trades for 100 dollars."""
+    """A chain with a block each five minutes, which has an exchange of 100 dollars."""
 
     def __init__(self, folder: Path) -> None:
         self.config = Config(data_dir=folder)
