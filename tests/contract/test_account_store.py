@@ -114,7 +114,7 @@ async def actions(store: AccountStore) -> list[str]:
 # Transactions.
 
 
-async def test_what_work_returns_is_returned_and_what_it_changed_is_seen_elsewhere(
+async def test_transact_returns_a_result_and_another_process_sees_the_change(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -126,7 +126,7 @@ async def test_what_work_returns_is_returned_and_what_it_changed_is_seen_elsewhe
     assert kept.user.email == ALICE
 
 
-async def test_what_work_raises_is_raised_and_undoes_everything(store: AccountStore) -> None:
+async def test_an_exception_undoes_all_changes_of_its_transaction(store: AccountStore) -> None:
     def work(rows: AccountRows) -> None:
         rows.users.insert(person())
         rows.events.insert(remark("made"))
@@ -148,7 +148,7 @@ async def test_a_transaction_sees_what_it_has_written(store: AccountStore) -> No
     assert await store.transact(work) is not None
 
 
-async def test_transactions_of_two_processes_follow_one_another(
+async def test_simultaneous_transactions_of_two_processes_lose_no_update(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     def count_up(rows: AccountRows) -> None:
@@ -175,7 +175,7 @@ async def test_changes_made_by_a_read_are_not_kept(store: AccountStore) -> None:
 # Users.
 
 
-async def test_a_user_is_kept_as_it_was_made(store: AccountStore) -> None:
+async def test_a_user_is_read_as_it_was_inserted(store: AccountStore) -> None:
     user_id = await store.transact(lambda rows: rows.users.insert(person()))
 
     assert await store.read(lambda rows: rows.users.get(user_id)) == KeptUser(
@@ -205,7 +205,9 @@ async def test_users_are_found_by_address_and_kind_newest_first(store: AccountSt
     assert (people, agents) == ([ids[0]], [ids[2], ids[1]])
 
 
-async def test_a_removed_user_is_nowhere(store: AccountStore) -> None:
+async def test_a_removed_user_is_not_found_and_neither_are_its_sessions_and_keys(
+    store: AccountStore,
+) -> None:
     def work(rows: AccountRows) -> UserId:
         user_id = rows.users.insert(person())
         rows.users.update(user_id, administrator=True, password_hash="", verified_at=at(3))
@@ -232,7 +234,7 @@ async def test_a_removed_user_is_nowhere(store: AccountStore) -> None:
     assert await store.transact(lambda rows: rows.users.insert(person(name="again"))) > user_id
 
 
-async def test_the_newest_users_are_listed_in_pages(store: AccountStore) -> None:
+async def test_users_are_listed_newest_first_in_pages(store: AccountStore) -> None:
     def work(rows: AccountRows) -> list[UserId]:
         return [rows.users.insert(agent(name)) for name in "abc"]
 
@@ -248,7 +250,7 @@ async def test_the_newest_users_are_listed_in_pages(store: AccountStore) -> None
 # Applications.
 
 
-async def test_an_application_is_kept_as_it_was_made_and_changed(store: AccountStore) -> None:
+async def test_an_application_is_read_as_it_was_inserted_and_updated(store: AccountStore) -> None:
     new = application()
 
     def work(rows: AccountRows) -> SignupId:
@@ -292,7 +294,7 @@ async def test_an_application_is_kept_as_it_was_made_and_changed(store: AccountS
     assert await store.read(lambda rows: rows.applications.find(BOB)) is None
 
 
-async def test_an_application_says_whether_its_user_was_removed(store: AccountStore) -> None:
+async def test_an_application_shows_that_its_user_was_removed(store: AccountStore) -> None:
     def work(rows: AccountRows) -> bool:
         signup_id, user_id = rows.applications.insert(application()), rows.users.insert(agent("a"))
         rows.applications.update(signup_id, user=user_id)
@@ -303,7 +305,7 @@ async def test_an_application_says_whether_its_user_was_removed(store: AccountSt
     assert await store.transact(work)
 
 
-async def test_a_deleted_application_frees_its_address_and_not_its_number(
+async def test_a_deleted_application_frees_its_address_but_not_its_number(
     store: AccountStore,
 ) -> None:
     first = await store.transact(lambda rows: rows.applications.insert(application()))
@@ -384,7 +386,9 @@ async def test_a_key_is_found_by_its_hash_with_the_name_of_its_user(store: Accou
     assert await store.read(lambda rows: rows.api_keys.get(KeyId(99))) is None
 
 
-async def test_a_key_is_changed_and_its_uses_never_go_back(store: AccountStore) -> None:
+async def test_a_key_is_updated_and_its_time_of_last_use_never_decreases(
+    store: AccountStore,
+) -> None:
     def work(rows: AccountRows) -> KeyLine | None:
         user_id = rows.users.insert(person())
         line = rows.api_keys.insert(user_id, key(1), at(2), signup_id=None)
@@ -442,7 +446,7 @@ async def test_the_keys_of_a_user_are_counted_shown_moved_and_revoked(store: Acc
 # Sessions.
 
 
-async def test_a_session_is_kept_with_its_user_as_it_is_now(store: AccountStore) -> None:
+async def test_a_session_contains_the_current_state_of_its_user(store: AccountStore) -> None:
     def work(rows: AccountRows) -> SessionId:
         user_id = rows.users.insert(person())
         session_id = rows.sessions.insert(user_id, NewSession(hash_of(1), "here", "curl"), at(2))
@@ -493,7 +497,7 @@ def open_proof(rows: AccountRows, purpose: Purpose, subject: int, expires_at: in
     return rows.proofs.insert(NewProof(purpose, subject, ALICE, NONCE, made_at))
 
 
-async def test_a_proof_is_kept_changed_and_found_by_its_subject(store: AccountStore) -> None:
+async def test_a_proof_is_stored_updated_and_found_by_its_subject(store: AccountStore) -> None:
     def work(rows: AccountRows) -> ProofId:
         open_proof(rows, Purpose.RESET_PASSWORD, 7)
         proof_id = open_proof(rows, Purpose.RESET_PASSWORD, 7)
@@ -525,7 +529,9 @@ async def test_proofs_about_a_subject_are_used_up_and_deleted_together(store: Ac
     assert await store.transact(work) == [at(2), at(3), None]
 
 
-async def test_proofs_are_purged_unless_their_e_mail_is_kept(store: AccountStore) -> None:
+async def test_expired_and_used_proofs_are_purged_unless_their_e_mail_is_kept(
+    store: AccountStore,
+) -> None:
     def work(rows: AccountRows) -> list[bool]:
         ids = [open_proof(rows, Purpose.VERIFY_EMAIL, 1, end) for end in (5, 6, 9, 5)]
         rows.proofs.update(ids[2], used_at=at(4))
@@ -548,7 +554,7 @@ async def test_e_mails_and_proofs_are_purged_in_parts(store: AccountStore) -> No
     assert await store.read(lambda rows: rows.proofs.newest(Purpose.VERIFY_EMAIL, 1)) is None
 
 
-async def test_proofs_about_no_user_are_purged_once_they_have_expired(store: AccountStore) -> None:
+async def test_proofs_without_a_user_are_purged_once_they_have_expired(store: AccountStore) -> None:
     def work(rows: AccountRows) -> list[bool]:
         ids = [open_proof(rows, Purpose.RESET_PASSWORD, 0, end) for end in (5, 6)]
         ids += [open_proof(rows, Purpose.RESET_PASSWORD, 1, 5)]
@@ -565,7 +571,7 @@ def write(rows: AccountRows, number: int = 1, proof_id: ProofId | None = None) -
     return rows.emails.insert(EmailKind.NEW_KEY, ALICE, {"hint": "..."}, proof_id, at(number))
 
 
-async def test_an_e_mail_is_kept_with_its_proof_and_changed(store: AccountStore) -> None:
+async def test_an_e_mail_is_stored_with_its_proof_and_updated(store: AccountStore) -> None:
     def work(rows: AccountRows) -> EmailId:
         email_id = write(rows, 3, open_proof(rows, Purpose.CLAIM_AGENT, 1))
         rows.emails.update(email_id, attempts=2, reason="busy", sent_at=at(4), given_up_at=at(5))
@@ -583,7 +589,7 @@ async def test_an_e_mail_is_kept_with_its_proof_and_changed(store: AccountStore)
     assert await store.read(lambda rows: rows.emails.get(EmailId(99))) is None
 
 
-async def test_e_mails_are_found_by_recipient_and_by_what_their_proof_is_about(
+async def test_e_mails_are_found_by_recipient_and_by_the_subject_of_their_proof(
     store: AccountStore,
 ) -> None:
     def work(rows: AccountRows) -> list[list[EmailId]]:
@@ -625,7 +631,7 @@ async def test_the_outbox_lists_the_emails_that_wait(store: AccountStore) -> Non
     assert await store.transact(work) == [[2, 3], [2, 3], [2, 3, 1], [1, 2], [5, 4]]
 
 
-async def test_e_mails_are_purged_once_they_are_done_with(store: AccountStore) -> None:
+async def test_old_e_mails_are_purged_if_they_were_sent_or_given_up(store: AccountStore) -> None:
     def work(rows: AccountRows) -> list[bool]:
         ids = [write(rows) for _ in range(4)]
         rows.emails.update(ids[0], sent_at=at(4))
@@ -708,7 +714,9 @@ async def test_proofs_made_since_a_moment_are_used_up(store: AccountStore) -> No
 # Second factors.
 
 
-async def test_an_app_is_one_of_a_user_and_counts_once_confirmed(store: AccountStore) -> None:
+async def test_a_user_has_one_app_and_it_is_a_second_factor_once_confirmed(
+    store: AccountStore,
+) -> None:
     def work(rows: AccountRows) -> UserId:
         alice = rows.users.insert(person())
         first = rows.apps.replace(alice, NONCE, at(1))
@@ -728,7 +736,7 @@ async def test_an_app_is_one_of_a_user_and_counts_once_confirmed(store: AccountS
         assert not kept.user.has_second_factor
         rows.apps.update(second, confirmed_at=at(3), last_step=7)
         assert rows.apps.of_user(alice) == replace(app, confirmed_at=at(3), last_step=7)
-        rows.apps.end(alice, at(3))  # it was made before
+        rows.apps.end(alice, at(3))  # no effect: the app was made before
         return alice
 
     alice = await store.transact(work)
@@ -746,7 +754,7 @@ async def test_recovery_codes_are_replaced_used_and_deleted(store: AccountStore)
         rows.recovery_codes.replace(alice, [hash_of(2), hash_of(3)], at(2))
         rows.recovery_codes.replace(bob, [hash_of(2)], at(2))
         rows.recovery_codes.delete(rows.recovery_codes.unused(alice)[0].code_id)
-        rows.recovery_codes.end(bob, at(3))
+        rows.recovery_codes.end(bob, at(3))  # no effect: the codes were made before
         return alice, bob
 
     alice, bob = await store.transact(work)
@@ -799,7 +807,9 @@ async def test_a_passkey_is_found_by_its_credential(store: AccountStore) -> None
     assert await store.read(shown) == []
 
 
-async def test_a_sign_in_that_waits_is_used_once_ended_and_purged(store: AccountStore) -> None:
+async def test_a_waiting_sign_in_is_deleted_only_once_and_can_be_purged_and_ended(
+    store: AccountStore,
+) -> None:
     def work(rows: AccountRows) -> UserId:
         alice = rows.users.insert(person())
         first = rows.sign_ins.insert(alice, hash_of(1), at(1))
@@ -823,7 +833,7 @@ async def test_a_sign_in_that_waits_is_used_once_ended_and_purged(store: Account
 # Watchlists.
 
 
-async def test_watchlists_are_kept_changed_and_deleted_with_their_mints(
+async def test_watchlists_are_stored_renamed_and_deleted_with_their_mints(
     store: AccountStore,
 ) -> None:
     def work(rows: AccountRows) -> tuple[UserId, UserId, WatchlistId, WatchlistId]:

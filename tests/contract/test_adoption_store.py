@@ -28,7 +28,7 @@ async def adopt(engine: Engine, asked: PendingPayment) -> Payment | AlreadyUsed:
     return await engine.store.adopt(asked.payment, LANDED_FOR_GOOD, by=COMMAND_LINE, now=NOW)
 
 
-async def test_an_adopted_payment_is_issued_for_good_at_once(engine: Engine) -> None:
+async def test_an_adopted_payment_is_issued_and_final_at_once(engine: Engine) -> None:
     asked = new_payment("a", last_valid_height=1)
     adopted = await adopt(engine, asked)
 
@@ -39,7 +39,7 @@ async def test_an_adopted_payment_is_issued_for_good_at_once(engine: Engine) -> 
     assert list(await engine.store.lease(now=NOW, until=NOW, count_max=9)) == []
 
 
-async def test_it_is_handed_out_once_however_often(engine: Engine) -> None:
+async def test_a_payment_is_credited_once_if_it_is_adopted_twice(engine: Engine) -> None:
     asked = new_payment("a")
     first = await adopt(engine, asked)
     again = await adopt(engine, new_payment("a", key_hash=key_hash("another")))
@@ -48,7 +48,7 @@ async def test_it_is_handed_out_once_however_often(engine: Engine) -> None:
     assert engine.credits(new_token("a")) == 10
 
 
-async def test_a_payment_that_was_begun_meanwhile_keeps_its_row(engine: Engine) -> None:
+async def test_a_payment_that_has_begun_keeps_its_row_if_it_is_adopted(engine: Engine) -> None:
     await engine.store.begin(new_payment("a"))
     adopted = await adopt(engine, new_payment("a", key_hash=key_hash("another")))
 
@@ -57,7 +57,7 @@ async def test_a_payment_that_was_begun_meanwhile_keeps_its_row(engine: Engine) 
     assert engine.credits(new_token("a")) == 10
 
 
-async def test_what_landed_for_good_overturns_what_was_said_to_have_failed(engine: Engine) -> None:
+async def test_an_adoption_issues_a_payment_that_was_recorded_as_reverted(engine: Engine) -> None:
     await engine.store.begin(new_payment("a"))
     await resolve(engine, new_payment("a"), Reverted(final=False))
     adopted = await adopt(engine, new_payment("a"))
@@ -66,14 +66,16 @@ async def test_what_landed_for_good_overturns_what_was_said_to_have_failed(engin
     assert adopted.state is State.ISSUED
 
 
-async def test_no_budget_and_no_stop_keeps_what_is_paid_for(engine: Engine) -> None:
+async def test_a_payment_is_adopted_while_sales_are_closed_and_the_fund_is_empty(
+    engine: Engine,
+) -> None:
     engine.close_sales()
     engine.fill_fund(0)
 
     assert isinstance(await adopt(engine, new_payment("a")), Payment)
 
 
-async def test_the_key_of_another_payment_adopts_nothing(engine: Engine) -> None:
+async def test_an_adoption_with_the_key_of_another_payment_is_refused(engine: Engine) -> None:
     await engine.store.begin(new_payment("a"))
     asked = new_payment("b", key_hash=key_hash("a"))
 
@@ -81,7 +83,7 @@ async def test_the_key_of_another_payment_adopts_nothing(engine: Engine) -> None
     assert (await engine.store.find(asked.payment.message_hash)).payment is None
 
 
-async def test_a_top_up_goes_to_its_account(engine: Engine) -> None:
+async def test_an_adopted_top_up_is_credited_to_its_account(engine: Engine) -> None:
     account = engine.open_account(5)
     top_up = TopUp(credits=10, account=account)
 
@@ -89,7 +91,7 @@ async def test_a_top_up_goes_to_its_account(engine: Engine) -> None:
     assert engine.credits(top_up) == 15
 
 
-async def test_what_an_operator_has_settled_is_not_adopted(engine: Engine) -> None:
+async def test_a_payment_that_an_operator_acknowledged_is_not_adopted(engine: Engine) -> None:
     asked = new_payment("a")
     engine.acknowledge(asked.payment.signature)
 

@@ -1,4 +1,4 @@
-"""The walk through all books finds what contradicts itself, a part at a time, on every engine."""
+"""The audit walk finds contradictions in all books, a part at a time, on every engine."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ Connect = Callable[[], Database]
 
 NOW: Final = UnixMs(1_700_000_000_000)
 OLD: Final = UnixMs(NOW - SETTLED_MS - 1)
-A_PART: Final = 3
+A_PART: Final = 3  # rows: so few that a walk has many parts
 ACCOUNTS: Final = 7
 STEPS_MAX: Final = 500
 MONTH: Final = 24_300
@@ -114,7 +114,7 @@ def walked(
 ) -> tuple[Sequence[Violation], int]:
     """Return the findings of a walk that begins now, and its number of parts.
 
-    Each part is made by another process: all that a walk needs is kept.
+    Each part runs on a new connection, as in another process: the store has the whole state.
     """
     found, is_begun = list[Violation](), False
     for count in range(STEPS_MAX):
@@ -129,7 +129,7 @@ def walked(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sound_books_are_sound_whatever_is_added_meanwhile(
+def test_a_walk_finds_nothing_in_sound_books_while_entries_are_added(
     db: Database, connect: Connect, seed: int
 ) -> None:
     random = Random(seed)
@@ -153,8 +153,10 @@ def test_sound_books_are_sound_whatever_is_added_meanwhile(
     assert (found, parts >= 31 / A_PART) == ([], True)
 
 
-def test_a_wrong_entry_is_found_wherever_it_is(db: Database, connect: Connect, engine: str) -> None:
-    """At the begin of a part, within it and among the newest; what follows it is found, too."""
+def test_a_wrong_entry_is_found_at_each_position(
+    db: Database, connect: Connect, engine: str
+) -> None:
+    """At the beginning of a part, within a part, and among the newest entries."""
     random = Random(1)
     trade(db, random, 10)
     trade(db, random, 3, at=NOW)
@@ -183,7 +185,7 @@ def test_a_wrong_balance_is_found_in_each_account(db: Database, connect: Connect
 
 
 @pytest.mark.parametrize("at", [OLD, NOW])
-def test_what_a_key_has_spent_is_compared(db: Database, connect: Connect, at: int) -> None:
+def test_a_wrong_or_missing_sum_of_a_key_is_found(db: Database, connect: Connect, at: int) -> None:
     key = add_key(db)
     add(db, 1, 5)
     with db.transaction():
@@ -196,7 +198,7 @@ def test_what_a_key_has_spent_is_compared(db: Database, connect: Connect, at: in
     assert walked(connect)[0] == [Violation(Invariant.KEYS_ADD_UP, f"{key}")]
 
 
-def test_a_walk_that_has_ended_stays_so_until_another_one_is_wanted(
+def test_a_finished_walk_stays_finished_until_a_new_walk_is_requested(
     db: Database, connect: Connect
 ) -> None:
     trade(db, Random(3), 4)
@@ -240,8 +242,8 @@ def plan_of(engine: str, db: Any, statement: str) -> list[str]:
 
 
 def test_no_part_reads_the_journal_from_end_to_end(db: Database, engine: str) -> None:
-    """However old the books are: PostgreSQL plans by what it knows of the tables."""
-    if engine == "postgresql":  # which takes one entry of an account a statement
+    """With many entries, because PostgreSQL plans by its statistics of the tables."""
+    if engine == "postgresql":  # its trigger accepts one entry of an account per statement
         db.execute("ALTER TABLE credit_entry DISABLE TRIGGER ALL")
     db.execute(ROWS.format(count=ENTRIES[engine], at=OLD))
     db.execute("ANALYZE")

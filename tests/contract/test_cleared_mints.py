@@ -1,4 +1,4 @@
-"""A day drops the mints that died at once, and their candles some at a time, on every engine."""
+"""A new day untracks dead mints at once and deletes their candles in steps, on every engine."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -59,7 +59,7 @@ def count(engine: str, folder: Path, statement: str) -> int:
     return int(found)
 
 
-async def test_which_are_dropped_is_decided_at_once(
+async def test_dead_mints_are_untracked_at_once(
     engine: str, market: Market, tmp_path: Path
 ) -> None:
     assert {each.mint for each in await market.tracking.page("", 9)} == {BUSY}
@@ -68,7 +68,7 @@ async def test_which_are_dropped_is_decided_at_once(
     assert count(engine, tmp_path, STATES) == 1
 
 
-async def test_their_candles_go_some_at_a_time(
+async def test_candles_of_dead_mints_are_deleted_in_steps(
     engine: str, market: Market, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clearing, "ROWS_A_STEP", 20)
@@ -85,7 +85,7 @@ async def test_their_candles_go_some_at_a_time(
     assert REGISTRY.get_sample_value("mintscope_uncleared_mints") == 0
 
 
-async def test_one_that_is_followed_again_begins_without_them(
+async def test_a_mint_that_is_tracked_again_begins_without_its_old_candles(
     engine: str, market: Market, tmp_path: Path
 ) -> None:
     assert await market.tracking.add(DEAD[0])
@@ -101,10 +101,10 @@ async def test_one_that_is_followed_again_begins_without_them(
     assert len(loaded.candles[Timeframe.M1]) == 1
 
 
-async def test_a_mint_is_forgotten_once_its_candles_are_gone(
+async def test_a_dead_mint_is_forgotten_with_all_its_candles(
     engine: str, market: Market, tmp_path: Path
 ) -> None:
-    """No candle is left behind, though PostgreSQL has no reference that would see to it."""
+    """No candle is left, although PostgreSQL has no foreign key that would delete it."""
     known = "SELECT count(*) FROM mint"
     for number in range(5, 12):
         day = NOON + (number - 2) * DAY_S

@@ -1,4 +1,4 @@
-"""Months that are over are closed and compared, and their spends deleted, on every engine.
+"""Past months are closed and compared, and their spends are deleted, on every engine.
 
 The oracle adds up the entries in Python; it shares nothing with the statements of the walk.
 """
@@ -33,7 +33,7 @@ Connect = Callable[[], Database]
 
 FIRST: Final = Month(12 * 2023 + 3)
 BEGIN: Final = month_end(Month(FIRST - 1))
-A_PART: Final = 3
+A_PART: Final = 3  # rows: so few that a walk has many parts
 ACCOUNTS: Final = 6
 STEPS_MAX: Final = 2_000
 KEY: Final = 1
@@ -119,7 +119,7 @@ class Books:
         raise AssertionError("expected the walk to end")
 
     def walk_here(self, now: int) -> Sequence[Violation]:
-        """Do the same over one connection, which is faster."""
+        """Do the same as `walk` over one connection, which is faster."""
         walk = Walk(self.db, rows_a_part=A_PART)
         found = list[Violation]()
         part = walk.step(UnixMs(now), begins=True)
@@ -200,9 +200,7 @@ def expected_rows(books: Books, month: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_month_that_is_over_is_closed_with_what_was_entered_in_it(
-    books: Books, seed: int
-) -> None:
+def test_a_past_month_is_closed_with_the_sums_of_its_entries(books: Books, seed: int) -> None:
     random = Random(seed)
     months = [FIRST, FIRST + 1, FIRST + 3]  # one month between has no entries
     for month in months:
@@ -232,7 +230,7 @@ def test_a_month_is_closed_once_its_last_entry_is_settled(books: Books) -> None:
     assert books.closed() == [FIRST]
 
 
-def test_the_hash_of_a_month_is_that_of_its_rows_and_of_the_month_before(books: Books) -> None:
+def test_the_hash_of_a_month_covers_its_rows_and_the_hash_before(books: Books) -> None:
     random = Random(5)
     books.trade(random, 8, FIRST)
     books.trade(random, 8, FIRST + 1)
@@ -282,7 +280,7 @@ GUARDS: Final = (
 
 
 @pytest.mark.parametrize("what", SPOILT)
-def test_whatever_is_changed_in_a_closed_month_is_found(books: Books, what: str) -> None:
+def test_any_change_of_a_closed_month_is_found(books: Books, what: str) -> None:
     books.add(1, 50, BEGIN)
     books.spend_by_key(1, BEGIN + 1)
     books.trade(Random(3), 9, FIRST + 1)
@@ -300,7 +298,7 @@ def test_whatever_is_changed_in_a_closed_month_is_found(books: Books, what: str)
     }
 
 
-def test_a_purchase_in_a_closed_month_that_no_payment_made_is_found_in_each_walk(
+def test_each_walk_finds_a_purchase_without_a_payment_in_a_closed_month(
     books: Books,
 ) -> None:
     books.add(1, 50, BEGIN, kind="payment")
@@ -314,7 +312,7 @@ def test_a_purchase_in_a_closed_month_that_no_payment_made_is_found_in_each_walk
     assert books.walk_here(now + 2 * DAY_MS) == expected
 
 
-def test_a_close_that_is_interrupted_is_made_again(books: Books) -> None:
+def test_an_interrupted_close_is_repeated(books: Books) -> None:
     books.trade(Random(4), 12, FIRST)
     now = month_end(Month(FIRST + 1))
     with closing(books.connect()) as database:
@@ -329,8 +327,8 @@ def test_a_close_that_is_interrupted_is_made_again(books: Books) -> None:
     assert books.walk(now + DAY_MS) == []
 
 
-def test_what_an_older_version_has_added_up_is_not_closed(books: Books) -> None:
-    """It keeps balances, and no sums: the walk begins again."""
+def test_a_month_is_closed_with_correct_sums_after_an_upgrade_during_a_walk(books: Books) -> None:
+    """The older version stored balances but no sums, so the walk begins again."""
     books.trade(Random(6), 12, FIRST)
     now = month_end(Month(FIRST + 1))
     with closing(books.connect()) as database:
@@ -343,7 +341,7 @@ def test_what_an_older_version_has_added_up_is_not_closed(books: Books) -> None:
     assert [tuple(row) for row in books.db.execute(ROWS, (FIRST,))] == expected_rows(books, FIRST)
 
 
-def test_sums_that_contradict_themselves_are_not_closed(books: Books) -> None:
+def test_a_month_is_not_closed_while_its_sums_contradict_its_balances(books: Books) -> None:
     books.trade(Random(7), 12, FIRST)
     now = month_end(Month(FIRST + 1))
     with closing(books.connect()) as database:
@@ -357,7 +355,7 @@ def test_sums_that_contradict_themselves_are_not_closed(books: Books) -> None:
     assert books.closed() == [FIRST]
 
 
-def test_spends_of_closed_months_are_forgotten_and_all_sums_stay(books: Books) -> None:
+def test_spends_of_closed_months_are_deleted_and_all_sums_stay_the_same(books: Books) -> None:
     random = Random(8)
     for month in (FIRST, FIRST + 1, FIRST + 2):
         books.trade(random, 15, month)
@@ -393,7 +391,7 @@ def test_spends_of_closed_months_are_forgotten_and_all_sums_stay(books: Books) -
     assert books.walk_here(month_end(Month(FIRST + 4))) == []
 
 
-def test_nothing_is_forgotten_within_a_week_of_the_close_or_before_it_is_added_up_by_day(
+def test_spends_stay_a_week_after_the_close_and_until_they_are_added_up_by_day(
     books: Books,
 ) -> None:
     books.add(1, 9, BEGIN)
@@ -411,7 +409,7 @@ def test_nothing_is_forgotten_within_a_week_of_the_close_or_before_it_is_added_u
     assert books.count("credit_entry") == 2
 
 
-def test_the_number_of_a_forgotten_entry_is_never_given_again(books: Books) -> None:
+def test_the_number_of_a_deleted_entry_is_never_used_again(books: Books) -> None:
     books.add(1, 9, BEGIN)
     books.add(1, -1, BEGIN)
     books.fold()
@@ -427,9 +425,7 @@ def test_the_number_of_a_forgotten_entry_is_never_given_again(books: Books) -> N
 @pytest.mark.parametrize(
     ("entry", "why"), [(1, "a grant"), (4, "of the open month"), (5, "the newest")]
 )
-def test_nothing_but_a_spend_of_a_closed_month_can_be_deleted(
-    books: Books, entry: int, why: str
-) -> None:
+def test_only_spends_of_closed_months_can_be_deleted(books: Books, entry: int, why: str) -> None:
     books.add(1, 9, BEGIN)
     books.add(1, -1, BEGIN)
     books.add(1, -1, BEGIN)
@@ -460,7 +456,7 @@ def test_a_closed_month_can_neither_be_changed_nor_deleted(books: Books, table: 
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(random=st.randoms(use_true_random=True), days_max=st.integers(0, 12))
-def test_whatever_happens_in_whatever_months_the_books_agree(
+def test_the_books_agree_after_any_entries_in_any_months(
     tmp_path_factory: pytest.TempPathFactory, engine: str, random: Random, days_max: int
 ) -> None:
     """The service walks, adds up by day and deletes spends now and then."""

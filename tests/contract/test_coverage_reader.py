@@ -50,7 +50,7 @@ def block(  # noqa: PLR0913 - what a block may hold
     parent: int | None = None,
     swaps: int = 0,
 ) -> list[NewSlot | SlotCoverage]:
-    """Return block *number*, *after_s* seconds into the first hour, and what it held."""
+    """Return block *number*, *after_s* seconds into the first hour, and its coverage."""
     slot, time = Slot(number), UnixS(START + after_s)
     parent_slot = Slot(number - 1 if parent is None else parent)
     header = SlotHeader(slot, parent_slot, f"hash-{number}", time, sol_usd=100.0)
@@ -64,7 +64,7 @@ def block(  # noqa: PLR0913 - what a block may hold
     return [NewSlot(header, traded), covered]
 
 
-async def test_there_is_none_before_the_first_block(market: Market) -> None:
+async def test_there_is_no_coverage_before_the_first_block(market: Market) -> None:
     assert await market.reader.coverage(2) is None
     assert (await market.reader.missed_mints()).by_mint == {}
 
@@ -89,7 +89,9 @@ async def test_calls_are_summed_by_hour_program_and_outcome(market: Market) -> N
     assert (of_two.since, len(of_two.rows), of_two.blocks) == (START + HOUR_S, 1, 1)
 
 
-async def test_skipped_slots_are_those_that_a_living_block_proves(market: Market) -> None:
+async def test_slots_between_a_block_on_the_chain_and_its_parent_count_as_skipped(
+    market: Market,
+) -> None:
     await market.store.write([*block(10, 0), *block(15, 1, parent=10)])
     await market.store.write([*block(18, 2, parent=15), OrphanedSlot(Slot(18))])
     await market.store.write(block(17, 2, {("a", "read"): Tally(1)}, parent=15))
@@ -99,7 +101,7 @@ async def test_skipped_slots_are_those_that_a_living_block_proves(market: Market
     assert (found.blocks, found.skipped_slots) == (3, 4 + 1)
 
 
-async def test_open_gaps_are_missing_as_far_as_they_are_of_these_hours(
+async def test_slots_of_open_gaps_within_the_requested_hours_count_as_missing(
     market: Market, engine: str, tmp_path: Path
 ) -> None:
     await market.store.write([*block(10, 0), Gap(Slot(11), Slot(19), "lost")])
@@ -130,10 +132,10 @@ async def test_a_mint_is_counted_by_its_candles_and_its_missed_calls(market: Mar
     }
 
 
-async def test_any_number_of_programs_takes_bounded_room_and_the_large_keep_their_names(
+async def test_rows_of_programs_are_bounded_and_large_programs_keep_their_names(
     market: Market,
 ) -> None:
-    """Also one that comes when there are as many as are kept."""
+    """A large program keeps its name even if it appears after the bound is reached."""
     made = 0
     for number in range(1, 9):
         calls = {(f"program {made + each:04}", "unlisted"): Tally(1, 1, 5) for each in range(100)}
@@ -157,7 +159,7 @@ async def test_any_number_of_programs_takes_bounded_room_and_the_large_keep_thei
     assert sum(row.tally.calls for row in found.rows if row.hour == HOUR) == made + 1_000 + 7
 
 
-async def test_more_mints_than_are_counted_by_name_are_said_to_be(market: Market) -> None:
+async def test_missed_mints_beyond_the_bound_make_the_list_incomplete(market: Market) -> None:
     missed = {Mint(f"mint {each:04}"): Tally(1) for each in range(2_100)}
     await market.store.write(block(1, 0, missed={**missed, A: Tally(5, 5, 5)}))
 
@@ -167,7 +169,7 @@ async def test_more_mints_than_are_counted_by_name_are_said_to_be(market: Market
     assert found.by_mint[A].missed == Tally(5, 5, 5)
 
 
-async def test_a_week_is_kept_and_any_volume_is_a_number(market: Market) -> None:
+async def test_coverage_is_kept_for_a_week_and_huge_volumes_are_capped(market: Market) -> None:
     huge = {("a", "read"): Tally(1, 1, 10**30)}
     await market.store.write([*block(1, 0, huge), *block(2, 1, huge)])
     await market.store.write(block(3, WEEK_HOURS * HOUR_S - 1, huge, {A: Tally(1)}))
@@ -182,7 +184,7 @@ async def test_a_week_is_kept_and_any_volume_is_a_number(market: Market) -> None
     assert found.blocks == 2
 
 
-async def test_another_process_goes_on_with_the_sums(
+async def test_another_process_continues_the_sums(
     market: Market, engine: str, tmp_path: Path
 ) -> None:
     await market.store.write(block(1, 0, {("a", "read"): Tally(1, 1, 1)}))

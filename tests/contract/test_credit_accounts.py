@@ -72,7 +72,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         await each.close()
 
 
-async def test_every_account_is_listed_by_the_end_of_its_token(engine: Engine) -> None:
+async def test_accounts_are_listed_and_found_by_the_end_of_their_token(engine: Engine) -> None:
     first, second = credit_token(1), credit_token(2)
     account = await engine.ledger.issue(first, 5, "for one")
     await engine.ledger.issue(second, 7, "")
@@ -86,8 +86,8 @@ async def test_every_account_is_listed_by_the_end_of_its_token(engine: Engine) -
     assert await engine.accounts.page("%") == []
 
 
-async def test_a_journal_that_is_not_added_up_is_not_read_for_each_page(engine: Engine) -> None:
-    """After an upgrade an account may have received credits millions of times."""
+async def test_a_page_omits_received_credits_if_the_journal_is_not_added_up(engine: Engine) -> None:
+    """After an upgrade the journal may have millions of entries that are not added up."""
     await engine.ledger.issue(credit_token(1), 5, "")
     (before,) = await engine.accounts.page()
     engine.fall_behind()

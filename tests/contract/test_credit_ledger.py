@@ -33,7 +33,7 @@ FIRST, SECOND, UNKNOWN = credit_token(1), credit_token(2), credit_token(3)
 
 
 class ClosableLedger(CreditLedger, Protocol):
-    """A ledger under test lets go of its store."""
+    """A ledger that a test can close."""
 
     async def close(self) -> None: ...
 
@@ -89,7 +89,7 @@ async def test_an_issued_token_is_found_and_no_other(ledger: CreditLedger) -> No
         assert await ledger.find(text) is None
 
 
-async def test_accounts_are_apart(ledger: CreditLedger) -> None:
+async def test_accounts_have_separate_balances(ledger: CreditLedger) -> None:
     first, second = await ledger.issue(FIRST, 1, ""), await ledger.issue(SECOND, 5, "")
 
     assert await ledger.spend(first) == Spent(0)
@@ -97,7 +97,7 @@ async def test_accounts_are_apart(ledger: CreditLedger) -> None:
     assert await ledger.balance(second) == 5
 
 
-async def test_several_debits_of_one_token_at_once_are_decided_one_by_one(
+async def test_simultaneous_debits_of_one_account_are_decided_in_order(
     ledger: CreditLedger,
 ) -> None:
     account = await ledger.issue(FIRST, 10, "")
@@ -113,7 +113,7 @@ async def test_several_debits_of_one_token_at_once_are_decided_one_by_one(
     st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=40)
 )
 @pytest.mark.parametrize("engine", LEDGERS)
-async def test_any_mix_of_debits_is_granted_exactly(
+async def test_each_debit_is_granted_if_and_only_if_its_account_has_a_credit(
     tmp_path_factory: pytest.TempPathFactory,
     engine: str,
     credit_counts: list[int],
@@ -148,7 +148,7 @@ async def test_two_ledgers_over_one_store_never_overspend(
     assert await two[0].balance(account) == await two[1].balance(account) == 0
 
 
-async def test_a_token_issued_elsewhere_is_good_at_once(
+async def test_a_token_issued_by_another_process_can_be_spent_at_once(
     two: tuple[CreditLedger, CreditLedger],
 ) -> None:
     assert await two[0].find(FIRST) is None
@@ -157,7 +157,7 @@ async def test_a_token_issued_elsewhere_is_good_at_once(
     assert await two[0].spend(await found(two[0])) == Spent(0)
 
 
-async def test_everything_outlives_the_ledger(tmp_path: Path) -> None:
+async def test_a_balance_is_the_same_after_the_ledger_was_reopened(tmp_path: Path) -> None:
     for open_ledger in LEDGERS.values():
         ledger = open_ledger(tmp_path)
         await ledger.spend(await ledger.issue(FIRST, 5, ""))
@@ -168,7 +168,7 @@ async def test_everything_outlives_the_ledger(tmp_path: Path) -> None:
         await ledger.close()
 
 
-async def test_a_statement_tells_what_came_and_what_was_spent(ledger: CreditLedger) -> None:
+async def test_a_statement_lists_grants_and_the_credits_spent_by_day(ledger: CreditLedger) -> None:
     mine, other = await ledger.issue(FIRST, 5, ""), await ledger.issue(SECOND, 7, "")
     await asyncio.gather(*(ledger.spend(mine) for _ in range(3)), ledger.spend(other))
 
@@ -182,7 +182,7 @@ async def test_a_statement_tells_what_came_and_what_was_spent(ledger: CreditLedg
 
 
 class Waiting:
-    """Waits for a debit without a task."""
+    """A DebitWaiter that waits for its outcome without a task."""
 
     def __init__(self) -> None:
         self.reported: list[Spent | Empty | Exception] = []
@@ -203,13 +203,15 @@ def instant(ledger: CreditLedger) -> InstantLedger:
     return ledger
 
 
-async def test_what_was_found_is_recalled_and_nothing_else(ledger: CreditLedger) -> None:
+async def test_a_token_is_recalled_once_its_account_and_root_were_read(
+    ledger: CreditLedger,
+) -> None:
     account = await ledger.issue(FIRST, 2, "")
     recall = instant(ledger).recall
     assert recall(FIRST.encode()) is None
 
     await ledger.find(FIRST)
-    assert recall(FIRST.encode()) is None  # not whose window it counts in
+    assert recall(FIRST.encode()) is None  # its root is not known yet
 
     root = await ledger.root(account)
     assert recall(FIRST.encode()) == Remembered(account, root)
@@ -217,7 +219,7 @@ async def test_what_was_found_is_recalled_and_nothing_else(ledger: CreditLedger)
         assert recall(text) is None
 
 
-async def test_an_account_that_was_empty_is_not_recalled(ledger: CreditLedger) -> None:
+async def test_an_account_without_credits_is_not_recalled(ledger: CreditLedger) -> None:
     account = await ledger.issue(FIRST, 1, "")
     await ledger.find(FIRST)
     await ledger.root(account)
@@ -238,7 +240,7 @@ async def test_debits_are_answered_in_order(ledger: CreditLedger) -> None:
     assert [each.reported for each in waiting] == [[Spent(1)], [Spent(0)], [Empty()]]
 
 
-async def test_one_that_has_left_is_not_charged(ledger: CreditLedger) -> None:
+async def test_a_client_that_has_left_is_not_charged(ledger: CreditLedger) -> None:
     account = await ledger.issue(FIRST, 2, "")
     waiting = Waiting()
     instant(ledger).spend_for(account, waiting)

@@ -1,4 +1,4 @@
-"""Credits of users, on every engine: what is moved is neither made nor lost."""
+"""Credits of users, on every engine: moves neither create nor lose credits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -117,7 +117,7 @@ MOVES = st.lists(
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(MOVES)
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_whatever_is_moved_the_books_agree(
+async def test_the_books_agree_after_any_moves_of_credits(
     tmp_path_factory: pytest.TempPathFactory, engine: str, moves: list[tuple[str, int]]
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -146,7 +146,7 @@ async def test_whatever_is_moved_the_books_agree(
         await scene.expect_sound()
 
 
-async def test_spending_is_listed_by_day_however_far_it_is_added_up(scene: Scene) -> None:
+async def test_spending_by_day_stays_the_same_while_it_is_added_up(scene: Scene) -> None:
     mine = await scene.ledger.issue(credit_token(1), 50, "")
     other = await scene.ledger.issue(credit_token(2), 50, "")
     days = [(FIRST_DAY, 4), (FIRST_DAY + 2, 8)]
@@ -168,7 +168,7 @@ async def test_spending_is_listed_by_day_however_far_it_is_added_up(scene: Scene
     await scene.ledger.debit(Debit(other, 1))
     assert await reported(mine) == days
     scene.clock.advance(1)
-    assert not await fold(100)  # what is so young may still be written
+    assert not await fold(100)  # entries of this age may still be written
     scene.clock.advance(DAY_MS)
     while await fold(2):
         assert await reported(mine) == days
@@ -179,7 +179,7 @@ async def test_spending_is_listed_by_day_however_far_it_is_added_up(scene: Scene
     assert await reported(mine) == [*days, (FIRST_DAY + 3, 1)]
 
 
-async def test_usage_is_listed_by_day_key_and_endpoint_however_far_it_is_added_up(
+async def test_usage_by_day_key_and_endpoint_stays_the_same_while_it_is_added_up(
     scene: Scene,
 ) -> None:
     user_id, other = await scene.user(1), await scene.user(2)
@@ -200,12 +200,12 @@ async def test_usage_is_listed_by_day_key_and_endpoint_however_far_it_is_added_u
         await scene.ledger.debit(Debit(mine, count, key, endpoint=endpoint))
     named = Debit(mine, 2, key, "an answer", 3)
     await scene.ledger.debit(named)
-    await scene.ledger.debit(named)  # is a repeat: it takes nothing
+    await scene.ledger.debit(named)  # a repeat takes nothing
     scene.clock.advance(2 * DAY_MS)
     minute = await scene.ledger.prepay(Debit(mine, 10, key, endpoint=14))
     assert isinstance(minute, Debited)
     await scene.ledger.give_back(minute, 4)
-    await scene.ledger.spend(token)  # is no user's
+    await scene.ledger.spend(token)  # this account belongs to no user
     today, before = (
         [(2, key, 14, 1, 6)],
         [(0, None, 0, 4, 4), (0, key, 3, 3, 13), (0, key, 11, 1, 7)],
@@ -228,7 +228,7 @@ async def test_usage_is_listed_by_day_key_and_endpoint_however_far_it_is_added_u
     await scene.expect_sound()
 
 
-async def test_an_alert_is_compared_once_it_is_set_or_its_account_has_spent(scene: Scene) -> None:
+async def test_a_spend_level_is_compared_once_it_is_set_or_its_account_spends(scene: Scene) -> None:
     users = [await scene.user(number) for number in (1, 2, 3)]
     token = await scene.ledger.issue(credit_token(1), 300, "")
     for each in users:
@@ -272,7 +272,9 @@ async def test_an_alert_is_compared_once_it_is_set_or_its_account_has_spent(scen
     assert await compared() == ([(0, 1, 4, 4)], False)
 
 
-async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene: Scene) -> None:
+async def test_a_person_who_claims_an_agent_gets_its_credits_and_open_purchases(
+    scene: Scene,
+) -> None:
     agent, person = await scene.user(1), await scene.user(2)
     token = await scene.ledger.issue(credit_token(1), 20, "")
     await scene.credits.deposit(agent, token, 15, None)
@@ -303,7 +305,7 @@ async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene:
     await scene.expect_sound()
 
 
-async def test_a_user_reaches_each_own_payment_and_none_of_another(scene: Scene) -> None:
+async def test_a_user_can_read_all_own_payments_and_no_others(scene: Scene) -> None:
     """Payments into the account and of a linked wallet; two began in the same millisecond."""
     alice, bob = await scene.user(1), await scene.user(2)
     account, of_bob = await scene.credits.open(alice), await scene.credits.open(bob)
@@ -367,13 +369,13 @@ async def test_a_user_reaches_each_own_payment_and_none_of_another(scene: Scene)
     assert (await pages(alice, 9), await receipts(alice)) == (["c", "a"], ["a", "c"])
 
 
-async def test_what_has_no_account_of_credits_is_handed_over_too(scene: Scene) -> None:
+async def test_an_agent_without_a_credit_account_can_be_handed_over(scene: Scene) -> None:
     agent, person = await scene.user(1), await scene.user(2)
     await scene.store.transact(lambda rows: hand_over(rows, agent, person, NOW))
     assert await scene.store.read(lambda rows: rows.credits.find(person)) is None
 
 
-async def test_no_bearer_string_is_the_account_of_a_user(scene: Scene) -> None:
+async def test_no_bearer_string_finds_the_credit_account_of_a_user(scene: Scene) -> None:
     user_id = await scene.user(1)
     account = await scene.credits.open(user_id)
     assert await scene.credits.open(user_id) == account
@@ -425,8 +427,8 @@ async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: S
     await scene.expect_sound()
 
 
-async def test_what_is_bought_for_an_account_that_was_deleted_is_the_payers(scene: Scene) -> None:
-    """The payment began while the account was being deleted; what was there before stays there."""
+async def test_a_purchase_for_a_deleted_account_belongs_to_its_payer(scene: Scene) -> None:
+    """The payment began while the account was being deleted; older credits cannot be claimed."""
     user_id = await scene.user(1)
     account = await scene.credits.open(user_id)
     kept = new_payment("before", purchase=TopUp(credits=5, account=account))

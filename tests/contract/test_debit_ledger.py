@@ -88,18 +88,18 @@ class Scene:
         return PostgresDatabase(self.place)
 
     def busy(self) -> GroupCreditLedger:
-        """Return the ledger of another process, which has no moment to tidy up."""
+        """Return the ledger of another process that never rests, so it never cleans up."""
         ledger = self.another()
         vars(ledger)["_writing"].rest = lambda _at: None
         return ledger
 
     async def kill(self, ledger: GroupCreditLedger) -> None:
-        """Let the process of *ledger* die: what it would have tidied up stays."""
+        """Close *ledger* without its cleanup, as if its process had died."""
         vars(ledger)["_writing"].rest = lambda _at: None
         await ledger.close()
 
     async def bury(self, *living: GroupCreditLedger) -> None:
-        """Let those of *living* look after the dead at once: all others, save of this scene."""
+        """Let *living* clean up after all other ledgers but this scene's, as if those were dead."""
         books = {each: vars(vars(each)["_writing"]) for each in (self.ledger, *living)}
         if self.engine == "postgresql":
             await self._rest(*books)
@@ -184,7 +184,7 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_a_cap_counts_for_a_key_and_all_its_rotations(scene: Scene) -> None:
-    """Or each rotation, with an overlap or without, would spend the cap once more."""
+    """Otherwise each rotation, with or without an overlap, could spend the cap once more."""
     account = await scene.ledger.issue(FIRST, 100, "")
     first, stranger = await scene.key(1, 5), await scene.key(2, 5)
     assert isinstance(await scene.ledger.debit(Debit(account, 3, first)), Debited)
@@ -210,7 +210,7 @@ async def test_a_cap_counts_for_a_key_and_all_its_rotations(scene: Scene) -> Non
     await scene.expect_sound()
 
 
-async def test_all_credits_are_taken_or_none(scene: Scene) -> None:
+async def test_a_debit_takes_all_its_credits_or_none(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     outcomes = [await scene.ledger.debit(Debit(account, count)) for count in (4, 7, 6, 1)]
 
@@ -245,7 +245,7 @@ async def test_debits_of_one_and_of_several_credits_share_the_balance(scene: Sce
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 1), st.integers(1, 6)), max_size=20))
 @pytest.mark.parametrize("engine", LEDGERS)
-async def test_any_mix_is_granted_first_come_first_served(
+async def test_any_mix_of_debits_is_granted_first_come_first_served(
     tmp_path_factory: pytest.TempPathFactory,
     engine: str,
     credit_count: int,
@@ -268,7 +268,7 @@ async def test_any_mix_is_granted_first_come_first_served(
     await ledger.close()
 
 
-async def test_debits_of_one_moment_share_a_commit(scene: Scene) -> None:
+async def test_simultaneous_debits_share_a_commit(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 100, "")
     taking = vars(scene.ledger)["_writing"]
     debit, sizes = taking.debit, list[int]()
@@ -283,7 +283,7 @@ async def test_debits_of_one_moment_share_a_commit(scene: Scene) -> None:
     assert sizes == [20]
 
 
-async def test_what_was_taken_can_be_given_back_in_part(scene: Scene) -> None:
+async def test_a_debit_can_be_given_back_in_part(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     debited = await scene.ledger.debit(Debit(account, 5))
     assert isinstance(debited, Debited)
@@ -296,7 +296,7 @@ async def test_what_was_taken_can_be_given_back_in_part(scene: Scene) -> None:
 
 
 async def leave(scene: Scene, asked: Debit) -> None:
-    """Ask for a debit, and leave once it is durable, before its outcome is known."""
+    """Request a debit, and cancel the request once it is durable, before its outcome is known."""
     writing = vars(scene.ledger)["_writing"]
     debit = writing.debit
     loop = asyncio.get_running_loop()
@@ -313,7 +313,7 @@ async def leave(scene: Scene, asked: Debit) -> None:
     writing.debit = debit
 
 
-async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
+async def test_a_debit_is_given_back_if_its_client_leaves_before_the_outcome(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     key = await scene.key(1, 10)
     await leave(scene, Debit(account, 6, key))
@@ -323,7 +323,7 @@ async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
 
 
 def resting(ledger: GroupCreditLedger) -> threading.Event:
-    """Return an event that is set whenever *ledger* has rested."""
+    """Return an event that is set after each call of the `rest` of *ledger*."""
     taking = vars(ledger)["_writing"]
     rested = threading.Event()
     rest = taking.rest
@@ -336,8 +336,8 @@ def resting(ledger: GroupCreditLedger) -> threading.Event:
     return rested
 
 
-async def test_what_is_owed_after_the_last_commit_is_given_back_soon(scene: Scene) -> None:
-    """Its client is found to have left long after the debit, and nothing else is written."""
+async def test_credits_owed_after_the_last_commit_are_given_back_soon(scene: Scene) -> None:
+    """The service notices late that the client has left, and nothing else is written."""
     account = await scene.ledger.issue(FIRST, 10, "")
     rested = resting(scene.ledger)
     debited = await scene.ledger.debit(Debit(account, 6))
@@ -352,15 +352,15 @@ async def test_what_is_owed_after_the_last_commit_is_given_back_soon(scene: Scen
     await scene.expect_sound()
 
 
-async def test_one_that_has_left_a_busy_loop_has_everything_back_soon(scene: Scene) -> None:
+async def test_a_debit_that_is_cancelled_on_a_blocked_loop_is_given_back_soon(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     rested = resting(scene.ledger)
     assert await asyncio.to_thread(rested.wait, 5)  # after the grant
     rested.clear()
     asking = asyncio.ensure_future(scene.ledger.debit(Debit(account, 6)))
-    for _ in range(2):  # it is asked for, and handed to the writer
+    for _ in range(2):  # the debit is requested, then handed to the writer
         await asyncio.sleep(0)
-    assert rested.wait(5)  # the loop does not hear of it meanwhile
+    assert rested.wait(5)  # blocks the loop, which therefore misses the outcome
     asking.cancel()
     rested.clear()
 
@@ -398,7 +398,7 @@ async def test_a_key_spends_no_more_than_its_cap_in_a_month(scene: Scene) -> Non
     await scene.expect_sound()
 
 
-async def test_what_is_given_back_can_be_spent_again_under_the_cap(scene: Scene) -> None:
+async def test_returned_credits_can_be_spent_again_under_the_cap(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 100, "")
     key = await scene.key(1, 5)
     debited = await scene.ledger.debit(Debit(account, 5, key))
@@ -427,12 +427,12 @@ async def test_an_answer_with_a_name_is_paid_for_once_while_it_is_kept(scene: Sc
     assert isinstance(paid_again, Debited)
     assert not paid_again.is_repeat
     assert await scene.ledger.balance(account) == 2
-    await scene.ledger.give_back(paid_again, 3)  # this time it was not repeated
+    await scene.ledger.give_back(paid_again, 3)  # possible, because it was not repeated
     assert await scene.ledger.balance(account) == 5
     await scene.expect_sound()
 
 
-async def test_a_repetition_that_has_left_changes_nothing(scene: Scene) -> None:
+async def test_a_repeated_debit_whose_client_leaves_changes_nothing(scene: Scene) -> None:
     """The repeated answer was paid for by a request that was answered."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
@@ -464,7 +464,7 @@ async def test_an_unpayable_debit_finds_a_bought_name_and_takes_nothing(
     await scene.expect_sound()
 
 
-async def test_debits_with_a_name_and_without_share_a_moment(scene: Scene) -> None:
+async def test_the_second_of_two_simultaneous_named_debits_is_a_repeat(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 1, once="a name")
     plain = Debit(account, 1)
@@ -481,7 +481,7 @@ async def test_debits_with_a_name_and_without_share_a_moment(scene: Scene) -> No
 async def test_an_answer_of_a_process_that_died_is_paid_for_once(
     scene: Scene, *, is_repeated: bool
 ) -> None:
-    """On PostgreSQL another process refunds it by its name, unless an answer has left."""
+    """On PostgreSQL another process refunds it by its name, unless the answer was repeated."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     dead = scene.another()
@@ -498,7 +498,7 @@ async def test_an_answer_of_a_process_that_died_is_paid_for_once(
     await scene.expect_sound()
 
 
-async def test_a_name_is_forgotten_once_it_is_kept_no_longer(scene: Scene) -> None:
+async def test_the_name_of_an_answer_is_deleted_after_its_retention(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     await scene.ledger.debit(Debit(account, 3, once="a name"))
     counts = []
@@ -510,7 +510,7 @@ async def test_a_name_is_forgotten_once_it_is_kept_no_longer(scene: Scene) -> No
     assert counts == [1, 0]
 
 
-async def test_an_answer_that_could_not_be_paid_for_is_not_kept(scene: Scene) -> None:
+async def test_the_name_of_an_unpaid_answer_is_not_kept(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 2, "")
     key = await scene.key(1, 1)
     assert await scene.ledger.debit(Debit(account, 3, once="a name")) == TooFew(2)
@@ -523,7 +523,7 @@ async def test_an_answer_that_could_not_be_paid_for_is_not_kept(scene: Scene) ->
     assert not bought.is_repeat
 
 
-async def test_what_was_paid_for_an_answer_is_given_back_unless_it_was_repeated(
+async def test_a_debit_for_an_answer_is_given_back_unless_it_was_repeated(
     scene: Scene,
 ) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
@@ -545,7 +545,7 @@ async def test_what_was_paid_for_an_answer_is_given_back_unless_it_was_repeated(
     await scene.expect_sound()
 
 
-async def test_a_name_that_is_bought_again_while_old_ones_are_forgotten_stays(scene: Scene) -> None:
+async def test_a_name_that_is_bought_again_while_old_names_are_deleted_stays(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     await scene.ledger.debit(named)
@@ -588,7 +588,7 @@ async def test_a_minute_is_taken_and_given_back_like_any_debit(scene: Scene) -> 
 
     await scene.ledger.give_back(first, 3)
     scene.ledger.note_sent(second)
-    await begun(scene.ledger, Debit(account, 4, key))  # whose commit takes along what was sent
+    await begun(scene.ledger, Debit(account, 4, key))  # its commit also records the sent minute
     assert scene.under_way() == 1
     assert await scene.ledger.balance(account) == 4
     await scene.expect_sound()
@@ -620,7 +620,9 @@ async def test_minutes_of_a_process_that_died_are_given_back_once(scene: Scene) 
 
 
 @pytest.mark.parametrize("kept", ["minute", "debit", "spend", "rest", "never"])
-async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, kept: str) -> None:
+async def test_a_minute_stays_taken_once_a_later_write_records_that_it_was_sent(
+    scene: Scene, kept: str
+) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     dead = scene.busy()
     dead.note_sent(await begun(dead, Debit(account, 2)))
@@ -644,19 +646,19 @@ async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, ke
     if kept != "rest":
         await scene.kill(dead)
     await scene.bury(scene.ledger)
-    # An unanswered debit is given back, too, and on PostgreSQL that is the last of any kind.
+    # An unanswered debit is given back, too: on PostgreSQL, the last debit of any kind.
     unsure = {"minute": 1, "never": 2}.get(kept, scene.engine == "postgresql" and kept != "rest")
     assert await scene.ledger.balance(account) == before + unsure
     assert scene.under_way() == 0
     await scene.expect_sound()
 
 
-async def test_of_many_that_give_a_minute_back_one_does(scene: Scene) -> None:
+async def test_a_minute_is_given_back_once_by_several_processes(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     frozen = scene.another()
     debited = [await begun(frozen, Debit(account, 2)) for _ in range(3)]
     if scene.engine == "sqlite":
-        vars(vars(frozen)["_writing"])["_minutes"].close()  # it lives, and is taken for dead
+        vars(vars(frozen)["_writing"])["_minutes"].close()  # alive, but taken for dead
     other = scene.another()
     await scene.bury(scene.ledger, other)
     await other.close()
@@ -668,8 +670,8 @@ async def test_of_many_that_give_a_minute_back_one_does(scene: Scene) -> None:
     await scene.expect_sound()
 
 
-async def test_a_minute_is_given_back_to_the_token_that_has_its_credits(scene: Scene) -> None:
-    """Alive or dead: a credit token that was rotated takes nothing any more."""
+async def test_a_minute_is_given_back_to_the_successor_of_a_rotated_token(scene: Scene) -> None:
+    """From a live process and from a dead one: a rotated credit token accepts no credits."""
     balances = []
     for number, dies in enumerate((False, True)):
         account = await scene.ledger.issue(credit_token(number), 10, "")
@@ -722,6 +724,6 @@ async def test_cap_and_balance_hold_for_100_clients_of_4_processes(scene: Scene)
             taken = await asyncio.gather(
                 *(loop.run_in_executor(processes, ask, debits) for _ in range(PROCESSES))
             )
-            assert sum(taken) == 77  # the last credit by one who wants no more
+            assert sum(taken) == 77  # odd: the last credit goes to a debit of one credit
     assert [await scene.ledger.balance(each) for each in keys] == [900 - 77, 0]
     await scene.expect_sound()

@@ -1,11 +1,11 @@
-"""The number of tests on each engine is counted by their names."""
+"""The tests of each engine are counted by their names."""
 
 import pytest
 
 from support.engines import beyond_their_turn, engine_counts, on_another_engine
 
 
-def test_an_engine_counts_where_a_parameter_names_it() -> None:
+def test_tests_are_counted_by_the_engine_that_a_parameter_names() -> None:
     counts = engine_counts(
         [
             "contract/test_a.py::test_one[sqlite]",
@@ -19,7 +19,7 @@ def test_an_engine_counts_where_a_parameter_names_it() -> None:
 
 
 class Item:
-    """An item of pytest as far as it is looked at."""
+    """The attributes of a pytest item that `support.engines` reads."""
 
     def __init__(self, nodeid: str, engine: str = "") -> None:
         self.nodeid = nodeid
@@ -49,7 +49,7 @@ def test_variants_take_turns_on_the_engines() -> None:
     }
 
 
-def test_a_test_with_the_mark_of_an_engine_runs_on_that_one() -> None:
+def test_a_test_with_the_mark_of_an_engine_runs_only_on_that_engine() -> None:
     items = [
         Item("e2e/test_a.py::test_one[sqlite]", "sqlite"),
         Item("e2e/test_a.py::test_one[postgresql-2]", "sqlite"),

@@ -1,4 +1,4 @@
-"""Network fees that all payers together may burn or reserve, in memory and on SQLite alike."""
+"""Network fees that all payers together may burn or reserve, in memory and on every engine."""
 
 import os
 from collections.abc import AsyncIterator, Iterable
@@ -29,7 +29,7 @@ FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 FEE: Final = 10_000
 SMALL: Final = Budget(
     failures=100,
-    fee_lamports=10 * FEE,  # so one payment at a time of each payer
+    fee_lamports=10 * FEE,  # so each payer may have one payment in flight
     in_flight_fee_lamports=20 * FEE,
 )
 
@@ -64,8 +64,8 @@ async def begun(engine: Engine, names: Iterable[str], now: int = NOW) -> list[bo
     return [isinstance(await engine.store.begin(paid_by(name, now=now)), Begun) for name in names]
 
 
-async def test_payments_that_never_land_close_no_sales(engine: Engine) -> None:
-    """More than the fees of the hour are promised, and none is spent."""
+async def test_payments_that_never_land_do_not_close_sales(engine: Engine) -> None:
+    """They reserve more than the fees of the hour, and spend none."""
     budget = Budget(fee_lamports=2_000_000, in_flight_fee_lamports=10_000_000)
     for n in range(120):
         doomed = new_payment(
@@ -76,14 +76,14 @@ async def test_payments_that_never_land_close_no_sales(engine: Engine) -> None:
     assert isinstance(await engine.store.begin(paid_by("bob", budget=budget)), Begun)
 
 
-def test_five_times_as_much_may_be_promised_as_burned() -> None:
+def test_the_limit_of_reserved_fees_is_five_times_the_limit_of_burned_fees() -> None:
     assert Budget().in_flight_fee_lamports == 5 * Budget().fee_lamports == 100_000_000
 
 
 async def revert(
     engine: Engine, names: Iterable[str], budget: Budget = SMALL, now: int = NOW
 ) -> list[bool]:
-    """Let each revert once; say of each whether it was let in."""
+    """Let each payer revert one payment; return whether each payment could begin."""
     outcomes = []
     for n, name in enumerate(names):
         asked = paid_by(name, nonce=f"reverts {n} {now - NOW}", budget=budget, now=now)
@@ -94,8 +94,8 @@ async def revert(
     return outcomes
 
 
-async def test_throw_away_payers_shut_out_themselves_only(engine: Engine) -> None:
-    """Half of what the hour may burn is kept for payers that bought within the day."""
+async def test_reverts_of_throw_away_payers_close_sales_to_strangers_only(engine: Engine) -> None:
+    """Half of the fees of the hour is kept for payers that bought within the day."""
     buyers = [f"buyer {n}" for n in range(6)]
     for name in buyers:
         await sell_to(engine, name)
@@ -106,10 +106,10 @@ async def test_throw_away_payers_shut_out_themselves_only(engine: Engine) -> Non
     assert await begun(engine, ["a stranger"], NOW + HOUR_MS) == [True]
 
 
-async def test_what_strangers_had_under_way_burns_nothing_of_what_buyers_have(
+async def test_reverts_of_strangers_leave_the_half_that_is_kept_for_buyers(
     engine: Engine,
 ) -> None:
-    """Twice the strangers' half was let in before the first of it reverted."""
+    """Payments for twice the strangers' half began before the first of them reverted."""
     await sell_to(engine, "buyer")
     strangers = [f"stranger {n}" for n in range(10)]
     assert all(await begun(engine, strangers))
@@ -119,10 +119,10 @@ async def test_what_strangers_had_under_way_burns_nothing_of_what_buyers_have(
     assert await begun(engine, ["another stranger", "buyer"]) == [False, True]
 
 
-async def test_a_payer_that_reverts_after_a_good_payment_is_a_stranger_again(
+async def test_a_buyer_whose_payment_reverts_counts_as_a_stranger_again(
     engine: Engine,
 ) -> None:
-    """Each fee that it burns of what is kept for buyers takes a payment that was good."""
+    """Each fee that a payer burns of the buyers' half needs one successful payment of it."""
     budget = Budget(fee_lamports=20 * FEE, in_flight_fee_lamports=40 * FEE)
     await sell_to(engine, "once")
     await sell_to(engine, "honest")
@@ -132,7 +132,7 @@ async def test_a_payer_that_reverts_after_a_good_payment_is_a_stranger_again(
     assert await revert(engine, ["honest", "a stranger"], budget) == [True, False]
 
 
-async def test_a_purchase_covers_one_revert_of_the_day_and_not_one_of_each_hour(
+async def test_a_purchase_covers_one_revert_a_day_and_not_one_an_hour(
     engine: Engine,
 ) -> None:
     budget = Budget(fee_lamports=20 * FEE, in_flight_fee_lamports=40 * FEE)
@@ -156,7 +156,7 @@ async def test_fees_that_buyers_burned_close_sales_for_an_hour(engine: Engine) -
         assert isinstance(await engine.store.begin(paid_by(name, now=NOW + HOUR_MS)), Begun)
 
 
-async def test_a_buyer_of_the_last_day_has_half_of_what_may_be_in_flight(
+async def test_half_of_the_fees_in_flight_is_kept_for_buyers_of_the_last_day(
     engine: Engine,
 ) -> None:
     buyers = [f"buyer {n}" for n in range(12)]
@@ -167,11 +167,11 @@ async def test_a_buyer_of_the_last_day_has_half_of_what_may_be_in_flight(
     assert await begun(engine, strangers) == [True] * 10 + [False] * 2
     assert await begun(engine, buyers) == [True] * 10 + [False] * 2
     for name in strangers[:10]:
-        await resolve(engine, paid_by(name), DEAD)  # has cost nothing, and counts no more
+        await resolve(engine, paid_by(name), DEAD)  # costs nothing, so it no longer counts
     assert await begun(engine, strangers[10:] + buyers[10:]) == [True] * 4
 
 
-async def test_a_purchase_counts_for_a_day(engine: Engine) -> None:
+async def test_a_purchase_makes_its_payer_a_buyer_for_a_day(engine: Engine) -> None:
     for name in ("of yesterday", "of today"):
         await sell_to(engine, name, NOW if name == "of yesterday" else NOW + 1)
     now = NOW + DAY_MS
@@ -180,8 +180,8 @@ async def test_a_purchase_counts_for_a_day(engine: Engine) -> None:
     assert await begun(engine, ["of yesterday", "of today"], now) == [False, True]
 
 
-async def test_strangers_put_at_risk_half_of_what_the_fee_payer_has(engine: Engine) -> None:
-    """It has the rent of its account, which stays, and ten fees."""
+async def test_strangers_may_reserve_half_of_the_balance_of_the_fee_payer(engine: Engine) -> None:
+    """The fee payer has the rent of its account, which must stay, and ten fees."""
     budget = Budget(
         fee_lamports=10**9, in_flight_fee_lamports=10**9, fund_lamports_min=WALLET_LAMPORTS_MIN
     )
@@ -256,7 +256,7 @@ class Diary:
         return sum(burned.values()) - uncovered + min(uncovered, 5) + 1 <= 10
 
     def is_hour_sound(self) -> bool:
-        """Return if no hour has burned more than its fees and what was under way, each half."""
+        """Return whether no hour burned more than its fees and, for each half, those in flight."""
         burned = [at for how, _, at in self.ended if how == "revert"]
         return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 2 * 8 for end in burned)
 
@@ -264,10 +264,10 @@ class Diary:
 @pytest.mark.storm
 @settings(max_examples=60 if FULL else 20, deadline=None, derandomize=True)
 @given(acts=acts, fund=st.sampled_from([5 * FEE, 12 * FEE, 10**9]))
-async def test_no_schedule_promises_or_burns_more_than_it_may(
+async def test_no_order_of_payments_reserves_or_burns_more_than_the_limits(
     acts: list[tuple[str, int, int]], fund: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """And no sale is refused while every limit would hold."""
+    """Also, no sale is refused while every limit would hold."""
     diary = Diary(lamports=WALLET_LAMPORTS_MIN + fund)
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for engine in engines:

@@ -1,4 +1,4 @@
-"""Mints that no longer trade are forgotten some at a time, on every engine and at any number."""
+"""Mints that no longer trade are forgotten in steps, on every engine and for any number."""
 
 import re
 from collections.abc import Iterator
@@ -83,10 +83,10 @@ def mints_in(engine: str, folder: Path) -> set[str]:
 
 
 @pytest.mark.usefixtures("one_step")
-async def test_a_day_forgets_those_that_did_not_trade_some_at_a_time(
+async def test_mints_that_did_not_trade_for_a_day_are_forgotten_in_steps(
     engine: str, tmp_path: Path
 ) -> None:
-    """Also over a start, for the mark is kept; those that trade meanwhile stay."""
+    """The mark is stored, so a restart continues; mints that trade meanwhile stay."""
     count = (STEPS - 1) * MINTS_A_STEP
     ask = partial(execute_in, engine, tmp_path)
     async with market_of(engine, tmp_path, follows_all=True) as market:
@@ -94,7 +94,7 @@ async def test_a_day_forgets_those_that_did_not_trade_some_at_a_time(
         await market.tracking.add(REMOVED)
         await market.tracking.remove(REMOVED)
         await traded(market, 1, NOON, QUIET, BUSY)
-        for _ in range(2):  # the first day has looked at all of its mints
+        for _ in range(2):  # until the first day has checked all its mints
             await market.store.trim(0)
         insert_dead(engine, tmp_path, count)
         await traded(market, 2, NOON + DAY_S, BUSY, Mint("dead7"))
@@ -131,7 +131,7 @@ async def test_a_call_checks_parts_until_its_time_is_over(
     assert mints_in(engine, tmp_path) == {BUSY}
 
 
-async def test_one_that_was_forgotten_and_trades_again_has_a_number_of_its_own(
+async def test_a_forgotten_mint_that_trades_again_gets_a_new_number(
     engine: str, tmp_path: Path
 ) -> None:
     async with market_of(engine, tmp_path, follows_all=True) as market:
@@ -149,10 +149,10 @@ async def test_one_that_was_forgotten_and_trades_again_has_a_number_of_its_own(
 
 
 @pytest.mark.usefixtures("one_step")
-async def test_a_day_that_begins_meanwhile_goes_on_from_the_mark(
+async def test_a_day_that_begins_during_the_steps_continues_at_the_mark(
     engine: str, tmp_path: Path
 ) -> None:
-    """If each day began with the first mint, the last ones would never be looked at."""
+    """If each day began with the first mint, the last mints would never be checked."""
     async with market_of(engine, tmp_path, follows_all=True) as market:
         await market.store.start(mints=[], follows_files=False)
         await traded(market, 1, NOON, BUSY)
@@ -172,7 +172,7 @@ def plan_of_sqlite(folder: Path, statement: str) -> list[str]:
 
 
 def plan_of_postgresql(connection: psycopg.Connection[Any], statement: str) -> Iterator[str]:
-    """Yield the plans of a connection of the market: it plans once, whatever the values are."""
+    """Yield the plan on a connection of the market, which plans once for all values."""
     connection.execute(HOT.encode())
     text = translate(statement).text
     count = len(set(re.findall(r"\$\d", text)))
@@ -189,7 +189,7 @@ def plan_of_postgresql(connection: psycopg.Connection[Any], statement: str) -> I
 async def test_no_table_is_read_from_end_to_end(
     statement: str, count: int, engine: str, tmp_path: Path
 ) -> None:
-    """At two ages: PostgreSQL plans by what it knows of the tables."""
+    """With few and with many mints: PostgreSQL plans by its statistics of the tables."""
     async with market_of(engine, tmp_path, follows_all=True) as market:
         await market.store.start(mints=[LISTED], follows_files=False)
         insert_dead(engine, tmp_path, count)
@@ -206,6 +206,6 @@ async def test_no_table_is_read_from_end_to_end(
         return
     with psycopg.connect(dsn_in(tmp_path), autocommit=True) as connection:
         plan = list(plan_of_postgresql(connection, statement))
-    if count > 1_000:  # a table of a few pages is read as it is
+    if count > 1_000:  # PostgreSQL reads a table of a few pages whole
         assert not [line for line in plan if "Seq Scan" in line or "Bitmap" in line], plan
     assert not [line for line in plan if "Hash" in line], plan
