@@ -1,4 +1,4 @@
-"""Notes of ingest on the gaps that it mends, on both engines."""
+"""Records of ingest about the gaps that it mends, on both engines."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,7 +24,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield opened
 
 
-async def test_the_oldest_that_is_due_comes_first(market: Market) -> None:
+async def test_the_oldest_due_gap_comes_first(market: Market) -> None:
     mends = market.gap_mends
     assert [each.next_at for each in await mends.newest(10)] == [None, None]
     assert await mends.due(NOW, FIRST_AT) is None
@@ -38,7 +38,7 @@ async def test_the_oldest_that_is_due_comes_first(market: Market) -> None:
     assert due == GapMend(OLD, 0, UnixMs(FIRST_AT + 1), None, "waits")
 
 
-async def test_attempts_are_counted_and_the_last_one_gives_up(market: Market) -> None:
+async def test_attempts_to_mend_a_gap_are_counted_until_it_is_given_up(market: Market) -> None:
     mends = market.gap_mends
     again = UnixMs(FIRST_AT + 9)
     assert await market.reader.gaps(10) == [NEW, OLD]
@@ -58,12 +58,12 @@ async def test_attempts_are_counted_and_the_last_one_gives_up(market: Market) ->
     late = UnixMs(again + 1_000_000)
     assert await mends.due(late, late) == GapMend(OLD, 0, FIRST_AT, None, "")
 
-    await market.history.filled(NEW, late)  # by hand
+    await market.history.filled(NEW, late)  # an operator reports it
     assert await mends.counts() == GapCounts(1, 0)
     assert [each.gap for each in await mends.newest(10)] == [OLD]
 
 
-async def test_no_more_calls_are_taken_than_a_day_has(market: Market) -> None:
+async def test_the_calls_of_a_day_never_exceed_their_limit(market: Market) -> None:
     mends = market.gap_mends
     taken = [await mends.take_calls(7, 100, 250) for _ in range(4)]
     assert taken == [100, 100, 50, 0]

@@ -1,4 +1,4 @@
-"""The contract of every store of backfill jobs.  Add an engine to `engines`, nothing else."""
+"""The contract of every store of backfill jobs.  Add an engine to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -35,7 +35,7 @@ async def state(market: Market) -> BackfillState:
     return (await newest(market)).state
 
 
-async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Market) -> None:
+async def test_a_job_is_requested_estimated_confirmed_read_and_done(market: Market) -> None:
     jobs = market.backfill_jobs
     ask_id = await asked(market)
     assert await newest(market) == BackfillJob(
@@ -71,7 +71,7 @@ async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Mar
     assert await jobs.cancel(ask_id, NOW) is None
 
 
-async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market: Market) -> None:
+async def test_a_job_is_cancelled_at_once_or_by_its_reader_while_it_is_read(market: Market) -> None:
     jobs = market.backfill_jobs
     for steps in range(3):
         ask_id = await asked(market)
@@ -95,7 +95,7 @@ async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market:
     assert await state(market) is BackfillState.CANCELLED
 
 
-async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
+async def test_a_token_has_one_open_job_and_the_number_of_jobs_is_bounded(
     market: Market,
 ) -> None:
     jobs = market.backfill_jobs
@@ -118,7 +118,7 @@ async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
     assert first not in {each.ask_id for each in kept}
 
 
-async def test_what_was_read_is_dropped_unless_it_is_joined(market: Market) -> None:
+async def test_a_backfill_that_is_not_merged_can_be_dropped(market: Market) -> None:
     reading = market.history
     assert await reading.drop(A)
     await market.tracking.add(A)

@@ -1,4 +1,4 @@
-"""The contract of every store of backfills.  Add an engine to `engines`, nothing else."""
+"""The contract of every store of backfills.  Add an engine to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -58,7 +58,7 @@ def order(slots: Sequence[BackfillSlot]) -> list[tuple[int, list[str]]]:
     return [(each.slot, [one.signature for one in each.swaps]) for each in slots]
 
 
-async def test_a_list_goes_on_where_it_was_and_its_round_keeps_its_end(market: Market) -> None:
+async def test_a_list_continues_at_its_cursor_and_its_round_keeps_its_end(market: Market) -> None:
     reading = market.history
     assert await reading.round(A, Slot(50)) == (
         50,
@@ -75,7 +75,7 @@ async def test_a_list_goes_on_where_it_was_and_its_round_keeps_its_end(market: M
     assert await reading.round(A, Slot(70)) == (50, [Cursor(RATE, None, None)])
 
 
-async def test_the_next_round_ends_where_the_one_before_began(market: Market) -> None:
+async def test_the_next_round_ends_at_the_beginning_of_the_round_before(market: Market) -> None:
     reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(40, "c"), line(30, "b"), is_last=True))
@@ -91,7 +91,7 @@ async def test_the_next_round_ends_where_the_one_before_began(market: Market) ->
     ]
 
 
-async def test_a_line_that_comes_again_changes_nothing_and_what_was_read_stays(
+async def test_a_repeated_line_changes_nothing_and_a_read_transaction_stays_read(
     market: Market,
 ) -> None:
     reading = market.history
@@ -103,7 +103,7 @@ async def test_a_line_that_comes_again_changes_nothing_and_what_was_read_stays(
     assert [one.signature for one in await reading.unread(A, 10)] == ["a"]
 
 
-async def test_swaps_of_one_list_come_in_the_opposite_order_of_it(market: Market) -> None:
+async def test_swaps_of_one_list_are_in_the_reverse_order_of_the_list(market: Market) -> None:
     reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "newest"), line(30, "oldest"), line(20, "a")))
@@ -115,7 +115,7 @@ async def test_swaps_of_one_list_come_in_the_opposite_order_of_it(market: Market
     assert order(await market.history.slots(A, Slot(20), 10)) == order(slots[1:])
 
 
-async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Market) -> None:
+async def test_swaps_of_two_pools_in_one_slot_are_in_the_order_of_its_block(market: Market) -> None:
     reading = market.history
     await reading.begin(A, UnixS(100), {POOL: Kind.POOL, "other": Kind.POOL, RATE: Kind.RATE})
     await reading.round(A, Slot(50))
@@ -131,7 +131,7 @@ async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Mar
     assert order(await market.history.slots(A, Slot(20), 10)) == [(30, ["y", "x"])]
 
 
-async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Market) -> None:
+async def test_a_missing_transaction_is_requested_three_times(market: Market) -> None:
     reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "b"), line(20, "a")))
@@ -147,7 +147,7 @@ async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Mark
     assert (job.listed, job.read, job.missing, job.stage) == (2, 1, 1, Stage.READING)
 
 
-async def test_the_next_round_asks_again_for_what_was_asked_for_in_vain(market: Market) -> None:
+async def test_the_next_round_requests_missing_transactions_again(market: Market) -> None:
     reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "b")))
@@ -159,7 +159,7 @@ async def test_the_next_round_asks_again_for_what_was_asked_for_in_vain(market: 
     assert [one.signature for one in await reading.unread(A, 10)] == ["b"]
 
 
-async def test_a_gap_that_was_filled_is_open_no_more(market: Market) -> None:
+async def test_a_filled_gap_is_no_longer_open(market: Market) -> None:
     await market.store.start(mints=[], follows_files=False)
     gaps = [Gap(Slot(5), Slot(9), "lost"), Gap(Slot(12), Slot(12), "lost")]
     await market.store.write(gaps)
@@ -171,14 +171,14 @@ async def test_a_gap_that_was_filled_is_open_no_more(market: Market) -> None:
     assert (overview.gap_count, overview.gap_slots, overview.newest_gap) == (1, 1, 12)
 
 
-async def test_it_goes_with_the_mint(market: Market) -> None:
+async def test_a_backfill_is_deleted_with_its_mint(market: Market) -> None:
     await market.tracking.remove(A)
 
     assert await market.history.one(A) is None
     assert await market.history.one(Mint(B)) is None
 
 
-async def test_without_a_backfill_nothing_can_be_stored_for_it(market: Market) -> None:
+async def test_nothing_can_be_stored_for_a_mint_without_a_backfill(market: Market) -> None:
     reading = market.history
     await reading.round(A, Slot(50))
     await market.tracking.remove(A)
@@ -196,7 +196,7 @@ async def test_without_a_backfill_nothing_can_be_stored_for_it(market: Market) -
             await each
 
 
-async def test_nothing_is_joined_before_the_fold_has_come_so_far(market: Market) -> None:
+async def test_a_backfill_is_not_merged_before_the_fold_reaches_its_end(market: Market) -> None:
     await market.history.round(A, Slot(50))
     await market.history.finish(A, None)
 

@@ -1,6 +1,6 @@
-"""The contract of every store of imports: indicators are those of one continuous series.
+"""The contract of every store of imports: indicators equal those of one continuous series.
 
-Add an engine to `engines`, nothing else.
+Add an engine to `MARKET_ENGINES`.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -70,7 +70,7 @@ async def own_candles(market: Market) -> Sequence[CandleRow]:
     return loaded.candles[Timeframe.H1]
 
 
-async def test_indicators_are_those_of_one_continuous_series(market: Market) -> None:
+async def test_indicators_equal_those_of_one_continuous_series(market: Market) -> None:
     """The oracle is TA-Lib over the joined closes."""
     await trade(market, range(5))
     await market.imports.add(A, Timeframe.H1, "a provider", imported(range(-300, 3)))
@@ -94,7 +94,7 @@ async def test_indicators_are_those_of_one_continuous_series(market: Market) -> 
     assert read_state(loaded.state or b"")[0]["first"] == START  # how far a node must reach
 
 
-async def test_own_candles_are_never_replaced_and_imported_ones_are_marked(
+async def test_own_candles_are_never_replaced_and_imported_candles_are_marked(
     market: Market, engine: str, tmp_path: Path
 ) -> None:
     await trade(market, range(5))
@@ -125,13 +125,13 @@ async def test_a_second_import_reaches_further_back(market: Market) -> None:
     assert loaded.imported_from == START - 30 * H1
 
 
-async def test_what_is_known_of_a_series_stands_until_candles_are_imported_again(
+async def test_a_cached_series_is_valid_until_candles_are_imported_again(
     market: Market,
 ) -> None:
     asked = AskedCandles(Timeframe.H1, UnixS(1 << 33), 100)
     known = None
     await trade(market, range(3))
-    for volume in (5, 6):  # of the same closes, which leave the same state
+    for volume in (5, 6):  # the closes, and so the state, stay the same
         candles = [each._replace(volume=volume) for each in imported(range(-10, 0))]
         await market.imports.add(A, Timeframe.H1, "a provider", candles)
         await trade(market, [])
@@ -143,7 +143,7 @@ async def test_what_is_known_of_a_series_stands_until_candles_are_imported_again
         assert known is found
 
 
-async def test_it_waits_for_the_first_own_candle(market: Market) -> None:
+async def test_an_import_waits_for_the_first_own_candle(market: Market) -> None:
     await market.imports.add(A, Timeframe.H1, "a provider", imported(range(-10, 0)))
 
     assert await market.history_join.join() is None

@@ -20,7 +20,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield opened
 
 
-async def test_what_fails_is_read_elsewhere_until_it_passes(market: Market) -> None:
+async def test_a_failing_check_of_ingest_is_read_until_it_passes(market: Market) -> None:
     written = market.ingest_checks
     read = market.failing_ingest_checks
     await read.expect_none()

@@ -24,7 +24,7 @@ ALICE = NewUser(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_lifetime_begins_with_the_newest_key_that_no_key_made(
+async def test_a_lifetime_begins_at_the_newest_key_that_no_other_key_made(
     tmp_path: Path, engine: str
 ) -> None:
     def work(rows: AccountRows) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""The contract of every Limits: a limiter is exact, held against its definition.
+"""The contract of every Limits: a limiter is exact; its definition is the oracle.
 
 Add an engine to `ENGINES` of `support.scenes.limits`.
 """
@@ -30,7 +30,7 @@ async def limiter(
 
 
 class Naive:
-    """The definition: remembers everything, counts what is younger than the window."""
+    """The definition: store all admissions, count those that are younger than the window."""
 
     def __init__(self, count: int, window_ms: int) -> None:
         self.count, self.window_ms = count, window_ms
@@ -55,7 +55,7 @@ calls = st.lists(st.tuples(steps, st.sampled_from([1, 2, "10.0.0.1"])), max_size
 @engines
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(calls, st.integers(1, 5), st.sampled_from([1, 60]))
-async def test_it_decides_as_its_definition(
+async def test_a_limiter_decides_as_its_definition_does(
     engine: str, calls: list[tuple[int, LimitKey]], count: int, window_s: int
 ) -> None:
     clock, now_ms = ManualClock(START), 0
@@ -71,11 +71,14 @@ async def test_it_decides_as_its_definition(
 @engines
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(steps, max_size=200))
-async def test_no_60_seconds_hold_more_than_30(engine: str, waits_ms: list[int]) -> None:
+async def test_no_60_seconds_have_more_than_30_admitted_requests(
+    engine: str, waits_ms: list[int]
+) -> None:
     clock, now_ms = ManualClock(START), 0
     async with limiter(engine, clock, count=30) as window:
         admitted = []
         for wait_ms in waits_ms:
+            # Divided, so that more than 30 requests come within 60 seconds.
             clock.advance(wait_ms // 32)
             now_ms += wait_ms // 32
             if isinstance(await window.take("one"), Admitted):
@@ -113,7 +116,7 @@ async def test_retry_after_is_never_too_short(engine: str) -> None:
 
 
 @engines
-async def test_a_request_given_back_fits_again(engine: str) -> None:
+async def test_a_request_that_is_given_back_can_be_taken_again(engine: str) -> None:
     clock = ManualClock(START)
     async with limiter(engine, clock, count=2) as window:
         await window.take("one")

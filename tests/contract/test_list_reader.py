@@ -1,4 +1,4 @@
-"""The contract of every reader of lists; a list over it agrees with the swaps."""
+"""The contract of every ListReader; a list that it fills agrees with the swaps."""
 
 from collections.abc import AsyncIterator
 from math import isnan
@@ -33,7 +33,7 @@ from support.scenes.traded import MEMORY, READERS, TradedStore
 
 A, B, C, D = MINTS
 Ports = tuple[TradedStore | FakeListReader, ListReader]
-# As little as may be kept, so that candles are dropped.
+# The shortest retention, so that candles are dropped.
 RETENTION: Final = Retention(
     {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
 )
@@ -79,7 +79,7 @@ def reported(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expect
 
 
 def screened(listed: ListedTokens) -> dict[str, dict[str, Any]]:
-    """Return every number of the swaps that conditions know, of each mint."""
+    """Return, for each mint, every number of its swaps that a condition can name."""
     names = [*values_of("", [], 0)]
     page = listed.screen(ScreenQuestion(None, "price", False, names, 100))  # noqa: FBT003
     return {
@@ -129,8 +129,8 @@ def about(line: Expected) -> Expected:
     return line._replace(rsi=near)
 
 
-async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Ports) -> None:
-    """Whenever it was loaded, whatever was tracked meanwhile, over days with long pauses."""
+async def test_a_list_agrees_with_all_swaps_since_each_mint_was_tracked(ports: Ports) -> None:
+    """Whenever it was loaded, with mints tracked and untracked, over days with long pauses."""
     market, reader = ports
     random = Random(7)
     swaps: list[Reported] = []
@@ -175,7 +175,7 @@ async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Po
     assert expected(A, swaps, time).rsi is not None
 
 
-async def test_a_price_from_before_the_day_is_found_where_its_minute_is_no_longer_kept(
+async def test_a_price_older_than_a_day_is_found_after_its_minute_was_dropped(
     ports: Ports,
 ) -> None:
     market, reader = ports
@@ -235,7 +235,7 @@ async def test_every_sort_lists_each_mint_once_in_order(ports: Ports, sort: Sort
         assert found == in_order(values, keys, is_rising=is_rising)
 
 
-async def test_a_list_is_narrowed_to_what_is_wanted(ports: Ports) -> None:
+async def test_a_list_is_filtered_by_volume_time_and_mints(ports: Ports) -> None:
     market, reader = ports
     for n, mint in enumerate((A, B, C)):
         await market.track(mint)
@@ -254,7 +254,7 @@ async def test_a_list_is_narrowed_to_what_is_wanted(ports: Ports) -> None:
     assert found(ListQuestion(limit=9, among=[])) == []
 
 
-async def test_pages_are_bounded_and_end_with_an_empty_one(ports: Ports) -> None:
+async def test_pages_of_mints_are_bounded_and_the_last_page_is_empty(ports: Ports) -> None:
     market, reader = ports
     for mint in MINTS:
         await market.track(mint)
@@ -306,7 +306,7 @@ async def test_tracked_and_untracked_tokens_are_reported_once(ports: Ports) -> N
     assert {one.mint for one in (await reader.some([A, B, C])).mints} == {B}
 
 
-async def test_a_log_that_was_trimmed_is_loaded_again(ports: Ports) -> None:
+async def test_a_list_is_loaded_again_after_the_log_was_trimmed(ports: Ports) -> None:
     market, reader = ports
     await market.track(A)
     await market.append(1, START, trade(A))
@@ -340,7 +340,7 @@ async def test_facts_come_in_the_order_in_which_they_were_read(ports: Ports) -> 
     assert await reader.facts_after(FactPlace(UnixMs(20), C), 2) == []
 
 
-async def test_facts_of_a_mint(ports: Ports) -> None:
+async def test_facts_of_an_untracked_mint_raise_and_unread_facts_are_none(ports: Ports) -> None:
     market, reader = ports
     with pytest.raises(TokenNotFound):
         await reader.facts_of(A)
@@ -350,7 +350,7 @@ async def test_facts_of_a_mint(ports: Ports) -> None:
     assert await reader.facts_of(A) == FACTS
 
 
-async def test_a_name_that_is_read_later_is_listed(ports: Ports) -> None:
+async def test_a_symbol_and_supply_that_are_read_later_are_listed(ports: Ports) -> None:
     market, reader = ports
     await market.append(1, START)
     await market.track(A)
@@ -373,7 +373,7 @@ async def test_a_name_that_is_read_later_is_listed(ports: Ports) -> None:
     assert line.market_cap is None
 
 
-async def test_a_mint_that_takes_a_spare_row_has_no_price_from_before(ports: Ports) -> None:
+async def test_a_new_mint_in_a_spare_row_has_no_earlier_price(ports: Ports) -> None:
     market, reader = ports
     await market.track(A)
     await market.append(1, START, trade(A, 1.0))

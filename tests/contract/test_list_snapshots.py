@@ -1,4 +1,4 @@
-"""A list restored from its snapshot equals the list that went on, to the last bit."""
+"""A list restored from its snapshot equals the list that kept running, to the last bit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Seen(ListKeeper):
-    """Notes all bits of the list whenever a snapshot may be stored."""
+    """A keeper that records all bytes of the list whenever a snapshot may be stored."""
 
     bits: list[bytes]
 
@@ -89,12 +89,12 @@ def trade(mint: Mint, usd: float | None, volume: int, index: int) -> PricedSwap:
     return PricedSwap(mint, index, 0, -1, 0, index % 2 == 0, volume, usd, sol, "pool")
 
 
-async def test_a_list_that_was_read_again_is_the_one_that_went_on(
+async def test_a_restored_list_equals_the_list_that_kept_running(
     market: TradedStore, tmp_path: Path
 ) -> None:
-    """Over forks, restarts, days and pauses, and mints that appear, go and get names.
+    """With forks, restarts, pauses of days, and mints that appear, disappear and get names.
 
-    The one that goes on keeps closed parts and candles in memory, the others in files.
+    The running list keeps closed parts and candles in memory, the restored lists in files.
     """
     keep = ListFiles(tmp_path, rows_min=1, maps=True)
     random = Random(28)
@@ -165,7 +165,7 @@ async def read_pieces(snapshots: ListSnapshots, mark: SnapshotMark) -> list[byte
     return [await snapshots.piece(mark.number, place) for place in range(mark.piece_count)]
 
 
-async def test_a_list_is_kept_again_once_it_is_old(market: TradedStore) -> None:
+async def test_a_new_snapshot_is_stored_once_the_last_snapshot_is_old(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     snapshots = market.market.list_snapshots
     assert await snapshots.newest(FORM) is None
@@ -187,7 +187,7 @@ async def test_a_list_is_kept_again_once_it_is_old(market: TradedStore) -> None:
     assert await snapshots.piece(first.number, 0) is None
 
 
-async def test_of_several_processes_one_keeps_it(market: TradedStore) -> None:
+async def test_only_one_of_several_processes_stores_a_snapshot(market: TradedStore) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     first = await followed_market(market, clock)
     second = Process(market, clock)
@@ -200,7 +200,9 @@ async def test_of_several_processes_one_keeps_it(market: TradedStore) -> None:
     assert await market.market.list_snapshots.newest(FORM) == kept
 
 
-async def test_one_at_a_time_and_one_that_was_left_is_passed(market: TradedStore) -> None:
+async def test_one_snapshot_is_stored_at_a_time_and_an_abandoned_one_is_passed(
+    market: TradedStore,
+) -> None:
     snapshots = market.market.list_snapshots
     now = UnixMs(START * 1000)
     first = await snapshots.begin(now)
@@ -222,7 +224,7 @@ async def test_one_at_a_time_and_one_that_was_left_is_passed(market: TradedStore
 @pytest.mark.parametrize(
     "spoiled", ["form = 'another'", "piece_count = piece_count + 1", "content"]
 )
-async def test_one_that_cannot_be_read_is_not(
+async def test_a_list_is_loaded_without_a_snapshot_that_cannot_be_read(
     market: TradedStore, spoiled: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     clock = ManualClock(UnixMs(START * 1000))
@@ -238,19 +240,23 @@ async def test_one_that_cannot_be_read_is_not(
     assert process.lines() == went_on.lines()
 
 
-async def test_one_that_is_older_than_the_log_is_not_read(market: TradedStore) -> None:
+async def test_a_list_is_loaded_without_a_snapshot_that_is_older_than_the_log(
+    market: TradedStore,
+) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     await followed_market(market, clock)
     for slot in range(3, 9):
         await market.append(slot, START + slot * 1_000, trade(A, 1.0, 5, 0))
     await market.trim()
     process = Process(market, clock)
-    await process.look()  # which finds that the log does not reach back so far
+    await process.look()  # finds that the log does not reach back to the snapshot
     await process.look()
     assert [line.swaps for line in process.lines()] == [7]
 
 
-async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: TradedStore) -> None:
+async def test_a_new_snapshot_is_due_before_the_log_is_trimmed_beyond_the_last(
+    market: TradedStore,
+) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     snapshots = market.market.list_snapshots
     stored: list[int | NotStored] = []
@@ -278,7 +284,7 @@ async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: Trade
     await market.track(A)
     await market.append(2, START + 1, trade(A, 2.0, 5, 0))
     assert await look(mints_min=2) == 0
-    assert await look() == 1  # there is none
+    assert await look() == 1  # there is no snapshot
     first = await snapshots.newest(FORM)
     for slot in range(3, 40):
         await market.append(slot, START + slot * 60, trade(A, 1.0, 5, 0))
@@ -300,7 +306,7 @@ async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: Trade
     assert stored[count:] == [NotStored.BUSY]
 
 
-async def test_other_versions_keep_their_snapshots_for_a_day(market: TradedStore) -> None:
+async def test_a_snapshot_of_another_version_is_kept_for_a_day(market: TradedStore) -> None:
     snapshots = market.market.list_snapshots
     now = START * 1000
     marks = [

@@ -43,9 +43,9 @@ def reported(sent: Email) -> tuple[str, str, str, str]:
 
 
 class Engine:
-    """A transport, what has arrived by it, and how to let the other side refuse.
+    """A transport, the e-mails that arrived through it, and a switch to refuse them.
 
-    refuse    with a reply of a mail server; None if there is no other side
+    refuse    makes the mail server send this reply; None if there is no mail server
     """
 
     def __init__(
@@ -94,7 +94,7 @@ REFUSING: Final = [name for name in ENGINES if name != "page"]
 
 
 @pytest.mark.parametrize("name", ENGINES)
-async def test_an_email_arrives_as_it_was_written_as_often_as_it_is_sent(name: str) -> None:
+async def test_an_e_mail_arrives_unchanged_each_time_it_is_sent(name: str) -> None:
     async with ENGINES[name]() as engine:
         for _ in range(2):
             await engine.transport.send(email())
@@ -103,7 +103,7 @@ async def test_an_email_arrives_as_it_was_written_as_often_as_it_is_sent(name: s
 
 
 @pytest.mark.parametrize("name", ENGINES)
-async def test_several_are_sent_at_once(name: str) -> None:
+async def test_several_e_mails_can_be_sent_at_once(name: str) -> None:
     async with ENGINES[name]() as engine:
         await asyncio.gather(*(engine.transport.send(email(number)) for number in range(4)))
 
@@ -118,7 +118,7 @@ async def test_several_are_sent_at_once(name: str) -> None:
     ("reply", "kind"),
     [("550 5.1.1 No such user", EmailRefused), ("451 4.7.1 Try again later", Unsent)],
 )
-async def test_a_refusal_says_whether_it_is_final(
+async def test_a_final_refusal_raises_email_refused_and_a_temporary_one_unsent(
     name: str, reply: str, kind: type[Unsent]
 ) -> None:
     async with ENGINES[name]() as engine:
@@ -148,7 +148,7 @@ async def test_a_refusal_says_whether_it_is_final(
         max_size=6,
     )
 )
-def test_whatever_a_mail_server_says_an_email_is_sent_or_unsent(said: list[bytes]) -> None:
+def test_an_e_mail_is_sent_or_unsent_after_any_replies_of_a_mail_server(said: list[bytes]) -> None:
     async def run() -> None:
         async with raw_server(lambda: said, says_first=True) as url:
             server = MailServer(
@@ -165,6 +165,6 @@ def test_whatever_a_mail_server_says_an_email_is_sent_or_unsent(said: list[bytes
                 await SmtpTransport(server, ManualClock(NOW)).send(email())
             except Unsent as refusal:
                 reason = str(refusal)
-                reason.encode()  # it is stored
+                reason.encode()  # the reason is stored, so it must be valid text
 
     asyncio.run(run())

@@ -1,6 +1,6 @@
 """The same history leaves the same market on every engine, to the last bit.
 
-All engines get the same writes, and all that they keep is compared.
+All engines get the same writes, and all their rows are compared.
 """
 
 import os
@@ -44,7 +44,7 @@ STEPS: Final = 60
 RESTARTS: Final = 3
 WEIGHTS: Final = [9, 1, 8, 1, 1, 1]
 FLOOR: Final = Floor(swaps_min=3, volume_min=30, dead_after_days=1)
-# As little as may be kept, so that candles are dropped.
+# The shortest retention, so that candles are dropped.
 RETENTION: Final = Retention(
     {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
 )
@@ -81,7 +81,7 @@ SELECT hour, mint, calls, valued, volume FROM coverage_mint ORDER BY 1, 2
 
 
 class HurryingClock(ManualClock):
-    """A clock by which every look takes longer than there is time for."""
+    """A clock of which each reading takes 15 ms, so that a fold soon reaches its time limit."""
 
     @override
     def monotonic_s(self) -> float:
@@ -90,7 +90,7 @@ class HurryingClock(ManualClock):
 
 
 class History:
-    """Makes up what a source brings, at a pace of its own."""
+    """Invents the changes that a source reports, at a random pace."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -100,7 +100,7 @@ class History:
         self._pace_s = random.choice([20, 300, 2_000, 8_000])
 
     def changes(self) -> list[Change]:
-        """Return forks, slots that replace what died, finality, and what was missed."""
+        """Return orphaned slots, slots that replace them, final slots and records of lost data."""
         changes: list[Change] = []
         for _ in range(self._random.choice([1, 1, 4])):
             dead = self._random.choice([0, 0, 0, 1, 2])
@@ -268,7 +268,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
 
 
 def _ordered(event: Event) -> Event:
-    """Return *event*, its standings in order: rows without one come as an engine likes."""
+    """Return *event* with sorted standings, because each engine returns them in another order."""
     if isinstance(event, Appended):
         return replace(event, standings=dict(sorted(event.standings.items())))
     return event
@@ -277,7 +277,7 @@ def _ordered(event: Event) -> Event:
 @pytest.mark.storm
 @pytest.mark.parametrize("follows_all", [False, True])
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_every_engine_keeps_and_tells_the_same(
+async def test_every_engine_stores_and_returns_the_same_market(
     seed: int,
     follows_all: bool,  # noqa: FBT001 - pytest names it
     tmp_path: Path,
