@@ -1,4 +1,4 @@
-"""The contract of every engine of the market.  Add one to `MARKET_ENGINES`, nothing else."""
+"""The contract of every engine of the market.  Add an engine to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -72,7 +72,7 @@ async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIt
 
 @pytest.fixture
 def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
-    """Return a function that breaks the market, as none should be."""
+    """Return a function that breaks the market: it drops the table of candles."""
     engine = request.node.callspec.params["open_market"]
 
     def drop() -> None:
@@ -161,7 +161,7 @@ async def test_events_are_gapless_and_read_back_as_written(market: Market) -> No
     assert await market.reader.events(7, 100) == []
 
 
-async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
+async def test_the_tip_is_the_newest_slot_that_is_not_orphaned(market: Market) -> None:
     assert await market.reader.tip() == LogTip(seq=2, slot=None, time=None, follows_files=False)
     await market.store.write([slot(1), slot(2)])
     assert (await market.reader.tip()).slot == 2
@@ -171,7 +171,7 @@ async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
     assert (tip.seq, tip.slot, tip.time) == (5, 1, START + 1)
 
 
-async def test_the_newest_seconds_are_read_with_their_first_living_slots(market: Market) -> None:
+async def test_the_newest_seconds_are_read_with_their_first_slots(market: Market) -> None:
     written = [slot(n, time=START + n // 3) for n in range(1, 31)]
     await market.store.write(written)
     await market.store.write([OrphanedSlot(Slot(30))])
@@ -185,13 +185,13 @@ async def test_no_seconds_are_read_of_an_empty_log(market: Market) -> None:
     assert await market.reader.seconds(60) == []
 
 
-async def test_the_store_tells_whether_its_clock_is_that_of_files(market: Market) -> None:
+async def test_the_tip_shows_that_the_store_follows_files(market: Market) -> None:
     await market.store.start(mints=[], follows_files=True)
 
     assert (await market.reader.tip()).follows_files
 
 
-async def test_a_retraction_names_the_mints_it_took_swaps_from(market: Market) -> None:
+async def test_a_retraction_names_the_tracked_mints_whose_swaps_it_removed(market: Market) -> None:
     await market.store.write([slot(1, trade(B), trade(A, index=1), trade(C, index=2))])
     await market.store.write([OrphanedSlot(Slot(1))])
     (event,) = await market.reader.events(3, 10)
@@ -223,7 +223,7 @@ async def test_only_tracked_mints_are_logged(market: Market) -> None:
     assert logged == [[A], [C], [C]]
 
 
-async def test_tracking_is_an_event_and_a_list(market: Market) -> None:
+async def test_tracking_a_mint_adds_an_event_and_changes_the_list(market: Market) -> None:
     assert await market.tracking.add(C)
     assert not await market.tracking.add(C)
     assert await market.tracking.remove(A)
@@ -253,7 +253,9 @@ async def test_tracked_mints_are_read_a_page_at_a_time_and_found_by_their_addres
     assert await tracking.found("%", 9) == (0, [])
 
 
-async def test_first_mints_are_tracked_once(market: Market) -> None:
+async def test_a_listed_mint_that_was_removed_is_not_tracked_after_a_restart(
+    market: Market,
+) -> None:
     await market.store.write([slot(1)])
     await market.tracking.remove(A)
     await market.store.start(mints=[A, B], follows_files=False)
@@ -276,7 +278,7 @@ async def test_only_final_slots_are_folded_and_each_once(market: Market) -> None
     assert [one.slot for one in after.tail if one.folded] == list(range(1, 41))
 
 
-async def test_a_fold_that_ends_early_changes_nothing(market: Market) -> None:
+async def test_a_fold_that_is_not_saved_changes_nothing(market: Market) -> None:
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     before = await market.reader.load(A)
 
@@ -290,7 +292,7 @@ async def test_a_fold_that_ends_early_changes_nothing(market: Market) -> None:
     assert (await loaded(market, A)).state is not None
 
 
-async def test_a_fold_that_was_overtaken_by_an_operator_is_not_written(market: Market) -> None:
+async def test_a_fold_is_not_saved_if_an_operator_removed_a_mint_meanwhile(market: Market) -> None:
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     folding = await market.store.fold(25)
     folded = Folded(checkpoint=folding.slots[0], untracked=[], tracked={}, activity={}, mints={})
@@ -300,13 +302,13 @@ async def test_a_fold_that_was_overtaken_by_an_operator_is_not_written(market: M
 
     await market.store.write([slot(2)])
     folding = await market.store.fold(25)
-    await market.store.write([slot(3)])  # what is appended beside it does not count
+    await market.store.write([slot(3)])  # slots that are appended meanwhile do not matter
     assert await folding.save(folded)
     assert await market.store.tracked_count() == 1
     assert (await market.store.fold(25)).slots == []
 
 
-async def test_dead_slots_are_never_folded(market: Market) -> None:
+async def test_orphaned_slots_are_never_folded(market: Market) -> None:
     await market.store.write([slot(1, trade(A, 1.0)), slot(2, trade(A, 50.0))])
     await market.store.write([OrphanedSlot(Slot(2)), slot(3, trade(A, 3.0)), FinalSlot(Slot(3))])
     assert [one.slot for one in (await loaded(market, A)).tail] == [1, 3]
@@ -316,8 +318,8 @@ async def test_dead_slots_are_never_folded(market: Market) -> None:
     assert (candle.high, candle.close, candle.count) == (3.0, 3.0, 2)
 
 
-async def test_a_dropped_mint_does_not_come_back(market: Market) -> None:
-    """A mint that is removed and added again starts again, also where its old swaps wait."""
+async def test_a_mint_that_is_removed_and_added_again_has_no_old_swaps(market: Market) -> None:
+    """Not even the old swaps that are logged but not folded yet."""
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     await fold(market)
     await market.store.write([slot(2, trade(A, 7.0))])
@@ -332,7 +334,7 @@ async def test_a_dropped_mint_does_not_come_back(market: Market) -> None:
     assert (candle.open, candle.count) == (9.0, 1)
 
 
-async def test_a_fork_moves_back_the_slot_since_which_a_mint_counts(market: Market) -> None:
+async def test_a_fork_lowers_the_slot_from_which_the_swaps_of_a_mint_count(market: Market) -> None:
     """A swap logged after the tracking counts, in any fold, although its slot is lower."""
     await market.store.write([slot(1), slot(2), slot(3)])
     await market.tracking.add(C)
@@ -363,7 +365,7 @@ async def test_loading_reads_101_candles_and_a_day_of_minutes(market: Market) ->
     assert all(one.folded for one in of_a.tail)
 
 
-async def test_of_folded_slots_loading_reads_what_was_traded_in_each_second(
+async def test_loading_reads_the_volume_of_each_second_of_folded_slots(
     market: Market,
 ) -> None:
     seconds = [10, 10, 10, 11, 13, 13]
@@ -381,8 +383,8 @@ async def test_of_folded_slots_loading_reads_what_was_traded_in_each_second(
     ]  # fmt: skip
 
 
-async def test_of_folded_swaps_loading_reads_their_volume_alone(market: Market) -> None:
-    """A busy mint has hundreds of thousands of them in 15 minutes."""
+async def test_loading_reads_only_the_volume_of_folded_swaps(market: Market) -> None:
+    """A busy mint has hundreds of thousands of swaps in 15 minutes."""
     swaps = [trade(A, 1.0 + index, volume=10 + index, index=index) for index in range(100)]
     await market.store.write([slot(1, *swaps), FinalSlot(Slot(1)), slot(2, *swaps)])
     await fold(market)
@@ -395,7 +397,7 @@ async def test_of_folded_swaps_loading_reads_their_volume_alone(market: Market) 
     ]
 
 
-async def test_minutes_without_a_price_are_no_candles(market: Market) -> None:
+async def test_minutes_without_a_price_have_no_candle(market: Market) -> None:
     await market.store.write([slot(1, trade(A)), slot(99, trade(A, None)), FinalSlot(Slot(99))])
     await fold(market)
     of_a = await loaded(market, A)
@@ -419,7 +421,7 @@ async def test_old_candles_are_dropped_but_never_the_newest_101(open_market: Ope
 
 
 async def test_trimming_keeps_every_event_that_a_reader_may_need(market: Market) -> None:
-    """Never past the checkpoint, nor into the 15 minutes before it."""
+    """It never goes past the checkpoint, nor into the 15 minutes before the checkpoint."""
     await market.store.write([slot(n, trade(A), time=START + 100 * n) for n in range(1, 31)])
     assert await market.store.trim(1_000) == 0
     await market.store.write([FinalSlot(Slot(20))])
@@ -439,7 +441,7 @@ async def test_trimming_keeps_every_event_that_a_reader_may_need(market: Market)
         await market.reader.events(0, 1)
 
 
-async def test_a_restart_stands_where_the_log_does(market: Market) -> None:
+async def test_a_restart_continues_at_the_tip_of_the_log(market: Market) -> None:
     gap = Gap(Slot(4), Slot(5), "gone")
     await market.store.write(
         [slot(1), slot(2, fork="'"), OrphanedSlot(Slot(2)), slot(2), slot(3), gap]
@@ -452,7 +454,9 @@ async def test_a_restart_stands_where_the_log_does(market: Market) -> None:
     assert not tail.lose(gap)
 
 
-async def test_a_mint_that_trades_enough_is_followed_from_that_slot_on(open_market: Open) -> None:
+async def test_a_mint_is_tracked_from_the_slot_in_which_it_reaches_the_floor(
+    open_market: Open,
+) -> None:
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=3, volume_min=30, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -468,7 +472,9 @@ async def test_a_mint_that_trades_enough_is_followed_from_that_slot_on(open_mark
     assert [one.slot for one in of_b.tail] == [3, 4, 5]
 
 
-async def test_a_mint_that_stops_trading_is_dropped_after_its_days(open_market: Open) -> None:
+async def test_a_mint_that_stops_trading_is_untracked_after_the_days_of_the_floor(
+    open_market: Open,
+) -> None:
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -488,7 +494,7 @@ async def test_a_mint_that_stops_trading_is_dropped_after_its_days(open_market: 
 
 
 async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Open) -> None:
-    """However much it trades, also where it was not followed; until he adds it."""
+    """However much it trades, even if it was never tracked, until the operator adds it."""
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -508,7 +514,9 @@ async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Op
     assert (await market.reader.tracked())[1] == {A, B}
 
 
-async def test_a_list_keeps_nothing_that_the_floor_chose(open_market: Open) -> None:
+async def test_a_restart_with_a_list_untracks_mints_that_only_the_floor_chose(
+    open_market: Open,
+) -> None:
     """`track` was "all" and is "list" now: the mints that an operator named stay."""
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
@@ -534,7 +542,9 @@ async def test_the_first_chain_that_claims_the_log_keeps_it(open_market: Open) -
     assert await (await open_market()).store.claim("other") == "one"
 
 
-async def test_days_are_distinguished_within_one_batch(open_market: Open) -> None:
+async def test_a_mint_can_be_untracked_and_tracked_again_within_one_batch(
+    open_market: Open,
+) -> None:
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -554,7 +564,7 @@ async def loaded(market: Market, mint: Mint) -> LoadedMint:
     return found
 
 
-async def test_an_overview_tells_where_the_market_stands(market: Market) -> None:
+async def test_an_overview_has_the_tip_the_folded_slot_and_the_gaps(market: Market) -> None:
     empty = await market.reader.overview()
     assert (empty.slot, empty.time, empty.folded_slot, empty.tracked_count) == (None, None, None, 2)
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
@@ -573,7 +583,7 @@ async def test_an_overview_tells_where_the_market_stands(market: Market) -> None
     )
 
 
-async def test_what_a_day_adds_is_estimated_once_there_is_an_hour(market: Market) -> None:
+async def test_the_candles_of_a_day_are_estimated_once_an_hour_is_folded(market: Market) -> None:
     for number in range(121):
         added = slot(number + 1, trade(A), time=HOUR_S * 24 + MINUTE_S * number)
         await market.store.write([added, FinalSlot(Slot(number + 1))])
@@ -594,7 +604,7 @@ async def test_gaps_are_listed_newest_first(market: Market) -> None:
     assert await market.reader.gaps(1) == [second]
 
 
-async def test_a_longer_gap_replaces_one_from_the_same_slot(market: Market) -> None:
+async def test_a_longer_gap_replaces_a_shorter_gap_from_the_same_slot(market: Market) -> None:
     shorter, longer = Gap(Slot(3), Slot(6), "away"), Gap(Slot(3), Slot(9), "away for longer")
     await market.store.write([slot(2), shorter])
     await market.store.write([longer, shorter])
@@ -606,7 +616,7 @@ async def test_a_longer_gap_replaces_one_from_the_same_slot(market: Market) -> N
     assert not tail.lose(longer)
 
 
-async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(
+async def test_a_store_that_cannot_be_read_raises_service_unavailable(
     open_market: Open, drop_candles: Callable[[], None]
 ) -> None:
     market = await open_market()
@@ -633,7 +643,7 @@ def with_standings(new: NewSlot, *pairs: tuple[Mint, Standing]) -> NewSlot:
     return NewSlot(new.header, new.swaps, dict(pairs))
 
 
-async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Market) -> None:
+async def test_price_pools_are_stored_with_the_slot_that_set_them(market: Market) -> None:
     await market.store.write(
         [
             with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
@@ -653,7 +663,7 @@ async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Mar
     ]
 
 
-async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
+async def test_price_pools_are_kept_after_their_slots_were_trimmed(market: Market) -> None:
     await market.store.write(
         [
             with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
@@ -674,7 +684,7 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
 
 
 @pytest.mark.parametrize("begins", [True, False], ids=["begins", "ends"])
-async def test_of_tables_of_logged_and_other_mints_the_newer_row_counts(
+async def test_the_newer_price_pools_count_if_tracking_begins_or_ends(
     market: Market,
     begins: bool,  # noqa: FBT001
 ) -> None:
@@ -697,7 +707,7 @@ async def test_of_tables_of_logged_and_other_mints_the_newer_row_counts(
     assert await market.store.price_pools() == [(-1, mint, decided(2))]
 
 
-async def test_pools_of_a_joined_backfill_replace_those_from_before_it_was_tracked(
+async def test_pools_of_a_joined_backfill_replace_the_pools_from_before_tracking(
     market: Market, join_swap: Callable[[], None]
 ) -> None:
     both = with_standings(slot(1, trade(C)), (C, decided(1)), (D, decided(1, "b")))
@@ -709,7 +719,7 @@ async def test_pools_of_a_joined_backfill_replace_those_from_before_it_was_track
     assert known == {C: decided(1, "b"), D: decided(1, "b")}
 
 
-async def test_readers_get_the_pools_that_a_price_rests_on(market: Market) -> None:
+async def test_readers_get_the_price_pools_of_each_slot_and_mint(market: Market) -> None:
     await market.store.write(
         [
             with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
@@ -742,7 +752,7 @@ async def test_readers_get_the_pools_that_a_price_rests_on(market: Market) -> No
     ]
 
 
-async def test_what_a_price_rests_on_outlives_the_log(market: Market) -> None:
+async def test_a_mint_is_loaded_with_price_pools_whose_slots_were_trimmed(market: Market) -> None:
     await market.store.write(
         [
             with_standings(slot(1, trade(A)), (A, decided(1))),
@@ -773,7 +783,7 @@ def missed(
     )
 
 
-async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market: Market) -> None:
+async def test_unread_calls_are_summed_over_the_last_day_of_the_chain(market: Market) -> None:
     await market.store.write([missed("gone", 0, volume=10**9), missed("small", 1, volume=2)])
     await market.store.write([missed("large", 20, volume=7), missed("large", 24, count=3)])
     await market.store.write([slot(1, time=START + 24 * HOUR)])
@@ -795,7 +805,9 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
     assert await market.reader.not_read(10) == [missed("later", 7 * 24 + 1)]
 
 
-async def test_any_number_of_kinds_and_any_volume_take_bounded_room(market: Market) -> None:
+async def test_kinds_of_unread_calls_are_bounded_and_huge_volumes_are_capped(
+    market: Market,
+) -> None:
     await market.store.write([missed(f"program {i}", 1) for i in range(1_000)])
     await market.store.write([missed("program 1", 1, volume=2**70)] * 20)
     found = await market.reader.not_read(10_000)

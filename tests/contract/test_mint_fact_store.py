@@ -1,4 +1,4 @@
-"""The contract of every store of mint facts.  Add an engine to `engines`, nothing else."""
+"""The contract of every store of mint facts.  Add an engine to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ async def ports(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield market.facts, market.tracking
 
 
-async def test_facts_are_kept_as_they_were_read(ports: Ports) -> None:
+async def test_facts_are_stored_unchanged(ports: Ports) -> None:
     facts, tracking = ports
     await tracking.add(A)
 
@@ -44,10 +44,10 @@ async def test_facts_of_an_older_slot_replace_nothing(ports: Ports) -> None:
     assert found.name == "newer"
 
 
-async def test_facts_of_an_absurd_slot_are_replaced_by_those_that_are_read_later(
+async def test_facts_of_an_absurd_slot_are_replaced_by_facts_read_later(
     ports: Ports,
 ) -> None:
-    """A node that once named a slot of 2^53 would have the last word for ever."""
+    """Otherwise the facts of a node that once named slot 2^53 would stay for ever."""
     facts, tracking = ports
     await tracking.add(A)
     absurd = replace(FACTS, slot=Slot(2**53), name="absurd")
@@ -66,7 +66,7 @@ async def test_an_unknown_mint_has_no_facts(ports: Ports) -> None:
     assert await facts.one(Mint("unknown")) is None
 
 
-async def test_mints_are_due_that_were_never_read_then_the_oldest(ports: Ports) -> None:
+async def test_unread_mints_are_due_first_and_then_the_oldest_facts(ports: Ports) -> None:
     facts, tracking = ports
     for mint in (A, B, C):
         await tracking.add(mint)
@@ -80,7 +80,7 @@ async def test_mints_are_due_that_were_never_read_then_the_oldest(ports: Ports) 
     assert await facts.due(UnixMs(500), 9) == [B]
 
 
-async def test_a_mint_that_was_none_is_not_due_again_at_once_and_keeps_its_facts(
+async def test_a_mint_whose_facts_were_missed_is_not_due_and_keeps_its_old_facts(
     ports: Ports,
 ) -> None:
     facts, tracking = ports

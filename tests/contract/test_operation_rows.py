@@ -31,7 +31,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield store
 
 
-async def test_hours_are_added_up_but_of_lag_the_highest_and_of_the_fund_the_last_is_kept(
+async def test_an_hour_has_sums_but_the_highest_lag_and_the_last_fund(
     store: AccountStore,
 ) -> None:
     def work(rows: AccountRows) -> Mapping[Series, Mapping[int, int]]:
@@ -74,7 +74,7 @@ async def test_the_audit_log_is_filtered(store: AccountStore) -> None:
 
     assert await shown(EventFilter()) == [3, 2, 1, 0]
     assert await shown(EventFilter(who="user:1")) == [3, 1, 0]
-    assert await shown(EventFilter(who="user:1", owner=UserId(1))) == [3, 1, 0]  # it has no key
+    assert await shown(EventFilter(who="user:1", owner=UserId(1))) == [3, 1, 0]  # has no key
     assert await shown(EventFilter(who="user:1"), limit=2) == [3, 1]
     assert await shown(EventFilter(action="re")) == [3, 2, 1]
     assert await shown(EventFilter(who="user:11", action="revoked")) == [2]

@@ -27,7 +27,7 @@ def later(ms: int) -> UnixMs:
 
 @dataclass
 class Box:
-    """An outbox, a second one on the same file, and what is kept of e-mails."""
+    """Two outboxes over one database, as in two processes, and the store of the first."""
 
     outbox: Outbox
     other: Outbox
@@ -72,7 +72,7 @@ async def test_an_email_is_leased_as_it_was_written(box: Box) -> None:
     assert (draft.proof, draft.attempts) == (None, 0)
 
 
-async def test_an_email_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
+async def test_a_leased_email_with_a_link_contains_the_proof_of_the_link(box: Box) -> None:
     _, proof_id = await box.write_link()
 
     (draft,) = await box.outbox.lease(NOW, limit=10)
@@ -81,7 +81,7 @@ async def test_an_email_with_a_link_brings_what_it_is_made_of(box: Box) -> None:
     assert (draft.proof.proof_id, draft.proof.nonce) == (proof_id, NONCE)
 
 
-async def test_the_oldest_go_first_and_no_more_than_asked_for(box: Box) -> None:
+async def test_a_lease_returns_the_oldest_emails_up_to_its_limit(box: Box) -> None:
     ids = [await box.write(later(index)) for index in range(5)]
 
     taken = await box.outbox.lease(later(10), limit=3)
@@ -108,7 +108,7 @@ async def test_a_sent_email_is_never_leased_again(box: Box) -> None:
     assert (kept.sent_at, kept.attempts, kept.reason) == (later(5), 1, None)
 
 
-async def test_a_failed_email_is_due_when_it_was_said(box: Box) -> None:
+async def test_a_failed_email_is_due_again_at_its_retry_time(box: Box) -> None:
     email_id = await box.write()
     await box.outbox.lease(NOW, limit=10)
     again_at = later(90_000)
@@ -141,7 +141,7 @@ async def test_a_late_report_about_a_sent_email_changes_nothing(box: Box) -> Non
     assert await box.kept(email_id) == before
 
 
-async def test_a_link_that_was_used_is_not_sent_any_more(box: Box) -> None:
+async def test_an_email_whose_link_was_used_is_given_up(box: Box) -> None:
     email_id, proof_id = await box.write_link()
     purpose, at = Purpose.RESET_PASSWORD, later(1)
     assert await box.store.transact(lambda rows: use_proof(rows.proofs, proof_id, purpose, at))
@@ -150,14 +150,14 @@ async def test_a_link_that_was_used_is_not_sent_any_more(box: Box) -> None:
     assert (await box.kept(email_id)).given_up_at == later(2)
 
 
-async def test_a_link_that_has_expired_is_not_sent_any_more(box: Box) -> None:
+async def test_an_email_whose_link_has_expired_is_given_up(box: Box) -> None:
     email_id, _ = await box.write_link()
 
     assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
     assert (await box.kept(email_id)).reason == "its link is not good any more"
 
 
-async def test_expired_links_are_given_up_so_many_at_a_time(box: Box) -> None:
+async def test_emails_with_expired_links_are_given_up_in_batches(box: Box) -> None:
     def write(rows: AccountRows) -> None:
         purpose, kind = Purpose.RESET_PASSWORD, EmailKind.RESET_PASSWORD
         proof = rows.proofs.insert(NewProof(purpose, 7, ALICE, NONCE, NOW))
@@ -172,7 +172,7 @@ async def test_expired_links_are_given_up_so_many_at_a_time(box: Box) -> None:
     assert await box.outbox.count_waiting() == 0
 
 
-async def test_the_newest_are_shown_whatever_became_of_them(box: Box) -> None:
+async def test_the_newest_emails_are_shown_in_any_state(box: Box) -> None:
     ids = [await box.write() for _ in range(4)]
     await box.outbox.sent(ids[3], NOW)
     await box.outbox.failed(ids[2], NOW, reason="550", retry_at=None)

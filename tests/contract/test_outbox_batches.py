@@ -1,4 +1,4 @@
-"""The number of e-mails that a lease takes and gives up, whatever engine keeps the accounts."""
+"""The number of e-mails that a lease takes and gives up, on every engine of accounts."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +29,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 def write_expired(rows: AccountRows, count: int) -> None:
-    """Write e-mails whose links are not good any more."""
+    """Write e-mails whose links have expired."""
     for _ in range(count):
         proof = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, 7, ALICE, b"n", EXPIRED))
         rows.emails.insert(EmailKind.RESET_PASSWORD, ALICE, {}, proof, EXPIRED)
@@ -40,7 +40,7 @@ async def given_up(store: AccountStore) -> list[EmailId]:
     return [draft.email_id for draft in found if draft.given_up_at is not None]
 
 
-async def test_what_is_given_up_makes_room_for_no_more_than_was_asked_for(
+async def test_given_up_emails_do_not_raise_the_number_of_leased_emails(
     store: AccountStore,
 ) -> None:
     def write(rows: AccountRows) -> list[EmailId]:
@@ -54,7 +54,7 @@ async def test_what_is_given_up_makes_room_for_no_more_than_was_asked_for(
     assert len(await given_up(store)) == 3
 
 
-async def test_no_lease_gives_up_more_than_a_transaction_may(store: AccountStore) -> None:
+async def test_a_lease_gives_up_at_most_500_emails(store: AccountStore) -> None:
     await store.transact(lambda rows: write_expired(rows, GIVE_UP_MAX + 200))
 
     assert await Outbox(store).lease(NOW, limit=300) == []
@@ -62,7 +62,7 @@ async def test_no_lease_gives_up_more_than_a_transaction_may(store: AccountStore
     assert LEASE_MS == 60_000
 
 
-async def test_an_email_that_was_not_written_does_not_count() -> None:
+async def test_an_email_that_was_not_written_does_not_count_to_the_limit() -> None:
     limit = EmailLimit(MemoryLimits(ManualClock(NOW)))
     assert await limit.take(ALICE)
     assert not await limit.take(ALICE)

@@ -1,4 +1,4 @@
-"""The contract of reports of the past: what was served after a slot is what is made of it later."""
+"""The contract of past reports: each equals the report that was served after its slot."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -67,7 +67,7 @@ ON_SQLITE: Final = pytest.mark.engine("sqlite")
 @pytest.mark.parametrize(
     "pace_s", [1, pytest.param(17, marks=ON_SQLITE), pytest.param(400, marks=ON_SQLITE)]
 )
-async def test_a_report_of_the_past_is_the_one_that_was_served(traded: Traded, pace_s: int) -> None:
+async def test_a_past_report_equals_the_report_that_was_served(traded: Traded, pace_s: int) -> None:
     random = Random(pace_s)
     time = int(START)
     follower = LogTailer(traded.reader, LiveMarket(4), ManualClock(UnixMs(START * 1000)))
@@ -102,7 +102,7 @@ async def test_a_report_of_the_past_is_the_one_that_was_served(traded: Traded, p
             assert await made_again(traded, Moment(time=UnixS(at)), kind) == body
 
 
-async def test_a_moment_that_is_not_kept_says_how_far_the_log_reaches(traded: Traded) -> None:
+async def test_a_moment_outside_the_log_returns_the_range_of_the_log(traded: Traded) -> None:
     assert await traded.series.past(UNTRACKED, Moment(slot=Slot(1))) is None
     assert await traded.series.past(A, Moment(slot=Slot(1))) == OutOfReach(None, None)
     for number in range(5, 9):

@@ -53,7 +53,7 @@ def postgres(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:
 
 
 class Closing(SqliteDatabase):
-    """Notes when it is closed."""
+    """A database that records when it is closed."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__(path, kind)
@@ -103,7 +103,7 @@ async def test_sales_stop_for_the_first_reason_until_they_are_resumed(
     assert await books.why_stopped() is None
 
 
-async def test_a_job_that_outlasts_the_close_keeps_its_database(
+async def test_the_database_is_closed_only_after_a_job_that_outlasts_the_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(books_module, "AUDIT_S", 0.05)
@@ -169,10 +169,10 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
     assert await books.pending() == (1, NOW + 5)
 
 
-async def test_fees_at_risk_are_those_of_the_hour_and_those_under_way(
+async def test_fees_at_risk_are_the_fees_of_the_hour_and_of_pending_payments(
     books: Books, payments: PaymentStore
 ) -> None:
-    """Those of payers that bought within the day are distinguished from those of new payers."""
+    """Fees of payers that bought within the day are distinguished from fees of new payers."""
     fee = new_payment("a").payment.fee_lamports
     assert await books.fees_at_risk(now=NOW) == FeesAtRisk(0, 0, 0, 0, None)
     await books.fill_fund(10**9, mark=10**9)
@@ -215,7 +215,7 @@ async def test_a_payment_issued_and_not_final_in_time_is_unsettled(
     assert await unsettled(NOW + 1, height + 1) == []
 
 
-async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
+async def test_a_doubt_is_due_after_growing_delays_until_it_is_settled(
     books: Books, payments: PaymentStore
 ) -> None:
     async def due(at: int) -> list[Signature]:
@@ -239,7 +239,7 @@ async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
     assert await due(later + HOUR_MS) == []
 
 
-async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
+async def test_a_check_of_sound_books_finds_nothing_and_returns_its_entry_mark(
     books: Books, payments: PaymentStore
 ) -> None:
     assert (await books.check(after_entry=None)).entry_mark == 0
@@ -253,7 +253,7 @@ async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
     assert await violations_of(books) == []
 
 
-async def test_a_doubt_that_three_looks_have_not_settled_is_a_violation(
+async def test_a_doubt_that_is_recorded_three_times_is_a_violation(
     books: Books, payments: PaymentStore
 ) -> None:
     await payments.begin(new_payment("a"))
@@ -277,7 +277,7 @@ def orphan(name: str, *, bought: str | None = "/a-report", minutes: int = 0) -> 
     )
 
 
-async def test_orphans_are_kept_as_they_were_met_first(books: Books) -> None:
+async def test_orphans_are_stored_as_first_found_and_listed_oldest_first(books: Books) -> None:
     later, first = orphan("b", minutes=1), orphan("a", bought=None)
     assert await books.note_orphans([later, first]) == []
     assert await books.note_orphans([orphan("b", minutes=9)]) == []
@@ -285,7 +285,7 @@ async def test_orphans_are_kept_as_they_were_met_first(books: Books) -> None:
     assert list(await books.orphans()) == [first, later]
 
 
-async def test_an_orphan_is_settled_once_and_for_good(books: Books) -> None:
+async def test_an_orphan_is_acknowledged_once_and_no_longer_listed(books: Books) -> None:
     async def acknowledge() -> Acknowledgement:
         return await books.acknowledge(SOME, note="refunded", by=COMMAND_LINE, now=NOW)
 
@@ -297,7 +297,9 @@ async def test_an_orphan_is_settled_once_and_for_good(books: Books) -> None:
     assert await books.note_orphans([orphan("a"), orphan("b")]) == [SOME]
 
 
-async def test_an_orphan_that_has_a_row_is_none(books: Books, payments: PaymentStore) -> None:
+async def test_a_payment_that_has_a_row_is_no_longer_an_orphan(
+    books: Books, payments: PaymentStore
+) -> None:
     await books.note_orphans([orphan("a")])
     await payments.begin(new_payment("a"))
 
@@ -306,10 +308,10 @@ async def test_an_orphan_that_has_a_row_is_none(books: Books, payments: PaymentS
     assert found is Acknowledgement.HAS_ROW
 
 
-async def test_payments_are_listed_by_state_and_what_they_brought_by_day(
+async def test_payments_are_listed_by_state_and_takings_by_day(
     books: Books, payments: PaymentStore
 ) -> None:
-    """Three on one day, of which one fails, and one of a day before in another token."""
+    """Four payments of one day, one failed and one pending, and one of the day before."""
     many = Budget(in_flight_new_payer=99, in_flight_payer=99, in_flight_address=99)
     day = NOW // DAY_MS
     for name, at, asset, worth in (

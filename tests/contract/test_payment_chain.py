@@ -31,7 +31,7 @@ class Chain(Settlement, PaymentChain, TreasuryHistory, Protocol):
 
 def rpc(world: World, terms: Terms | None = None) -> Chain:
     chain = world.chain(terms)
-    world.chains.append(chain)  # which closes it
+    world.chains.append(chain)  # the world closes it
     return chain
 
 
@@ -52,7 +52,7 @@ async def verified(world: World, **changes: Any) -> VerifiedPayment:
     return found
 
 
-async def test_a_simulation_says_what_would_be_left(
+async def test_a_simulation_returns_the_balance_after_the_payment(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     good = (await verified(world)).verified
@@ -62,7 +62,7 @@ async def test_a_simulation_says_what_would_be_left(
     assert found.balance_after == 10**9 - AMOUNT
 
 
-async def test_a_payment_may_name_the_recent_blockhash(
+async def test_a_payment_with_the_recent_blockhash_can_be_simulated(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     chain = open_chain(world)
@@ -84,7 +84,7 @@ async def test_a_payment_that_cannot_succeed_is_rejected(
     assert isinstance(await chain.simulate(old.envelope, old.source), UnknownBlockhash)
 
 
-async def test_a_payment_that_was_sent_is_seen_to_land_and_arrives(
+async def test_a_payment_is_unseen_before_it_is_sent_and_landed_after(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     envelope = (await verified(world)).verified.envelope
@@ -101,7 +101,7 @@ async def test_a_payment_that_was_sent_is_seen_to_land_and_arrives(
     assert unknown.height > 0
 
 
-async def test_the_history_of_the_treasury_begins_at_its_newest_end(
+async def test_the_history_of_the_treasury_is_read_newest_first(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     facilitator = world.facilitator()
@@ -121,7 +121,7 @@ async def test_the_history_of_the_treasury_begins_at_its_newest_end(
     assert await chain.finalized_height() > 0
 
 
-async def test_what_selling_needs_to_know_of_the_chain(
+async def test_the_chain_returns_balance_and_time_and_checks_the_payment_token(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     chain = open_chain(world)
@@ -134,7 +134,7 @@ async def test_what_selling_needs_to_know_of_the_chain(
         await open_chain(world, nowhere).expect_usable()
 
 
-async def test_a_node_that_does_not_answer_is_unavailable(
+async def test_a_node_that_fails_raises_chain_unavailable(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     chain = open_chain(world)
@@ -150,7 +150,7 @@ async def test_a_node_that_does_not_answer_is_unavailable(
             await verb
 
 
-async def test_a_transaction_is_given_back_as_it_was_sent(
+async def test_a_recorded_transaction_equals_the_sent_transaction(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     signed = (await verified(world)).verified.envelope.sign(world.vm.genesis.fee_payer)
