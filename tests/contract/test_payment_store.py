@@ -1,4 +1,4 @@
-"""The contract of every PaymentStore, in memory and on SQLite alike."""
+"""The contract of every PaymentStore, in memory and on every engine."""
 
 import asyncio
 from collections import Counter
@@ -72,14 +72,14 @@ async def test_a_begun_payment_is_found(engine: Engine) -> None:
     assert list(await engine.store.find_signatures([asked.payment.signature])) == [asked.payment]
 
 
-async def test_who_has_bought_is_known_by_wallet_and_by_address(engine: Engine) -> None:
+async def test_a_buyer_is_known_by_wallet_and_by_address_after_a_purchase(engine: Engine) -> None:
     alice, bob = Wallet("alice"), Wallet("bob")
     here = "192.0.2.1"
     there = "192.0.2.2"
     good = new_payment("good", payer=alice, address=here)
     for asked in (good, new_payment("bad", payer=bob, address=there)):
         await engine.store.begin(asked)
-        assert not await engine.store.has_bought(asked.payment.payer)  # it is on its way
+        assert not await engine.store.has_bought(asked.payment.payer)  # the payment is pending
         assert not await engine.store.has_bought_from(asked.payment.address)
         await resolve(engine, asked, LANDED if asked is good else REVERTED)
 
@@ -91,7 +91,7 @@ async def test_who_has_bought_is_known_by_wallet_and_by_address(engine: Engine) 
     "purchase",
     [PaidReport(body=b'{"a":1}'), new_token("x"), TopUp(credits=5, account=CreditAccount(1))],
 )
-async def test_a_paid_item_survives(engine: Engine, purchase: PaidItem) -> None:
+async def test_a_paid_item_is_stored_with_its_payment(engine: Engine, purchase: PaidItem) -> None:
     engine.open_account(1)
     asked = new_payment("a", purchase=purchase)
     await engine.store.begin(asked)
@@ -102,7 +102,7 @@ async def test_a_paid_item_survives(engine: Engine, purchase: PaidItem) -> None:
     assert (found.purchase, found.state, found.paid) == (purchase, State.ISSUED, AMOUNT)
 
 
-async def test_the_same_message_is_known(engine: Engine) -> None:
+async def test_the_same_message_is_begun_once_and_known_after_that(engine: Engine) -> None:
     await engine.store.begin(new_payment("a"))
 
     assert await engine.store.begin(new_payment("a", key_hash=key_hash("other"))) == KnownPayment(
@@ -110,7 +110,7 @@ async def test_the_same_message_is_known(engine: Engine) -> None:
     )
 
 
-async def test_issuing_twice_issues_once(engine: Engine) -> None:
+async def test_a_payment_that_lands_several_times_is_issued_once(engine: Engine) -> None:
     asked = new_payment("a")
     await engine.store.begin(asked)
     for evidence in (LANDED, LANDED, LANDED_FOR_GOOD, LANDED):
@@ -119,7 +119,7 @@ async def test_issuing_twice_issues_once(engine: Engine) -> None:
     assert engine.credits(asked.payment.purchase) == 10
 
 
-async def test_a_top_up_adds(engine: Engine) -> None:
+async def test_a_top_up_adds_its_credits_to_the_account(engine: Engine) -> None:
     asked = new_payment("a", purchase=TopUp(credits=50, account=engine.open_account(3)))
     await engine.store.begin(asked)
     await resolve(engine, asked, LANDED_FOR_GOOD)
@@ -127,7 +127,7 @@ async def test_a_top_up_adds(engine: Engine) -> None:
     assert engine.credits(asked.payment.purchase) == 53
 
 
-async def test_late_landing_wins(engine: Engine) -> None:
+async def test_a_failed_payment_is_issued_if_it_lands_for_good(engine: Engine) -> None:
     asked = new_payment("a")
     await engine.store.begin(asked)
     assert (await resolve(engine, asked, DEAD)).reason is RefusalReason.EXPIRED
@@ -143,7 +143,7 @@ async def test_late_landing_wins(engine: Engine) -> None:
 async def test_a_payment_that_vanishes_is_frozen_until_it_returns(
     engine: Engine, *, is_top_up: bool
 ) -> None:
-    """Only what the payment brought is taken back, and only what is left of it."""
+    """Only credits of this payment are taken back, and only as many as are left."""
     account = engine.open_account(5)
     purchase = TopUp(credits=10, account=account) if is_top_up else new_token("a")
     asked = new_payment("a", purchase=purchase)
@@ -162,7 +162,9 @@ async def test_a_payment_that_vanishes_is_frozen_until_it_returns(
     assert engine.credits(purchase) == left
 
 
-async def test_a_thawed_payment_is_not_thawed_again(engine: Engine) -> None:
+async def test_a_payment_that_returns_twice_restores_only_credits_that_were_frozen(
+    engine: Engine,
+) -> None:
     asked = new_payment("a")
     await engine.store.begin(asked)
     for evidence in (LANDED, Reverted(final=False), LANDED):
@@ -176,7 +178,7 @@ async def test_a_thawed_payment_is_not_thawed_again(engine: Engine) -> None:
 
 
 async def test_a_payment_is_frozen_once(engine: Engine) -> None:
-    """Finality freezes nothing more: the rest of the account came from elsewhere."""
+    """The last evidence freezes nothing more: the credits that are left were not of the payment."""
     purchase = TopUp(credits=10, account=engine.open_account(15))
     asked = new_payment("a", purchase=purchase)
     await engine.store.begin(asked)
@@ -188,7 +190,7 @@ async def test_a_payment_is_frozen_once(engine: Engine) -> None:
     assert engine.credits(purchase) == 25
 
 
-async def test_less_than_agreed_issues_nothing(engine: Engine) -> None:
+async def test_an_underpaid_payment_issues_nothing(engine: Engine) -> None:
     asked = new_payment("a")
     await engine.store.begin(asked)
     short = await resolve(engine, asked, Landed(paid=AMOUNT - 1, final=True))
@@ -197,7 +199,7 @@ async def test_less_than_agreed_issues_nothing(engine: Engine) -> None:
     assert engine.credits(asked.payment.purchase) == 0
 
 
-async def test_a_key_names_one_payment(engine: Engine) -> None:
+async def test_a_key_belongs_to_one_payment_until_that_payment_fails(engine: Engine) -> None:
     first = new_payment("a", key_hash=key_hash("k"))
     await engine.store.begin(first)
     assert await engine.store.begin(new_payment("b", key_hash=key_hash("k"))) == KEY_TAKEN
@@ -206,7 +208,7 @@ async def test_a_key_names_one_payment(engine: Engine) -> None:
     assert isinstance(await engine.store.begin(new_payment("b", key_hash=key_hash("k"))), Begun)
 
 
-async def test_pending_payments_are_reserved_against(engine: Engine) -> None:
+async def test_pending_payments_reserve_the_funds_of_their_payer(engine: Engine) -> None:
     """Twenty payments with funds for one: one may begin."""
     outcomes = [await engine.store.begin(new_payment(str(n), balance_after=0)) for n in range(20)]
 
@@ -220,7 +222,7 @@ async def test_pending_payments_are_reserved_against(engine: Engine) -> None:
 
 
 async def test_pending_payments_of_one_token_reserve_nothing_of_another(engine: Engine) -> None:
-    """A payer's funds in each token are its own; a row of before tokens were kept counts in all."""
+    """The funds of a payer in each token are separate."""
     own, usdc = Mint("scope"), Mint("usdc")
 
     async def begun(name: str, asset: Mint | None, balance_after: int) -> bool:
@@ -237,7 +239,9 @@ async def test_pending_payments_of_one_token_reserve_nothing_of_another(engine: 
     assert found.asset == usdc
 
 
-async def test_a_payment_whose_token_was_not_kept_reserves_in_each(engine: Engine) -> None:
+async def test_a_payment_without_a_stored_token_reserves_funds_in_every_token(
+    engine: Engine,
+) -> None:
     await engine.store.begin(new_payment("a", asset=None))
     late = new_payment("b", asset=Mint("usdc"), balance_after=AMOUNT - 1)
 
@@ -252,10 +256,10 @@ async def test_a_payment_whose_token_was_not_kept_reserves_in_each(engine: Engin
     ),
     funds=st.integers(0, 4),
 )
-async def test_no_account_is_promised_more_than_it_holds(
+async def test_a_payer_begins_exactly_as_many_payments_as_its_funds_cover(
     asked: list[tuple[str, str]], funds: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Each payer has *funds* times the price in each token: so often it may begin, no more."""
+    """In each token a payer has *funds* times the price, enough for exactly *funds* payments."""
     generous = Budget(in_flight_new_payer=99, in_flight_payer=99)
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for engine in engines[:2]:
@@ -273,8 +277,10 @@ async def test_no_account_is_promised_more_than_it_holds(
                 begun[asset, payer] += began
 
 
-async def test_what_resolved_since_the_lookup_is_reserved_against(engine: Engine) -> None:
-    """A simulation may have been made before a payment landed that is issued by now."""
+async def test_a_payment_that_resolved_since_the_lookup_still_reserves_funds(
+    engine: Engine,
+) -> None:
+    """The simulated balance may be from before the landing of a payment that is now issued."""
     mark = (await engine.store.find(MessageHash(named("b")))).mark
     first = new_payment("a")
     await engine.store.begin(first)
@@ -286,7 +292,9 @@ async def test_what_resolved_since_the_lookup_is_reserved_against(engine: Engine
     assert isinstance(await engine.store.begin(new_payment("b", balance_after=0, mark=mark)), Begun)
 
 
-async def test_finality_alone_reserves_nothing(engine: Engine) -> None:
+async def test_a_payment_that_only_became_final_since_the_lookup_reserves_nothing(
+    engine: Engine,
+) -> None:
     first = new_payment("a")
     await engine.store.begin(first)
     await resolve(engine, first, LANDED)
@@ -297,7 +305,9 @@ async def test_finality_alone_reserves_nothing(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("same", "enough"), [("payer", 3), ("address", 4)])
-async def test_a_few_failures_an_hour_are_enough(engine: Engine, same: str, enough: int) -> None:
+async def test_failures_of_an_hour_are_limited_by_payer_and_by_address(
+    engine: Engine, same: str, enough: int
+) -> None:
     def one(n: int, now: UnixMs = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
         return new_payment(f"{same} {n}", begun_at=now, **differing)
@@ -316,7 +326,7 @@ async def test_a_few_failures_an_hour_are_enough(engine: Engine, same: str, enou
 async def test_a_payer_that_fails_does_not_stop_others_at_its_address(
     engine: Engine, sold: int
 ) -> None:
-    """It takes more reverted payments than three and those of the hour that were good."""
+    """Others are refused only after more reverts than three plus the successes of the hour."""
     for n in range(sold):
         good = new_payment(f"good {n}", payer="carol")
         await engine.store.begin(good)
@@ -337,7 +347,9 @@ async def test_a_payment_that_never_landed_is_not_a_failure(engine: Engine) -> N
         await resolve(engine, new_payment(str(n)), DEAD)
 
 
-async def test_a_stranger_has_two_under_way_until_one_was_good(engine: Engine) -> None:
+async def test_a_stranger_has_at_most_two_pending_payments_until_one_succeeds(
+    engine: Engine,
+) -> None:
     first, second, third = (new_payment(f"{n}") for n in range(3))
     assert isinstance(await engine.store.begin(first), Begun)
     assert isinstance(await engine.store.begin(second), Begun)
@@ -348,7 +360,7 @@ async def test_a_stranger_has_two_under_way_until_one_was_good(engine: Engine) -
 
 @pytest.mark.parametrize("evidence", [None, LANDED, REVERTED, DEAD])
 async def test_one_quote_serves_one_message(engine: Engine, evidence: Evidence | None) -> None:
-    """By any payer, and whatever became of the first."""
+    """Of any payer, and with any outcome of the first message."""
     first = new_payment("a", quote=b"a quote")
     assert isinstance(await engine.store.begin(first), Begun)
     if evidence is not None:
@@ -376,8 +388,10 @@ async def test_a_quote_is_used_once_by_two_connections_at_once(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("same", "at_first"), [("payer", 8), ("address", 64)])
-async def test_a_new_payer_has_little_in_flight(engine: Engine, same: str, at_first: int) -> None:
-    """A payer that empties its account after sending burns this many fees, and is known then."""
+async def test_pending_payments_of_a_new_payer_or_address_are_limited(
+    engine: Engine, same: str, at_first: int
+) -> None:
+    """A payer that empties its account after sending burns so many fees, and is then refused."""
 
     def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
@@ -395,7 +409,7 @@ async def test_a_new_payer_has_little_in_flight(engine: Engine, same: str, at_fi
     assert isinstance(await engine.store.begin(one(501, NOW + HOUR_MS)), Begun)
 
 
-async def test_a_buyer_may_have_as_many_more_in_flight(engine: Engine) -> None:
+async def test_a_buyer_may_have_one_more_pending_payment_for_each_purchase(engine: Engine) -> None:
     for n in range(8):
         await engine.store.begin(new_payment(f"bought {n}"))
         await resolve(engine, new_payment(f"bought {n}"), LANDED)
@@ -407,7 +421,9 @@ async def test_a_buyer_may_have_as_many_more_in_flight(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("same", ["payer", "address"])
-async def test_one_payer_alone_cannot_use_up_the_fees_of_all(engine: Engine, same: str) -> None:
+async def test_one_payer_or_address_cannot_use_up_the_fees_of_all(
+    engine: Engine, same: str
+) -> None:
     budget = Budget(in_flight_new_payer=1_000, in_flight_payer=1_000, in_flight_address=1_000)
 
     def one(n: int) -> PendingPayment:
@@ -435,10 +451,10 @@ BOUNDED: Final = Budget(failures=2, in_flight_new_payer=3, in_flight_payer=3, in
 @pytest.mark.storm
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(acts=acts)
-async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
+async def test_no_order_of_payments_exceeds_the_failures_of_an_hour(
     acts: list[tuple[str, int, str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """At most what may be in flight, and one for each payment of that hour that was good."""
+    """At most as many as may be in flight, and one for each success of that hour."""
     store = payment_store(tmp_path_factory.mktemp("money") / "money.sqlite")
     now, in_flight, failed, sold = (
         NOW,
@@ -476,7 +492,7 @@ def within(
     like: PendingPayment,
     end: int,
 ) -> list[PendingPayment]:
-    """Return those of *these* that ended in the hour before *end*, by the payer of *like*."""
+    """Return *these* that ended in the hour before *end* and whose *who* equals that of *like*."""
     return [
         each
         for each in these
@@ -485,8 +501,8 @@ def within(
     ]
 
 
-async def test_what_the_fee_payer_has_is_promised_once(engine: Engine) -> None:
-    """It must be left with the rent of its account and some to spare."""
+async def test_the_balance_of_the_fee_payer_is_reserved_only_once(engine: Engine) -> None:
+    """The fee payer must keep the rent of its account and a reserve."""
     enough = Budget().fund_lamports_min + 10_001
     engine.fill_fund(enough)
     assert isinstance(await engine.store.begin(new_payment("a")), Begun)
@@ -499,8 +515,10 @@ async def test_what_the_fee_payer_has_is_promised_once(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 2_000])
-async def test_a_top_up_follows_its_token(engine: Engine, ahead_ms: int) -> None:
-    """The token was rotated, twice, while the payment was under way, by a clock that is behind."""
+async def test_a_top_up_is_credited_to_the_successor_of_a_rotated_token(
+    engine: Engine, ahead_ms: int
+) -> None:
+    """The token was rotated twice while the payment was pending, by a clock that is behind."""
     account = engine.open_account(3)
     asked = new_payment(
         "a", purchase=TopUp(credits=50, account=account), begun_at=UnixMs(NOW + ahead_ms)
@@ -515,7 +533,7 @@ async def test_a_top_up_follows_its_token(engine: Engine, ahead_ms: int) -> None
 
 
 async def test_a_top_up_of_a_token_that_was_rotated_before_is_not_begun(engine: Engine) -> None:
-    """A thief may have rotated it; the times of two processes do not say which was first."""
+    """A thief may have rotated it; the clocks of two processes do not show which was first."""
     account = engine.open_account(3)
     successor = await engine.rotate(account)
     purchase = TopUp(credits=50, account=account)
@@ -533,7 +551,7 @@ async def test_a_payment_that_was_never_begun_is_not_resolved(engine: Engine) ->
     assert (await engine.store.find(new_payment("a").payment.message_hash)).payment is None
 
 
-async def test_closed_sales_sell_nothing(engine: Engine) -> None:
+async def test_closed_sales_begin_no_payment_but_issue_pending_payments(engine: Engine) -> None:
     pending = new_payment("a")
     await engine.store.begin(pending)
     engine.close_sales()
@@ -544,7 +562,7 @@ async def test_closed_sales_sell_nothing(engine: Engine) -> None:
 
 
 async def test_a_clock_that_is_set_back_by_a_day_ends_the_leases_of_the_day(engine: Engine) -> None:
-    """Else no payment of that day would be looked at for as long."""
+    """Otherwise no payment of that day would be checked for a day."""
     await engine.store.begin(new_payment("a"))
     now = UnixMs(NOW - DAY_MS)
 
@@ -555,7 +573,7 @@ async def test_a_clock_that_is_set_back_by_a_day_ends_the_leases_of_the_day(engi
     assert again == []
 
 
-async def test_a_lease_is_given_once_and_runs_out(engine: Engine) -> None:
+async def test_a_payment_is_leased_once_until_its_lease_expires(engine: Engine) -> None:
     for name in "ab":
         await engine.store.begin(new_payment(name))
 
@@ -575,7 +593,7 @@ async def test_a_lease_is_given_once_and_runs_out(engine: Engine) -> None:
     assert await lease(10**6) == ["b"]
 
 
-async def test_use_is_noticed(engine: Engine) -> None:
+async def test_a_payment_is_touched_once_a_credit_of_it_is_spent(engine: Engine) -> None:
     asked = new_payment("a")
     await engine.store.begin(asked)
     assert not (await resolve(engine, asked, LANDED)).touched
@@ -606,10 +624,10 @@ steps = st.lists(
 @pytest.mark.storm
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(steps=steps)
-async def test_all_stores_are_one(
+async def test_all_stores_give_the_same_results(
     steps: list[tuple[str, Mint, str, Evidence]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Any sequence of verbs has the same answers, and moves the same credits."""
+    """Any sequence of verbs has the same results, and moves the same credits."""
     begun: set[str] = set()
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for position, (name, asset, verb, evidence) in enumerate(steps):

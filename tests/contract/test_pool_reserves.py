@@ -35,7 +35,7 @@ def vault(mint: Mint, atoms: int) -> dict[str, Any]:
 
 
 class Node:
-    """A node, as a server of its own, that holds two pools of TOKEN, or what a test puts there."""
+    """A node that has the accounts of two pools of TOKEN; a test may replace them."""
 
     def __init__(self, sold: int, quotes: dict[Mint, int]) -> None:
         self.accounts: dict[str, Any] = {"base 0": vault(TOKEN, sold), "base 1": vault(TOKEN, 0)}
@@ -173,7 +173,7 @@ async def test_an_answer_that_cannot_be_read_is_unavailable(ruin: Callable[[byte
 
 
 @pytest.mark.storm
-async def test_any_answer_is_what_the_pools_hold_or_a_reason_why_not() -> None:
+async def test_a_spoilt_answer_raises_a_known_error_or_gives_possible_reserves() -> None:
     async with over_rpc(5, QUOTES) as pools:
         for seed in range(300):
             pools.node.change = partial(spoil, seed=seed)

@@ -1,4 +1,4 @@
-"""The contract of PriceSource: a quote or a doubt, never an exception.  Add one to `ENGINES`."""
+"""The contract of PriceSource: a quote or a doubt, no exception.  Add an engine to `ENGINES`."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -51,7 +51,7 @@ ENGINES: dict[str, Callable[..., PriceSource]] = {"pinned": pinned, "feed": feed
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_source_that_answers_quotes_usd_as_of_a_time_that_has_passed(engine: str) -> None:
+async def test_a_source_that_answers_quotes_a_price_in_usd_of_the_last_hour(engine: str) -> None:
     found = await ENGINES[engine](answers=True).read(NOW)
 
     assert isinstance(found, Quote), found
@@ -60,5 +60,5 @@ async def test_a_source_that_answers_quotes_usd_as_of_a_time_that_has_passed(eng
 
 
 @pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"pinned"}))
-async def test_a_source_that_does_not_answer_is_a_doubt(engine: str) -> None:
+async def test_a_source_that_does_not_answer_returns_a_doubt(engine: str) -> None:
     assert await ENGINES[engine](answers=False).read(NOW) is Doubt.NO_ANSWER

@@ -1,4 +1,4 @@
-"""A reversal that an engine refuses for good: it is logged, and no other work waits for it."""
+"""A reversal that an engine always refuses is logged, and no other work waits for it."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -39,7 +39,9 @@ async def ledger(
     await ledger.close()
 
 
-async def test_others_are_given_back_and_spending_continues(ledger: GroupCreditLedger) -> None:
+async def test_a_refused_reversal_is_logged_and_stops_neither_others_nor_spending(
+    ledger: GroupCreditLedger,
+) -> None:
     account = await ledger.issue(credit_token(1), 10, "")
     assert await ledger.spend(account) == Spent(9)
     begun = await ledger.prepay(Debit(account, 4))

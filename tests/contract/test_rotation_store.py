@@ -171,7 +171,7 @@ async def test_a_rotation_moves_all_credits_and_their_purchase(engine: Engine) -
     assert (found.holder, found.rotated_at) == (new, LATER)
 
 
-async def test_a_wallet_proves_the_credits_it_bought_and_no_more(engine: Engine) -> None:
+async def test_a_wallet_can_claim_only_the_credits_that_it_bought(engine: Engine) -> None:
     await buy(engine)
     await top_up(engine, "b", payer="bob")
 
@@ -195,7 +195,7 @@ async def test_the_oldest_credits_are_spent_first(engine: Engine) -> None:
     assert await left(engine, OLD) == [30]
 
 
-async def test_spent_credits_are_not_proven(engine: Engine) -> None:
+async def test_spent_credits_cannot_be_claimed(engine: Engine) -> None:
     await buy(engine)
     await top_up(engine, "b", payer="bob")
     await spend(engine, 10)
@@ -204,7 +204,7 @@ async def test_spent_credits_are_not_proven(engine: Engine) -> None:
     assert await left(engine, OLD, NEW) == [50, None]
 
 
-async def test_what_came_with_a_proof_is_proven_again_a_day_later(engine: Engine) -> None:
+async def test_claimed_credits_can_be_claimed_again_a_day_later(engine: Engine) -> None:
     await buy(engine)
     assert await claim(engine, now=LATER) == 10
     await top_up(engine, "b", payer="bob", token=NEW)
@@ -214,8 +214,8 @@ async def test_what_came_with_a_proof_is_proven_again_a_day_later(engine: Engine
     assert await claim(engine, credit_token(4)) is RotationDenied.TOO_SOON
 
 
-async def test_a_claim_leaves_what_another_wallet_has_moved_there(engine: Engine) -> None:
-    """The credits that alice moved to a token stay hers after bob took his own from it."""
+async def test_a_claim_leaves_the_credits_that_another_wallet_has_moved(engine: Engine) -> None:
+    """Credits that alice moved to a token stay hers after bob has claimed his from it."""
     await buy(engine)
     assert await claim(engine, now=LATER) == 10
     await top_up(engine, "b", payer="bob", token=NEW)
@@ -227,7 +227,7 @@ async def test_a_claim_leaves_what_another_wallet_has_moved_there(engine: Engine
     assert await left(engine, NEW, NEWER, credit_token(4)) == [0, 50, 10]
 
 
-async def test_nothing_follows_what_its_holder_rotated(engine: Engine) -> None:
+async def test_credits_that_their_holder_rotated_cannot_be_claimed(engine: Engine) -> None:
     await buy(engine)
     assert await rotate(engine) == 10
     await top_up(engine, "b", payer="bob", token=NEW)
@@ -236,7 +236,7 @@ async def test_nothing_follows_what_its_holder_rotated(engine: Engine) -> None:
     assert await left(engine, OLD, NEW, NEWER) == [0, 60, None]
 
 
-async def test_a_payment_that_vanished_is_not_proven(engine: Engine) -> None:
+async def test_credits_of_a_vanished_payment_cannot_be_claimed(engine: Engine) -> None:
     await buy(engine)
     await top_up(engine, "b", payer="bob")
     message = new_payment("a").payment.message_hash
@@ -257,7 +257,7 @@ async def test_a_rotated_or_empty_token_is_not_rotated(engine: Engine) -> None:
     assert await left(engine, NEWER) == [None]
 
 
-async def test_every_rotation_keeps_the_first_account(engine: Engine) -> None:
+async def test_the_root_of_every_rotated_account_is_the_first_account(engine: Engine) -> None:
     await buy(engine)
     first = await account_of(engine)
     assert await engine.ledger.root(first) == first
@@ -268,7 +268,7 @@ async def test_every_rotation_keeps_the_first_account(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("again", [rotate, claim])
-async def test_the_same_rotation_of_several_processes_is_one(
+async def test_the_same_rotation_sent_several_times_moves_the_credits_once(
     engine: Engine, again: Callable[[Engine], Awaitable[int | RotationDenied]]
 ) -> None:
     await buy(engine)
@@ -278,7 +278,7 @@ async def test_the_same_rotation_of_several_processes_is_one(
 
 
 @pytest.mark.parametrize("wallet_first", [False, True])
-async def test_of_rotations_at_once_one_moves_the_credits(
+async def test_at_most_one_of_simultaneous_rotations_moves_the_credits(
     engine: Engine,
     wallet_first: bool,  # noqa: FBT001 - pytest names it
 ) -> None:

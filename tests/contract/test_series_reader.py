@@ -1,4 +1,4 @@
-"""The contract of every reader of series: the engines, and the one in memory."""
+"""The contract of every reader of series, on each engine and in memory."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -57,7 +57,7 @@ async def traded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Lived:
-    """A history of forks and finality, and the swaps of A that live in it."""
+    """A history with forks and finality, and its swaps of A that are not orphaned."""
 
     def __init__(self, traded: Traded, seed: int, pace_s: int) -> None:
         self._traded, self._random, self._pace_s = traded, Random(seed), pace_s
@@ -95,7 +95,7 @@ class Lived:
 
 
 def expected(trades: list[definitions.Trade], width_s: int) -> list[SeriesCandle]:
-    """Return the candles of the definition, in USD and in SOL."""
+    """Return the candles by their definition, in USD and in SOL."""
     in_sol: dict[int, list[float]] = {}
     for trade in trades:
         if trade.price is not None and trade.price_sol is not None:
@@ -114,7 +114,7 @@ async def read(traded: Traded, within: Range, mint: Mint = A) -> tuple[Series, U
 
 
 async def pages(traded: Traded, within: Range) -> list[SeriesCandle]:
-    """Read page by page, and put each before those that came before."""
+    """Return the candles of all pages in the order of time; the first page is the newest."""
     found: list[SeriesCandle] = []
     while True:
         series, now = await read(traded, within)
@@ -128,7 +128,9 @@ async def pages(traded: Traded, within: Range) -> list[SeriesCandle]:
 
 
 @pytest.mark.parametrize("pace_s", PACES_S)
-async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pace_s: int) -> None:
+async def test_pages_contain_the_candles_of_all_swaps_that_are_not_orphaned(
+    traded: Traded, pace_s: int
+) -> None:
     lived = Lived(traded, seed=pace_s, pace_s=pace_s)
     known: dict[str, KeptCandles] = {}
     for n in range(SLOTS // 4):
@@ -155,7 +157,7 @@ async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pac
 
 
 def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
-    """Return the amounts bought and sold by candle, of those with volume; each has its own span."""
+    """Return the amounts bought and sold by candle with volume; assert that no span is double."""
     assert len({each.bucket for each in candles}) == len(candles)
     return {
         each.bucket: (each.buy_volume, each.sell_volume)
@@ -165,7 +167,7 @@ def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
 
 
 def traded_in(trades: list[definitions.Trade], width_s: int) -> dict[int, tuple[int, int]]:
-    """Return the amounts of *trades* bought and sold by span; nothing is shown before a price."""
+    """Return the amounts of *trades* bought and sold by span; none if no trade has a price."""
     found: dict[int, tuple[int, int]] = {}
     for trade in trades if any(trade.price is not None for trade in trades) else ():
         begin = trade.time - trade.time % width_s
@@ -176,7 +178,7 @@ def traded_in(trades: list[definitions.Trade], width_s: int) -> dict[int, tuple[
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
-async def test_what_was_traded_before_the_first_price_and_between_is_on_one_page(
+async def test_volume_before_the_first_price_and_between_prices_is_read_once(
     traded: Traded, limit: int
 ) -> None:
     made = [(0, None), (3, None), (4, 2.0), (9, None), (11, 3.0), (14, None)]
@@ -199,7 +201,7 @@ async def test_what_was_traded_before_the_first_price_and_between_is_on_one_page
             assert filled[0].open == 2.0
 
 
-async def test_a_range_is_of_both_its_ends_and_fills_what_is_empty(traded: Traded) -> None:
+async def test_a_range_includes_both_ends_and_can_fill_empty_spans(traded: Traded) -> None:
     lived = Lived(traded, seed=1, pace_s=7)
     for _ in range(60):
         await lived.step()
@@ -218,7 +220,7 @@ async def test_a_range_is_of_both_its_ends_and_fills_what_is_empty(traded: Trade
             assert (each.open_sol, each.close_sol) == (before.close_sol,) * 2
 
 
-async def test_one_that_is_not_tracked_has_none_and_one_without_swaps_no_candles(
+async def test_an_untracked_mint_has_no_series_and_a_mint_without_swaps_is_empty(
     traded: Traded,
 ) -> None:
     asked = AskedCandles(Timeframe.M1, UnixS(1 << 33), 10)
@@ -231,7 +233,7 @@ async def test_one_that_is_not_tracked_has_none_and_one_without_swaps_no_candles
     assert (kept.tip.slot, kept.tip.time) == (1, START)
 
 
-async def test_a_part_of_the_newest_is_what_is_read_of_it(traded: Traded) -> None:
+async def test_candles_narrowed_from_the_newest_equal_candles_that_are_read(traded: Traded) -> None:
     for n in range(200):
         await traded.slot(n + 1, START + 60 * n, PricedSwap(A, 0, 0, -1, 0, True, 1, 1.0 + n, 1.0))  # noqa: FBT003
     await traded.finalize(190)
@@ -270,7 +272,7 @@ def logged(index: int, *, mint: Mint = A, signature: str = "") -> PricedSwap:
 
 
 async def newest_first(traded: Traded, limit: int) -> list[LoggedSwap]:
-    """Read page by page."""
+    """Return all swaps, read page by page."""
     found: list[LoggedSwap] = []
     before = None
     while True:
@@ -283,7 +285,7 @@ async def newest_first(traded: Traded, limit: int) -> list[LoggedSwap]:
         before = page.swaps[-1].place
 
 
-async def test_swaps_are_those_of_slots_that_live_the_newest_first(traded: Traded) -> None:
+async def test_swaps_of_slots_that_are_not_orphaned_are_read_newest_first(traded: Traded) -> None:
     alive: list[tuple[int, list[PricedSwap]]] = []
     random = Random(1)
     for number in range(1, 120):
@@ -343,7 +345,7 @@ def pooled(index: int, random: Random) -> PricedSwap:
     return PricedSwap(A, index, 0, -1, 0, is_buy, volume, usd, sol, pool, None, detail)
 
 
-async def test_pools_are_those_of_folded_slots_that_live(traded: Traded) -> None:
+async def test_pools_are_booked_from_folded_slots_that_are_not_orphaned(traded: Traded) -> None:
     """However slots were batched: the two newest days, of at most 32 pools."""
     random = Random(5)
     alive: list[tuple[int, int, list[PricedSwap]]] = []
@@ -390,7 +392,7 @@ def uncounted(index: int, pool: str) -> PricedSwap:
 
 
 @pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
-async def test_candles_of_pools_go_after_two_days_even_if_none_of_their_swaps_counts(
+async def test_old_candles_of_pools_are_deleted_even_if_their_swaps_do_not_count(
     traded: Traded,
 ) -> None:
     pace_s = 43_200
@@ -406,7 +408,7 @@ async def test_candles_of_pools_go_after_two_days_even_if_none_of_their_swaps_co
 
 
 @pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
-async def test_a_candle_of_a_pool_goes_on_from_the_row_of_an_earlier_version(
+async def test_a_candle_of_a_pool_continues_the_row_of_an_earlier_version(
     traded: Traded, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """That version stored a candle with each batch, before its span ended."""
@@ -490,7 +492,7 @@ def crowd_in(
 
 
 @pytest.mark.parametrize("pace_s", [7, 90, 2_500])
-async def test_crowds_are_those_of_swaps_that_live_folded_or_not(
+async def test_crowds_count_all_swaps_that_are_not_orphaned_folded_or_not(
     traded: Traded, pace_s: int
 ) -> None:
     random = Random(pace_s)
@@ -531,7 +533,9 @@ async def test_crowds_are_those_of_swaps_that_live_folded_or_not(
 
 
 @pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
-async def test_crowds_go_after_a_day_and_with_their_mint(traded: Traded, tmp_path: Path) -> None:
+async def test_crowds_are_deleted_after_a_day_and_with_their_mint(
+    traded: Traded, tmp_path: Path
+) -> None:
     assert isinstance(traded, TradedStore)
     engine = "sqlite" if (tmp_path / MARKET_FILE).exists() else "postgresql"
     pace_s = 21_600
@@ -562,7 +566,7 @@ async def test_crowds_go_after_a_day_and_with_their_mint(traded: Traded, tmp_pat
 
 
 @pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
-async def test_sums_of_spans_begin_after_a_time_that_was_not_booked(
+async def test_sums_of_spans_begin_after_the_last_time_that_was_not_booked(
     traded: Traded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older version, run again, makes candles and books neither traders nor pools."""
@@ -603,7 +607,7 @@ async def test_a_mint_has_a_crowd_for_a_day(traded: Traded) -> None:
         return kept.has_crowd
 
     await traded.slot(1, START, signed(0, "who", 10, is_buy=True))
-    assert not await has_crowd(A)  # which is not folded
+    assert not await has_crowd(A)  # the swap is not folded
     await traded.finalize(1)
     for number, (after_s, has) in enumerate(((86_100, True), (86_400, False)), 2):
         await traded.slot(number, START - START % 300 + after_s)

@@ -75,7 +75,9 @@ def firing(signal_id: SignalId, number: int) -> NewFiring:
     )
 
 
-async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, AccountStore]) -> None:
+async def test_a_signal_is_stored_handed_over_and_deleted(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
     here, there = two
 
     def write(rows: AccountRows) -> tuple[UserId, UserId, SignalId, SignalId]:
@@ -120,7 +122,7 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     assert again > second, "a number is never used again"
 
 
-async def test_firings_are_listed_by_page_in_the_order_of_all(
+async def test_firings_are_listed_in_pages_and_purged_by_age(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -152,7 +154,7 @@ async def test_firings_are_listed_by_page_in_the_order_of_all(
     assert [each.firing_id for each in left] == numbers[3:]
 
 
-async def test_no_webhook_is_sent_of_what_was_given_up(
+async def test_giving_up_a_signal_ends_only_its_firings_with_a_webhook(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -176,7 +178,7 @@ async def test_no_webhook_is_sent_of_what_was_given_up(
     assert set(await there.read(lambda rows: rows.firings.deleted(numbers))) == set(numbers[2:])
 
 
-async def test_of_each_signal_the_newest_firings_are_kept(
+async def test_the_newest_firings_of_each_alert_are_kept(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -204,7 +206,7 @@ async def test_of_each_signal_the_newest_firings_are_kept(
     assert len(others) == 3
 
 
-async def test_who_leaves_takes_signals_along(
+async def test_an_account_deletion_deletes_the_signals_and_firings_of_the_user(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -236,7 +238,7 @@ async def test_who_leaves_takes_signals_along(
     assert len(await there.read(lambda rows: rows.firings.of_signal(kept, None, 9))) == 2
 
 
-async def test_how_far_was_looked_and_what_is_begun_from(
+async def test_the_lease_stores_its_holder_its_position_and_the_bases(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -267,7 +269,7 @@ async def test_how_far_was_looked_and_what_is_begun_from(
     assert await there.read(lambda rows: rows.lease.bases()) == [MintBase(RULE.mint, 9, b"c")]
 
 
-async def test_what_was_made_with_a_key_is_found_until_it_is_purged(
+async def test_an_idempotency_record_is_found_until_it_is_purged(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two

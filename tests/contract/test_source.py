@@ -1,6 +1,6 @@
 """The contract of every Source.  Add an engine to `ENGINES`.
 
-Each delivers one chain: five blocks with a slot skipped between any two.
+Each source delivers the same chain: five blocks, with one skipped slot between two blocks.
 """
 
 import json
@@ -66,7 +66,7 @@ class AllFinal(Blockstore):
 
 
 class Reported:
-    """The chain of the fake node, as the devchain keeps its own, to be streamed."""
+    """The chain of the fake node in the form of the devchain, so that it can be streamed."""
 
     def __init__(self, node: FakeNode) -> None:
         self.blockstore: Blockstore = AllFinal(100)
@@ -96,7 +96,7 @@ async def geyser(_: Path) -> AsyncGenerator[Source, None]:
     )
     async with rpc:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(finality, "EVERY_S", 0.05)  # of real time, as a stream has no other
+            patch.setattr(finality, "EVERY_S", 0.05)  # of real time: a stream has no other clock
             yield GeyserSource(
                 [GeyserEndpoint(url=f"http://127.0.0.1:{server.port}")],
                 [],
@@ -150,7 +150,7 @@ async def test_blocks_come_in_order_each_on_its_parent(source: Source) -> None:
 
 
 @pytest.mark.parametrize("position", range(len(CHAIN) - 1))
-async def test_it_resumes_after_the_tip_without_a_gap(source: Source, position: int) -> None:
+async def test_a_source_resumes_after_the_tip_without_a_gap(source: Source, position: int) -> None:
     updates = await read(source, CHAIN[position])
     new = [tip for tip in tips(updates) if tip not in CHAIN[: position + 1]]
 
@@ -158,7 +158,7 @@ async def test_it_resumes_after_the_tip_without_a_gap(source: Source, position: 
     assert not any(isinstance(update, Gap) for update in updates)
 
 
-async def test_what_comes_again_is_the_same(source: Source) -> None:
+async def test_a_second_read_returns_the_same_blocks(source: Source) -> None:
     first, again = await read(source, None), await read(source, None)
 
     assert tips(again) == tips(first)
@@ -181,5 +181,5 @@ async def test_only_delivered_blocks_become_final(source: Source) -> None:
     assert final == CHAIN[-1].slot
 
 
-async def test_the_genesis_hash_is_the_chains_or_unknown(source: Source) -> None:
+async def test_the_genesis_hash_is_that_of_the_chain_or_unknown(source: Source) -> None:
     assert await source.genesis_hash() in {GENESIS_HASH, None}

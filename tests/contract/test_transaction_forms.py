@@ -1,4 +1,4 @@
-"""The same transaction by JSON and by protobuf decodes to the same swaps."""
+"""A transaction in JSON and in protobuf decodes to the same swaps."""
 
 import json
 from base64 import b64encode
@@ -30,7 +30,7 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted((folder / "tx").glob("*.json")):
         entry = json.loads(path.read_text())
         signatures = entry["transaction"]["signatures"]
-        if not set(signatures[0]) <= set(ALPHABET):  # a few recordings made theirs up
+        if not set(signatures[0]) <= set(ALPHABET):  # a few recordings have an invented signature
             signatures[0] = b58encode(sha512(signatures[0].encode()).digest()).decode()
         yield entry
 
@@ -43,7 +43,9 @@ def by_protobuf(entry: dict[str, Any]) -> Decoded:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_recorded_transactions_are_the_same(shared_data: Path, name: str) -> None:
+def test_recorded_transactions_decode_to_the_same_swaps_in_both_forms(
+    shared_data: Path, name: str
+) -> None:
     count = 0
     for entry in recorded(shared_data / name):
         text = decode_transaction(json.dumps(entry).encode(), 0)

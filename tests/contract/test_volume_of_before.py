@@ -1,4 +1,4 @@
-"""Volume without a price of a market that an earlier version kept: in rows of minutes alone."""
+"""Volume without a price in a market of an earlier version, which stored it only by minute."""
 
 import re
 from importlib.resources import files
@@ -22,7 +22,7 @@ ROWS: Final = "SELECT * FROM candle ORDER BY mint, timeframe, bucket"
 
 
 @pytest.mark.parametrize("engine", MARKET_ENGINES)
-async def test_wider_spans_are_made_of_the_minutes(engine: str, tmp_path: Path) -> None:
+async def test_a_migration_makes_wider_spans_from_the_minutes(engine: str, tmp_path: Path) -> None:
     random = Random(3)
     async with traded_on(engine, tmp_path, MINTS[:2], retention=DEFAULT_RETENTION) as traded:
         time = int(START)

@@ -50,7 +50,9 @@ async def claimed(queue: SqlWebhookQueue, now: int, until: int = 1_000, **wanted
     return [(each.signal_id, [one.firing_id for one in each.webhooks]) for each in found]
 
 
-async def test_what_is_taken_in_waits_once(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
+async def test_a_webhook_that_is_taken_in_twice_waits_once(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
     here, there = two
     assert await there.read(lambda queue: queue.taken_until()) is None
     late = NewWebhook(FiringId(4), ONE, at(4), 2, at(5), "late")
@@ -67,7 +69,7 @@ async def test_what_is_taken_in_waits_once(two: tuple[SqlWebhookQueue, SqlWebhoo
     }
 
 
-async def test_a_signal_is_due_and_not_a_firing(
+async def test_webhooks_are_due_and_leased_by_signal_and_not_by_firing(
     two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
@@ -85,14 +87,18 @@ async def test_a_signal_is_due_and_not_a_firing(
     assert await claimed(there, 1_000, without=[ONE]) == [(OTHER, [4])]
 
 
-async def test_a_claim_ends_with_its_places(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
+async def test_a_claim_takes_at_most_its_number_of_webhooks(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2, 3), *new(OTHER, 4, 5), *new(THIRD, 6)])
     assert await claimed(here, 100, webhooks=3) == [(ONE, [1, 2]), (OTHER, [4])]
     assert await claimed(there, 100, webhooks=3) == [(THIRD, [6])]
 
 
-async def test_what_is_over_is_not_due_again(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
+async def test_sent_and_given_up_webhooks_are_not_due_again(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2), *new(OTHER, 3, 4)])
     done = WebhookOutcome(None, 1, at(101), None, None)
@@ -106,12 +112,12 @@ async def test_what_is_over_is_not_due_again(two: tuple[SqlWebhookQueue, SqlWebh
     assert await there.read(lambda queue: queue.length()) == QueueLength(0, None)
 
 
-async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
+async def test_the_oldest_webhooks_beyond_the_limit_are_dropped_except_the_first(
     two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
     await take_in(here, [*new(ONE, *range(1, 9)), *new(OTHER, *range(11, 19)), *new(THIRD, 20, 21)])
-    many = [SignalId(number) for number in range(-600, 0)]  # of none of these there is anything
+    many = [SignalId(number) for number in range(-600, 0)]  # no webhook belongs to these
 
     async def drop(queue: SqlWebhookQueue) -> int:
         signals = [ONE, OTHER, *many]
@@ -126,7 +132,7 @@ async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
     ]
 
 
-async def test_what_is_over_is_forgotten_by_age_and_number(
+async def test_webhooks_are_purged_by_age_and_by_number(
     two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
@@ -140,7 +146,7 @@ async def test_what_is_over_is_forgotten_by_age_and_number(
     assert sorted(await there.read(lambda queue: queue.outcomes(numbers))) == [9]
 
 
-async def test_of_deleted_signals_nothing_is_kept(
+async def test_webhooks_of_deleted_signals_are_purged(
     two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
@@ -152,7 +158,7 @@ async def test_of_deleted_signals_nothing_is_kept(
     assert await there.read(lambda queue: queue.signals()) == [OTHER]
 
 
-async def test_webhooks_that_were_all_too_late_are_deleted_like_others(
+async def test_webhooks_that_were_too_late_are_purged_like_others(
     two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
@@ -168,7 +174,9 @@ async def test_webhooks_that_were_all_too_late_are_deleted_like_others(
     assert await claimed(here, 100) == [(ONE, [5])]
 
 
-async def test_of_two_processes_one_claims(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
+async def test_each_webhook_is_claimed_by_only_one_of_two_processes(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
     here, there = two
     await take_in(here, [each for n in range(6) for each in new(SignalId(1 + n), 1 + n)])
     taken = [await claimed(queue, 100, webhooks=2) for queue in (here, there, here, there)]
