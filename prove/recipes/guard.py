@@ -202,10 +202,10 @@ SUPPLY: Final = Recipe(
     proves="what is installed is locked, listed with its licence, and in no advisory that is kept",
     tests=("deploy/test_supply.py", "deploy/test_licences.py", "deploy/test_systemd.py"),
     mistakes=(
-        "deploy/test_supply.py::test_an_advisory_of_a_folder_ends_the_audit_with_1",
-        "deploy/test_supply.py::test_an_advisory_names_the_versions_that_it_says",
+        "deploy/test_supply.py::test_the_audit_returns_1_if_an_advisory_of_the_folder_applies",
+        "deploy/test_supply.py::test_an_advisory_affects_exactly_the_versions_in_its_ranges",
         "deploy/test_supply.py::test_the_audit_names_each_image_without_a_digest",
-        "deploy/test_supply.py::test_a_digest_is_read_and_a_name_without_a_tag_refused",
+        "deploy/test_supply.py::test_a_digest_is_read_and_a_name_without_a_tag_is_refused",
     ),
 )
 RECIPES: Final = (SECRETS, ROTATION, OWN_STORES, TRUTHS, SUPPLY)

@@ -1,4 +1,4 @@
-"""The alerts are those of the page for operators, ask for metrics that there are, and help."""
+"""The alerts cover the page for operators, use existing metrics, and name a runbook."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def test_every_metric_exists(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_each_alert_says_how_bad_it_is_and_what_to_do(rule: Any) -> None:
+def test_each_alert_has_a_severity_a_summary_an_action_and_a_runbook(rule: Any) -> None:
     assert set(rule) <= KEYS
     assert rule["labels"]["severity"] in {"critical", "warning"}
     assert set(rule["annotations"]) == {"summary", "do", "runbook"}
@@ -50,27 +50,27 @@ def test_each_alert_says_how_bad_it_is_and_what_to_do(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("condition", [*conditions()])
-def test_what_the_page_says_to_alert_on_is_alerted_on(condition: str) -> None:
+def test_each_condition_of_the_page_has_an_alert(condition: str) -> None:
     assert [rule["alert"] for rule in RULES if condition in in_one_line(rule)]
 
 
-def test_the_list_of_the_page_is_known_here() -> None:
+def test_the_page_lists_at_least_11_conditions() -> None:
     assert len(list(conditions())) >= 11
 
 
-def test_no_two_alerts_have_one_name() -> None:
+def test_each_alert_has_a_unique_name() -> None:
     names = [rule["alert"] for rule in RULES]
     assert len(set(names)) == len(names)
 
 
-def test_a_first_failure_is_noticed() -> None:
-    """A counter with labels begins at 1: `increase` of one that has just begun is 0."""
+def test_each_alert_on_failures_also_matches_the_first_failure() -> None:
+    """A counter with labels begins at 1, and the `increase` of a new counter is 0."""
     for rule in RULES:
         for name in re.findall(r'(mintscope_\w+_total)\{\w+="(?:frozen|failed)"\}', rule["expr"]):
             assert re.search(rf"unless {name}\{{[^}}]+\}} offset", rule["expr"])
 
 
-def test_what_is_scraped_is_what_compose_runs() -> None:
+def test_prometheus_scrapes_the_processes_that_compose_runs() -> None:
     read = read_yaml(DEPLOY / "prometheus" / "prometheus.yaml")
     jobs = {
         job["job_name"]: [target for each in job["static_configs"] for target in each["targets"]]
@@ -85,7 +85,7 @@ def test_what_is_scraped_is_what_compose_runs() -> None:
 
 
 def test_prometheus_and_the_processes_share_a_network() -> None:
-    """The network that the file names."""
+    """It is the network that the configuration of Prometheus names."""
     text = (DEPLOY / "prometheus" / "prometheus.yaml").read_text()
     for name in (*services("api"), *services("ingest")):
         assert "chain" in services()[name]["networks"]

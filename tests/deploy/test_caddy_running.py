@@ -1,4 +1,4 @@
-"""Caddy before three servers: whom it asks, what it asks twice, what it passes on."""
+"""Caddy in front of three servers: its choice of a server, its retries, its log."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,10 +27,10 @@ def asked(proxy: Proxy) -> list[int]:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_request_that_may_have_been_worked_on_goes_to_no_other_process(
+def test_a_request_that_a_process_has_received_is_not_sent_to_another(
     proxy: Proxy, method: str
 ) -> None:
-    """Sent to a second process, it would spend a second credit."""
+    """A second process would take a second credit for the same request."""
     headers = {"Authorization": f"Bearer {SECRET}"}
     answer = httpx.request(method, f"{proxy.url}/hangs-up", headers=headers, timeout=WAIT_S)
 
@@ -41,7 +41,7 @@ def test_a_request_that_may_have_been_worked_on_goes_to_no_other_process(
     assert answer.headers["Retry-After"] == "5"
 
 
-def test_a_request_that_no_process_has_had_is_sent_to_another(proxy: Proxy) -> None:
+def test_a_request_that_no_process_has_received_is_sent_to_another(proxy: Proxy) -> None:
     gone = proxy.upstreams[0]
     gone.shutdown()
     gone.server_close()
@@ -55,10 +55,10 @@ def test_a_request_that_no_process_has_had_is_sent_to_another(proxy: Proxy) -> N
     assert sum(asked(proxy)) == 6
 
 
-def test_only_who_is_ready_is_asked(proxy: Proxy) -> None:
+def test_requests_go_only_to_processes_that_are_ready(proxy: Proxy) -> None:
     for upstream in proxy.upstreams[:2]:
         upstream.is_ready = upstream.is_alive = False
-    for _ in range(30):  # until its probes have seen both
+    for _ in range(30):  # until the probes of Caddy have seen both
         proxy.answers("/here", 200)
     before = asked(proxy)
     proxy.answers("/here", 200)
@@ -66,8 +66,8 @@ def test_only_who_is_ready_is_asked(proxy: Proxy) -> None:
     assert asked(proxy)[:2] == before[:2]
 
 
-def test_who_is_alive_is_asked_where_none_is_ready(proxy: Proxy) -> None:
-    """Their answers say what is wrong, in the form that clients know."""
+def test_requests_go_to_live_processes_if_no_process_is_ready(proxy: Proxy) -> None:
+    """Their answers contain the error in the form that clients know."""
     for upstream in proxy.upstreams:
         upstream.is_ready = False
     for _ in range(30):
@@ -78,14 +78,14 @@ def test_who_is_alive_is_asked_where_none_is_ready(proxy: Proxy) -> None:
     assert (posted.status_code, posted.text) == (200, "10")
 
 
-def test_without_any_process_the_answer_is_503(proxy: Proxy) -> None:
+def test_the_answer_is_503_if_no_process_is_alive(proxy: Proxy) -> None:
     for upstream in proxy.upstreams:
         upstream.is_ready = upstream.is_alive = False
 
     proxy.answers("/here", 503)
 
 
-def test_a_client_cannot_say_who_it_is(proxy: Proxy) -> None:
+def test_caddy_replaces_the_forwarded_headers_of_a_client(proxy: Proxy) -> None:
     said = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "gopher"}
     headers = httpx.get(f"{proxy.url}/here", headers=said, timeout=WAIT_S).json()
 
@@ -93,7 +93,7 @@ def test_a_client_cannot_say_who_it_is(proxy: Proxy) -> None:
     assert headers["X-Forwarded-Proto"] == "http"
 
 
-def test_an_event_comes_when_it_is_sent(proxy: Proxy) -> None:
+def test_caddy_passes_each_event_on_when_it_is_sent(proxy: Proxy) -> None:
     with httpx.stream("GET", f"{proxy.url}/events", timeout=WAIT_S) as stream:
         assert "content-encoding" not in stream.headers
         events = stream.iter_lines()
@@ -113,14 +113,14 @@ def test_answers_of_the_api_are_compressed_and_pages_are_not(
     assert answer.headers.get("Content-Encoding") == encoding
 
 
-def test_a_body_without_end_is_refused(proxy: Proxy) -> None:
+def test_a_body_that_is_too_large_is_refused_with_413(proxy: Proxy) -> None:
     answer = httpx.post(f"{proxy.url}/buy", content=b"x" * 300_000, timeout=WAIT_S)
 
     assert answer.status_code == 413
     assert answer.json()["success"] is False
 
 
-def test_nothing_secret_is_logged(proxy: Proxy) -> None:
+def test_secrets_of_requests_are_not_logged(proxy: Proxy) -> None:
     for upstream in proxy.upstreams:
         upstream.is_ready = upstream.is_alive = False
     proxy.answers("/here", 503)

@@ -1,4 +1,4 @@
-"""The Caddyfile is one that Caddy takes, and fits the service behind it."""
+"""The Caddyfile is valid, and fits the service behind Caddy."""
 
 import json
 import re
@@ -53,8 +53,8 @@ def found(tree: Any, handler: str) -> list[Any]:
     return own + [each for branch in tree.values() for each in found(branch, handler)]
 
 
-def test_caddy_takes_it(tmp_path: Path) -> None:
-    """With addresses of this machine: Caddy would look the names up."""
+def test_caddy_accepts_the_caddyfile(tmp_path: Path) -> None:
+    """With addresses of this machine, because Caddy would resolve host names."""
     file = tmp_path / "Caddyfile"
     file.write_text(caddyfile(["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]))
 
@@ -63,7 +63,7 @@ def test_caddy_takes_it(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_a_word_that_caddy_does_not_know_is_noticed(tmp_path: Path) -> None:
+def test_caddy_refuses_a_directive_that_it_does_not_know(tmp_path: Path) -> None:
     file = tmp_path / "Caddyfile"
     file.write_text(TEXT.replace("health_uri", "health_url"))
 
@@ -72,7 +72,7 @@ def test_a_word_that_caddy_does_not_know_is_noticed(tmp_path: Path) -> None:
     assert ran.returncode != 0
 
 
-def test_it_is_formatted(tmp_path: Path) -> None:
+def test_the_caddyfile_is_formatted(tmp_path: Path) -> None:
     assert run(tmp_path, "fmt", str(DEPLOY / "Caddyfile")).stdout == TEXT
 
 
@@ -85,14 +85,14 @@ def test_requests_go_to_the_apis_of_compose(adapted: Any) -> None:
         assert hosts == [f"{name}:{API.port}" for name in services("api")]
 
 
-def test_readiness_is_asked_before_life(adapted: Any) -> None:
+def test_the_first_proxy_probes_readiness_and_the_second_liveness(adapted: Any) -> None:
     (ready, alive) = (
         proxy["health_checks"]["active"]["uri"] for proxy in found(adapted, "reverse_proxy")
     )
     assert (ready, alive) == ("/readyz", "/healthz")
 
 
-def test_bodies_and_headers_reach_the_api_where_it_would_take_them(adapted: Any) -> None:
+def test_caddy_passes_bodies_and_headers_as_large_as_the_api_accepts(adapted: Any) -> None:
     (body,) = found(adapted, "request_body")
     (server,) = adapted["apps"]["http"]["servers"].values()
 
@@ -100,7 +100,7 @@ def test_bodies_and_headers_reach_the_api_where_it_would_take_them(adapted: Any)
     assert API.header_bytes_max < server["max_header_bytes"] <= 1024 * 1024
 
 
-def test_waits_fit_those_of_the_api(adapted: Any) -> None:
+def test_timeouts_of_caddy_fit_the_timeouts_of_the_api(adapted: Any) -> None:
     grace_s = adapted["apps"]["http"]["grace_period"] / SECOND
     (stop_s,) = re.fullmatch(r"(\d+)s", services()["caddy"]["stop_grace_period"]).groups()  # type: ignore[union-attr]
 
@@ -111,8 +111,8 @@ def test_waits_fit_those_of_the_api(adapted: Any) -> None:
         assert transport["keep_alive"]["idle_timeout"] / SECOND < API.keep_alive_s
 
 
-def test_a_process_that_is_about_to_stop_is_seen_in_time(adapted: Any) -> None:
-    """The answer of /readyz is remembered for a moment, and has to be heard twice."""
+def test_caddy_sees_a_draining_process_before_it_stops(adapted: Any) -> None:
+    """The answer of /readyz is cached for a moment, and has to fail several probes."""
     api = environment_of(units()["mintscope-api@.service"])
     for environment in (services()["api-1"]["environment"], api):
         for proxy in found(adapted, "reverse_proxy"):
@@ -129,8 +129,8 @@ def test_events_and_pages_are_not_compressed(adapted: Any) -> None:
     assert not [kind for kind in kinds if kind.startswith(("text/event", "text/h", "*", "text/*"))]
 
 
-def test_no_request_is_written_down() -> None:
-    """Paths hold links of e-mails, headers the keys of payments."""
+def test_paths_and_headers_of_requests_are_not_logged() -> None:
+    """Paths contain links from e-mails, and headers contain keys of payments."""
     assert len(re.findall(r"^\s*log\b", TEXT, re.MULTILINE)) == 1
     assert "request>headers delete" in TEXT
     assert "request>uri delete" in TEXT

@@ -1,4 +1,4 @@
-"""compose.yaml: what it starts can start, and is held by limits and checks."""
+"""compose.yaml: its services can start, and have limits and health checks."""
 
 import importlib.metadata
 import re
@@ -33,7 +33,7 @@ def seconds(text: str) -> float:
 
 
 @pytest.mark.process
-def test_it_has_the_form_of_compose_files() -> None:
+def test_the_file_fits_the_schema_of_compose_files() -> None:
     checker = Path(sys.executable).with_name("check-jsonschema")
     file = str(DEPLOY / "compose.yaml")
     ran = subprocess.run(
@@ -45,21 +45,21 @@ def test_it_has_the_form_of_compose_files() -> None:
     assert ran.returncode == 0, ran.stdout
 
 
-def test_its_parts_are_those_of_the_layout() -> None:
+def test_the_services_are_two_ingests_three_apis_caddy_and_postgres() -> None:
     assert len(services("ingest")) == 2
     assert len(services("api")) == 3
     assert set(SERVICES) - set(OURS) == {"caddy", "postgres"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_each_image_is_one_version(name: str) -> None:
+def test_each_image_has_the_version_that_the_tests_use(name: str) -> None:
     image, _, tag = SERVICES[name]["image"].partition("@")[0].partition(":")
     version = importlib.metadata.version(TESTED[image]) if image in TESTED else __version__
     assert version == tag or version.startswith(f"{tag}."), "expected the one the tests run"
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_each_service_is_held(name: str) -> None:
+def test_each_service_has_limits_a_restart_policy_and_a_health_check(name: str) -> None:
     service = SERVICES[name]
     is_once = service["restart"] == "no"
 
@@ -80,11 +80,11 @@ def test_each_process_has_the_time_it_needs_to_stop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_each_command_is_one_of_the_command_line(name: str) -> None:
+def test_the_command_line_accepts_each_command(name: str) -> None:
     expect_command(OURS[name]["command"])
 
 
-def test_an_option_that_does_not_exist_is_noticed() -> None:
+def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Exception, match="--agin"):
         expect_command(["api", "--agin"])
 
@@ -95,10 +95,10 @@ def test_each_variable_is_a_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_its_settings_can_be_used(
+def test_the_settings_of_each_process_can_be_loaded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With secrets of an operator in the places of the example's."""
+    """With the secrets of an operator in place of the placeholders of the example."""
     file = own_example(tmp_path / "mintscope.toml")
     for variable, value in OURS[name]["environment"].items():
         monkeypatch.setenv(variable, _filled(value))
@@ -112,7 +112,7 @@ def test_its_settings_can_be_used(
     assert config.replicas_max == len(services("api"))
 
 
-def test_a_setting_that_does_not_exist_is_noticed(
+def test_a_setting_that_does_not_exist_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mintscope.toml"
@@ -124,15 +124,15 @@ def test_a_setting_that_does_not_exist_is_noticed(
 
 
 def _filled(value: str) -> str:
-    """Return *value* with what the example of .env puts into it."""
+    """Return *value* with its variables replaced by the values of example.env."""
     lines = (DEPLOY / "example.env").read_text().splitlines()
     known = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
     return re.sub(r"\$\{(\w+)[^}]*\}", lambda found: str(known[found[1]]), value)
 
 
 @pytest.mark.parametrize("name", services("api"))
-def test_caddy_reaches_an_api_by_one_network_where_its_address_is_believed(name: str) -> None:
-    """Over another network Caddy had another address, and all clients were one."""
+def test_an_api_trusts_the_address_of_caddy_in_their_only_common_network(name: str) -> None:
+    """Over another network Caddy would have another address, and all clients would be one."""
     (shared,) = set(SERVICES["caddy"]["networks"]) & set(SERVICES[name]["networks"])
     address = ip_address(SERVICES["caddy"]["networks"][shared]["ipv4_address"])
     (given,) = COMPOSE["networks"][shared]["ipam"]["config"]
@@ -142,14 +142,14 @@ def test_caddy_reaches_an_api_by_one_network_where_its_address_is_believed(name:
     assert address not in ip_network(given["ip_range"]), "another container could get it"
 
 
-def test_the_store_is_within_and_nothing_but_caddy_is_published() -> None:
+def test_the_store_is_in_an_internal_network_and_only_caddy_has_ports() -> None:
     networks = SERVICES["postgres"]["networks"]
     assert [COMPOSE["networks"][each]["internal"] for each in networks] == [True]
     assert [name for name, each in SERVICES.items() if "ports" in each] == ["caddy"]
 
 
 @pytest.mark.parametrize("kind", ["networks", "volumes", "secrets"])
-def test_what_services_name_is_declared(kind: str) -> None:
+def test_services_use_exactly_the_declared_names(kind: str) -> None:
     named = {each for service in SERVICES.values() for each in _names(service.get(kind, []))}
     assert named == set(COMPOSE[kind])
 
@@ -170,7 +170,7 @@ def test_secrets_are_files_that_are_not_in_the_repository() -> None:
             assert not is_secret or name.endswith("_FILE"), name
 
 
-def test_no_replica_counts_limits_or_hashes_alone() -> None:
+def test_all_replicas_have_the_same_settings() -> None:
     settings = [each["environment"] for each in OURS.values()]
     assert all(each == settings[0] for each in settings), "expected all to be set alike"
     assert settings[0]["MINTSCOPE_CONFIG"] == "/run/secrets/mintscope.toml"

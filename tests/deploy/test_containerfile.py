@@ -1,4 +1,4 @@
-"""The Containerfile copies what is there, installs what is pinned, and gives up root."""
+"""The Containerfile copies existing files, installs pinned packages, and is not run as root."""
 
 import fnmatch
 import os
@@ -76,14 +76,14 @@ def copied() -> list[str]:
 
 
 @pytest.mark.process
-def test_its_linter_has_nothing_to_say() -> None:
+def test_hadolint_finds_no_fault() -> None:
     linter = Path(sys.executable).with_name("hadolint")
     ran = subprocess.run([linter, FILE], capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stdout
 
 
-def test_every_source_is_there_and_is_sent_to_the_builder() -> None:
+def test_every_copied_source_exists_and_is_sent_to_the_builder() -> None:
     kept = [rule.removeprefix("!") for rule in rules() if rule.startswith("!")]
     assert len(copied()) >= 4
     for source in copied():
@@ -93,7 +93,7 @@ def test_every_source_is_there_and_is_sent_to_the_builder() -> None:
 
 @pytest.mark.process
 def test_each_link_leads_to_a_file_that_is_copied(tmp_path: Path) -> None:
-    """File by file, as a builder lays them out; a link that leads nowhere ends its build."""
+    """Files are laid out as by a builder, whose build ends at a broken link."""
     laid_out = lay_out(tmp_path)
     links = [path for path in laid_out if (tmp_path / path).is_symlink()]
 
@@ -122,8 +122,8 @@ def test_each_file_of_the_package_is_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> None:
-    """The step of the build that needs no registry, from the context and the generated code."""
+def test_both_wheels_can_be_built_from_the_context_and_are_complete(tmp_path: Path) -> None:
+    """Run the step of the build that needs no registry, with the context and generated code."""
     context = tmp_path / "context"
     trees = (Path("src"), Path("packages/client/src"))
     listed = {
@@ -153,7 +153,7 @@ def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> 
 
 
 def lay_out(folder: Path) -> set[Path]:
-    """Lay out in *folder* what is copied of the context; return the names of the files."""
+    """Copy the files of the context that the build copies to *folder*; return their paths."""
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\n")
@@ -167,7 +167,7 @@ def lay_out(folder: Path) -> set[Path]:
     return found
 
 
-def test_nothing_else_is_sent_to_the_builder() -> None:
+def test_git_data_deploy_files_and_keys_are_not_sent_to_the_builder() -> None:
     first, *others = rules()
 
     assert first == "*"
@@ -175,7 +175,7 @@ def test_nothing_else_is_sent_to_the_builder() -> None:
         assert not [rule for rule in others if fnmatch.fnmatch(name, rule.removeprefix("!"))]
 
 
-def test_what_it_installs_is_pinned_by_hashes() -> None:
+def test_all_installed_packages_are_pinned_by_hashes() -> None:
     runs = " && ".join(all_of("RUN"))
     installs = [part for part in re.split(r"&&|;", runs) if re.search(r"\bpip\b.* install\b", part)]
 
@@ -196,7 +196,7 @@ def test_extras_that_replicas_need_are_installed() -> None:
     assert {"run", "geyser", "postgres"} <= set(re.findall(r"requirements/(\w+)", runs))
 
 
-def test_its_python_is_one_that_mintscope_takes() -> None:
+def test_the_python_of_the_image_is_a_version_that_mintscope_supports() -> None:
     assert {rest.partition(" AS ")[0] for rest in all_of("FROM")} == {"${PYTHON}"}
     (image,) = (rest[7:].partition("@")[0] for rest in all_of("ARG") if rest.startswith("PYTHON="))
     (minor,) = re.fullmatch(r"docker\.io/library/python:3\.(\d+)-slim", image).groups()  # type: ignore[union-attr]
@@ -206,7 +206,7 @@ def test_its_python_is_one_that_mintscope_takes() -> None:
     assert int(low) <= int(minor) < int(high)
 
 
-def test_it_does_not_run_as_root() -> None:
+def test_the_image_does_not_run_as_root() -> None:
     (user,) = [rest for name, rest in FINAL if name == "USER"]
     (tmpfs,) = [each for each in services()["api-1"]["tmpfs"] if "mintscope" in each]
 
@@ -222,7 +222,7 @@ def test_each_variable_is_a_setting() -> None:
     assert not [name for name in environment() if re.search("SECRET|PASSWORD|PEPPER|KEY", name)]
 
 
-def test_machine_code_is_made_where_it_is_looked_for() -> None:
+def test_machine_code_is_compiled_into_the_volume_of_the_services() -> None:
     (place,) = set(re.findall(r"NUMBA_CACHE_DIR=(\S+)", " ".join(all_of("ENV"))))
     (volume,) = services()["api-1"]["volumes"]
 
@@ -230,7 +230,7 @@ def test_machine_code_is_made_where_it_is_looked_for() -> None:
     assert any(rest.endswith(f"{place} {place}") for rest in all_of("COPY"))
 
 
-def test_it_starts_and_is_probed_where_it_listens() -> None:
+def test_the_image_runs_a_valid_command_and_probes_its_own_port() -> None:
     (probe,) = [rest for name, rest in FINAL if name == "HEALTHCHECK"]
     (command,) = [rest for name, rest in FINAL if name == "CMD"]
     ports = {ApiConfig().port, MetricsConfig().ingest_port, MetricsConfig().api_port}

@@ -1,4 +1,4 @@
-"""The dashboard asks for metrics that there are, and says what it shows."""
+"""The dashboard uses existing metrics, and describes each panel."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from support.deployment import DEPLOY, ROOT, metric_names
 
 DASHBOARD = json.loads((DEPLOY / "grafana" / "mintscope.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Of processes, and of what is for sale elsewhere; or covered by another that is shown.
+# Prometheus itself adds this metric for each process.
 NOT_SHOWN = {"up"}
 
 
@@ -26,7 +26,7 @@ def test_every_metric_exists() -> None:
     assert asked
 
 
-def test_a_metric_that_does_not_exist_is_noticed() -> None:
+def test_an_unknown_metric_and_an_invalid_expression_are_found() -> None:
     assert metrics_of("rate(mintscope_no_such_total[5m])") - metric_names()
     with pytest.raises(ValueError, match="brackets"):
         metrics_of("rate(mintscope_swaps_total[5m)")
@@ -39,7 +39,7 @@ def test_every_metric_is_shown() -> None:
     assert left_out == {"mintscope_request_s_sum"}, "its buckets are shown"
 
 
-def test_no_two_panels_are_one() -> None:
+def test_each_panel_has_a_unique_number_and_title() -> None:
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     titles = [panel["title"] for panel in PANELS]
 
@@ -47,7 +47,7 @@ def test_no_two_panels_are_one() -> None:
     assert len(set(titles)) == len(titles)
 
 
-def test_each_panel_says_what_it_shows_and_in_what_unit() -> None:
+def test_each_panel_has_a_description_and_a_unit() -> None:
     for panel in PANELS:
         title = panel["title"]
         assert panel["description"].endswith("."), title
@@ -69,11 +69,11 @@ def test_no_panel_covers_another() -> None:
         assert one["x"] + one["w"] <= 24
 
 
-def test_its_source_can_be_chosen() -> None:
+def test_the_source_of_the_dashboard_can_be_chosen() -> None:
     assert [each["name"] for each in DASHBOARD["templating"]["list"]] == ["source"]
 
 
-def test_routes_that_it_names_exist() -> None:
+def test_routes_that_the_dashboard_names_exist() -> None:
     named = set(re.findall(r'route="([^"]+)"', " ".join(expressions())))
     page = (ROOT / "docs" / "api.md").read_text()
 

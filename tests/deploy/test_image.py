@@ -17,7 +17,7 @@ import pytest
 from mintscope import __version__
 from support.deployment import DEPLOY, ROOT
 
-# By its tag: what stands in a local storage need not be the image of the digest.
+# By its tag, because the image in the local storage may have another digest.
 FILE: Final = (DEPLOY / "Containerfile").read_text()
 BASE: Final = re.findall(r"^ARG PYTHON=([^@\s]+)", FILE, re.MULTILINE)[0]
 BUILDAH: Final = shutil.which("buildah")

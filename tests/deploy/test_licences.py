@@ -11,14 +11,14 @@ ROW: Final = r"^\| (?!package|--)([a-z0-9.-]+) \| (.+?) \|$"
 LISTED: Final = dict(re.findall(ROW, PAGE, re.MULTILINE))
 INSTALLED: Final = {re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower() for one in distributions()}
 LOCKS: Final = ("run", "postgres", "mcp", "geyser", "otel", "tables")
-# None of these asks for more than its text beside a copy; the others are explained on the page.
+# These licences require only their text beside a copy; the page explains the others.
 FREE: Final = re.compile(
     r"MIT|BSD|Apache|ISC|0BSD|Zlib|CC0|PSF|Unlicense|any-OSI|MPL-2\.0|not declared"
 )
 
 
 def locked(marker: str = "") -> set[str]:
-    """Return the packages that a service may be installed with; those alone with this *marker*."""
+    """Return the packages that a service may be installed with, if they have this *marker*."""
     texts = ((ROOT / "requirements" / f"{name}.txt").read_text() for name in LOCKS)
     line = re.compile(rf"^([\w.-]+)==[^\s]+{marker}", re.MULTILINE)
     return {name for text in texts for name in line.findall(text)}
@@ -40,11 +40,11 @@ def declared(name: str) -> str:
     return ", ".join(classes) or "not declared"
 
 
-def test_every_package_that_is_installed_is_listed_and_no_other() -> None:
+def test_the_page_lists_exactly_the_locked_packages() -> None:
     assert set(LISTED) == locked()
 
 
-def test_each_has_the_licence_that_is_listed() -> None:
+def test_each_installed_package_has_the_licence_that_is_listed() -> None:
     found = {name: declared(name) for name in LISTED.keys() & INSTALLED}
 
     assert found == {name: LISTED[name] for name in found}
@@ -54,7 +54,7 @@ def test_only_packages_for_other_systems_are_not_installed() -> None:
     assert LISTED.keys() - INSTALLED <= locked(r" ; .*\b(?:sys_platform|platform_system)\b")
 
 
-def test_a_licence_that_asks_for_more_is_explained() -> None:
+def test_a_licence_with_more_obligations_is_explained() -> None:
     explained = PAGE.partition("## Obligations")[2]
     for name, licence in LISTED.items():
         if FREE.search(licence) is None:

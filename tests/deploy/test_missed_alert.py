@@ -1,4 +1,4 @@
-"""The alert on programs that are missed fires when one is upgraded, and not for what is usual."""
+"""The alert on missed calls fires if a program is upgraded, and not at a usual rate."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -48,31 +48,31 @@ def fired(
     return [at_s // 60 - now for at_s in found]
 
 
-def test_it_fires_within_minutes_once_a_program_is_upgraded(tmp_path: Path) -> None:
+def test_the_alert_fires_within_minutes_once_a_program_is_upgraded(tmp_path: Path) -> None:
     found = fired(tmp_path, lambda at: 400 if at >= 0 else 0.2)
     assert found[0] <= 10
     assert found == list(range(found[0], 181, 5))
 
 
-def test_it_fires_for_a_slow_trickle_within_the_hour(tmp_path: Path) -> None:
-    """A twentieth of the calls of a small program."""
+def test_the_alert_fires_within_half_an_hour_if_few_calls_are_missed(tmp_path: Path) -> None:
+    """A twentieth of the calls of a small program is missed."""
     found = fired(tmp_path, lambda at: 1 if at >= 0 else 0, read_a_minute=20)
     assert 20 <= found[0] <= 30
 
 
 @pytest.mark.parametrize("usual", [0.0, 1.0, 30.0])
-def test_what_is_usual_does_not_fire(usual: float, tmp_path: Path) -> None:
+def test_the_alert_does_not_fire_at_a_constant_rate(usual: float, tmp_path: Path) -> None:
     assert fired(tmp_path, lambda _: usual) == []
 
 
-def test_twice_as_much_as_usual_does_not_fire(tmp_path: Path) -> None:
+def test_the_alert_does_not_fire_at_twice_the_usual_rate(tmp_path: Path) -> None:
     assert fired(tmp_path, lambda at: 60 if at >= 0 else 30) == []
 
 
-def test_less_than_a_hundredth_of_its_calls_does_not_fire(tmp_path: Path) -> None:
+def test_the_alert_does_not_fire_below_a_hundredth_of_all_calls(tmp_path: Path) -> None:
     assert fired(tmp_path, lambda at: 4 if at >= 0 else 0) == []
 
 
-def test_a_restart_of_ingest_does_not_hide_it(tmp_path: Path) -> None:
+def test_the_alert_fires_shortly_after_a_restart_of_ingest(tmp_path: Path) -> None:
     found = fired(tmp_path, lambda at: 400 if at >= 0 else 0, since=2 * DAYS - 5)
     assert found[0] <= 10

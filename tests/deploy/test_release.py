@@ -1,4 +1,4 @@
-"""`make release`: two builds of one commit are equal, whole, and named in the checksums."""
+"""`make release`: two builds of one commit are equal, complete, and have checksums."""
 
 import subprocess
 import sys
@@ -72,7 +72,9 @@ def test_the_sdist_gives_the_same_wheel(builds: list[dict[str, bytes]], tmp_path
 
 
 @pytest.mark.process
-def test_the_context_is_what_the_builder_is_sent(builds: list[dict[str, bytes]]) -> None:
+def test_the_context_contains_exactly_the_files_for_the_builder(
+    builds: list[dict[str, bytes]],
+) -> None:
     listed = subprocess.run(
         ["git", "ls-tree", "-r", "--name-only", "HEAD"],
         cwd=ROOT,
@@ -87,7 +89,7 @@ def test_the_context_is_what_the_builder_is_sent(builds: list[dict[str, bytes]])
     assert {each.mtime for each in entries.values()} == {head().time}
 
 
-def test_checksums_are_those_of_sha256sum() -> None:
+def test_checksums_have_the_format_of_sha256sum() -> None:
     lines = checksums({"b": b"two", "a": b"one"}).decode()
 
     assert lines == f"{sha256(b'one').hexdigest()}  a\n{sha256(b'two').hexdigest()}  b\n"

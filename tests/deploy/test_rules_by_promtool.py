@@ -1,4 +1,4 @@
-"""Alerts fire on samples of what they are for, and not on what is usual."""
+"""Alerts fire on samples of their fault, and not on samples of usual operation."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.process, by_promtool]
 
 
 def only(alert: str) -> dict[str, Any]:
-    """Return the rules of *alert*: to evaluate all others, too, takes ten times as long."""
+    """Return only the rules of *alert*, because evaluating all rules takes ten times as long."""
     groups = read_yaml(RULES)["groups"]
     rules = [rule for group in groups for rule in group["rules"] if rule["alert"] == alert]
     assert rules
@@ -25,7 +25,7 @@ def only(alert: str) -> dict[str, Any]:
 
 
 def fires(tmp_path: Path, alert: str, at: str, series: dict[str, str]) -> bool:
-    """Return whether *alert* fires at a time, of series in promtool's notation, a minute apart."""
+    """Return whether *alert* fires at *at*; *series* has a sample a minute, for promtool."""
     check = {"eval_time": at, "alertname": alert, "exp_alerts": []}
     return bool(failures(tmp_path, series, rules=only(alert), alert_rule_test=[check]))
 
@@ -34,7 +34,7 @@ def requests(route: str, status: str) -> str:
     return f'mintscope_request_s_count{{route="{route}",status="{status}"}}'
 
 
-def test_probes_of_a_balancer_are_no_answers_to_clients(tmp_path: Path) -> None:
+def test_failed_probes_of_a_balancer_do_not_count_as_server_errors(tmp_path: Path) -> None:
     well = "0+60x30"
     probes = "0+60x30"
     series = {requests("/v1/token/{mint}", "200"): well, requests("/readyz", "503"): probes}
@@ -43,15 +43,15 @@ def test_probes_of_a_balancer_are_no_answers_to_clients(tmp_path: Path) -> None:
     assert fires(tmp_path, SERVER_ERRORS, "20m", failing)
 
 
-def test_the_first_burst_of_a_new_version_is_noticed(tmp_path: Path) -> None:
+def test_the_alert_fires_at_the_first_burst_of_an_unknown_version(tmp_path: Path) -> None:
     name = 'mintscope_quarantined_total{program="a",reason="unknown_version"}'
     burst = "_x9 3x50"
     assert fires(tmp_path, VERSION, "15m", {name: burst})
     assert not fires(tmp_path, VERSION, "180m", {name: "3x200"})
 
 
-def test_a_silent_program_is_noticed_over_a_restart_of_ingest(tmp_path: Path) -> None:
-    """Afterwards the series of the program does not exist."""
+def test_the_alert_on_a_silent_program_fires_after_a_restart_of_ingest(tmp_path: Path) -> None:
+    """After the restart the series of the program does not exist."""
     day = "0+60x1440"
     gone = {
         'mintscope_swaps_total{program="a"}': f"{day} stale",

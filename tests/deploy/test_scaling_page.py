@@ -1,4 +1,4 @@
-"""docs/operating/scale.md names every file of deploy/, and leads to sections that there are."""
+"""docs/operating/scale.md links every file of deploy/, and sections that exist."""
 
 import re
 
@@ -8,7 +8,7 @@ PAGE = ROOT / "docs" / "operating" / "scale.md"
 TEXT = PAGE.read_text()
 
 
-def test_every_section_it_leads_to_exists() -> None:
+def test_every_section_that_the_page_links_exists() -> None:
     links = re.findall(r"\]\(([a-z./-]*)#([a-z-]+)\)", TEXT)
 
     assert len(links) >= 4
@@ -17,10 +17,10 @@ def test_every_section_it_leads_to_exists() -> None:
         assert section in anchors(page), f"{file}#{section}"
 
 
-def test_every_file_is_led_to_by_itself_or_by_its_folder() -> None:
+def test_the_page_links_every_file_or_its_folder() -> None:
     linked = {(PAGE.parent / file).resolve() for file in re.findall(r"\]\(([^)#:]+)\)", TEXT)}
     files = [path for path in DEPLOY.rglob("*") if path.is_file() and path.parent != DEPLOY]
-    # A file beside one that is named is found with it.
+    # A link to a file also covers the other files of its folder.
     folders = {path if path.is_dir() else path.parent for path in linked}
 
     assert [path for path in files if path.parent not in folders] == []

@@ -1,4 +1,4 @@
-"""nginx and Caddy with their default settings pass every answer of the description."""
+"""nginx and Caddy with default settings pass every answer that the API description has."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.process
 Before = Callable[[str, Path], AbstractContextManager[str]]
 OF_ANOTHER_ORIGIN = {"origin": "https://page.example"}
 OF_PROXIES = {502, 504}
-# Of what is sold the rest has no data here: an empty page is free.
+# The other paid operations have no data here, and an empty page is free.
 WITH_DATA = ("a report", "a backtest", "candles", "indicators", "holders", "pools", "credits")
 MPP = {"accept-payment": "solana/charge"}  # its challenges make the longest heads
 
@@ -70,10 +70,10 @@ async def asked(
     return await http.request(each.method, origin + example_target(each), **more, **body)
 
 
-async def test_every_answer_passes_as_it_is(
+async def test_proxies_pass_every_described_answer_unchanged(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
-    """Of every operation that is described: to strangers, to clients of MPP, to who has credits."""
+    """Of every operation: for strangers, for clients of MPP, and for holders of credits."""
     origin, selling = shop
     found = [each for each in operations(selling) if each.media_type != EVENTS_TYPE]
     described = (await selling.client.get("/openapi.json")).json()["paths"]
@@ -89,7 +89,7 @@ async def test_every_answer_passes_as_it_is(
                         direct = await asked(http, origin, each, headers=headers)
                         assert passed.status_code == direct.status_code, (each.path, passed.text)
                         assert _kept(passed) == _kept(direct), each.path
-                    else:  # what changes something is not the same twice
+                    else:  # the answer to a change differs the second time
                         assert passed.status_code not in OF_PROXIES, (each.path, passed.text)
                     statuses[passed.status_code] += 1
                     demands[each.name] += "payment-required" in passed.headers
@@ -101,14 +101,14 @@ async def test_every_answer_passes_as_it_is(
         (method, path) for path, methods in described.items() for method in methods
     }
     assert streams == {("get", "/v1/stream")}
-    # A purchase is demanded of who has credits, too, and the example of a 402 of everybody.
+    # A holder of credits also has to pay for credits, and everybody gets the example of a 402.
     assert {name: count for name, count in demands.items() if count} == {
         each.name: 2 for each in found if each.is_payable
     } | {"buyCredits": 3, "getDemo402": 3}
     assert {200, 401, 402, 404} <= set(statuses)
 
 
-async def test_a_stream_passes(
+async def test_proxies_pass_a_stream(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
     origin, selling = shop
@@ -122,10 +122,10 @@ async def test_a_stream_passes(
             assert answer.headers["content-type"].startswith(EVENTS_TYPE)
 
 
-async def test_every_payment_and_its_answer_pass(
+async def test_proxies_pass_every_payment_and_its_answer(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
-    """By x402 and by MPP, which has a receipt beside the signed one."""
+    """By x402, and by MPP, which adds a receipt of its own to the signed receipt."""
     origin, selling = shop
     sold = [each for each in operations(selling) if each.is_payable]
     receipts = 0

@@ -1,4 +1,4 @@
-"""The bill of materials names all that is locked, and the audit finds what an advisory names."""
+"""The bill of materials is complete, and the audit finds packages that an advisory affects."""
 
 import importlib
 import json
@@ -23,7 +23,7 @@ def advisory(*events: dict[str, str], name: str = "A_Package", **more: Any) -> d
     return {"id": "X", "affected": [{"package": package, "ranges": ranges} | more]}
 
 
-def test_nothing_that_is_locked_is_in_an_advisory_that_is_kept(
+def test_no_stored_advisory_affects_a_locked_package(
     supply: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert supply["audit"].main() == 0
@@ -44,7 +44,7 @@ def test_nothing_that_is_locked_is_in_an_advisory_that_is_kept(
         (advisory({"introduced": "0"}) | {"withdrawn": "2026-01-01T00:00:00Z"}, False),
     ],
 )
-def test_an_advisory_names_the_versions_that_it_says(
+def test_an_advisory_affects_exactly_the_versions_in_its_ranges(
     supply: Any,
     found: dict[str, Any],
     is_named: bool,  # noqa: FBT001 - a parameter
@@ -55,7 +55,7 @@ def test_an_advisory_names_the_versions_that_it_says(
     assert supply["audit"].names(found, package) is is_named
 
 
-def test_an_advisory_of_a_folder_ends_the_audit_with_1(
+def test_the_audit_returns_1_if_an_advisory_of_the_folder_applies(
     supply: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "X.json").write_text(json.dumps(advisory({"introduced": "0"}, name="h11")))
@@ -64,8 +64,8 @@ def test_an_advisory_of_a_folder_ends_the_audit_with_1(
     assert "h11 " in capsys.readouterr().out
 
 
-# The public list of digests had no image of this version: see CONTRIBUTING.md.  A digest takes its
-# image off this list.
+# The public list of digests had no image of this version: see CONTRIBUTING.md.  An image
+# that has got a digest must be removed from this list.
 BY_TAG_ALONE: Final = {"docker.io/library/caddy"}
 
 
@@ -80,7 +80,7 @@ def test_the_audit_names_each_image_without_a_digest(
     assert {each.name for each in supply["images"].images() if each.digest is None} == named
 
 
-def test_a_digest_is_read_and_a_name_without_a_tag_refused(supply: Any, tmp_path: Path) -> None:
+def test_a_digest_is_read_and_a_name_without_a_tag_is_refused(supply: Any, tmp_path: Path) -> None:
     digest = f"sha256:{'0a' * 32}"
     compose = tmp_path / "compose.yaml"
     (tmp_path / "Containerfile").write_text(f"FROM a.example/b:1@{digest} AS build\nFROM c:2\n")
@@ -93,7 +93,7 @@ def test_a_digest_is_read_and_a_name_without_a_tag_refused(supply: Any, tmp_path
             supply["images"].images(tmp_path)
 
 
-def test_the_bill_names_all_that_is_locked_with_hashes_and_licences(supply: Any) -> None:
+def test_each_component_of_the_bill_has_hashes_and_a_licence(supply: Any) -> None:
     components = supply["sbom"].bill()["components"]
 
     assert len(components) > 60

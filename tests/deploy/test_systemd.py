@@ -1,4 +1,4 @@
-"""The units of systemd are ones that systemd takes, and fit the processes they start."""
+"""systemd accepts the units, and they fit the processes that they start."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from support.deployment import DEPLOY
 
 UNITS = units()
 BACKUP: Final = "mintscope-backup.service"
-SERVING: Final = sorted(UNITS.keys() - {BACKUP})  # those that run until they are stopped
+SERVING: Final = sorted(UNITS.keys() - {BACKUP})  # units that run until they are stopped
 PROGRAM: Final = "/opt/mintscope/bin/mintscope"
 EXPOSED_MAX: Final = 20  # tenths, as `systemd-analyze security` counts: a plain unit has 96
 ONCE: Final = {"ExecStart", "Restart", "User", "StateDirectory", "LimitNOFILE", "ProtectSystem"}
@@ -61,7 +61,7 @@ def one(name: str, key: str) -> str:
 
 
 def analyzed(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run systemd-analyze on a unit whose program is there."""
+    """Run systemd-analyze on copies of the units whose program is /bin/true."""
     for path in (DEPLOY / "systemd").glob("*.service"):
         (folder / path.name).write_text(path.read_text().replace(PROGRAM, "/bin/true"))
     return subprocess.run(
@@ -73,7 +73,7 @@ def analyzed(folder: Path, name: str, *words: str) -> subprocess.CompletedProces
     )
 
 
-def test_there_is_one_for_a_machine_and_a_pair_for_several() -> None:
+def test_there_are_units_for_serve_api_ingest_and_backup() -> None:
     assert set(UNITS) == {
         "mintscope.service",
         "mintscope-api@.service",
@@ -92,14 +92,14 @@ def test_every_section_and_key_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=by_systemd) for name in UNITS])
-def test_systemd_takes_it(name: str, tmp_path: Path) -> None:
+def test_systemd_accepts_each_unit(name: str, tmp_path: Path) -> None:
     ran = analyzed(tmp_path, name, "verify", "--man=no")
 
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=by_systemd) for name in UNITS])
-def test_it_gives_up_what_it_does_not_need(name: str, tmp_path: Path) -> None:
+def test_each_unit_passes_the_security_analysis_of_systemd(name: str, tmp_path: Path) -> None:
     words = ("security", "--offline=yes", f"--threshold={EXPOSED_MAX}", "--no-pager")
     ran = analyzed(tmp_path, name, *words)
 
@@ -107,7 +107,7 @@ def test_it_gives_up_what_it_does_not_need(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_it_runs_a_command_of_the_command_line(name: str) -> None:
+def test_each_unit_runs_a_valid_command(name: str) -> None:
     program, *words = one(name, "ExecStart").split()
 
     assert program == PROGRAM
@@ -115,7 +115,7 @@ def test_it_runs_a_command_of_the_command_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVING)
-def test_it_has_the_time_it_needs_to_stop(name: str) -> None:
+def test_each_unit_has_the_time_that_its_processes_need_to_stop(name: str) -> None:
     drain_s = int(environment_of(UNITS[name]).get("MINTSCOPE_DRAIN_S", 0))
 
     assert int(one(name, "TimeoutStopSec")) > drain_s + STOP_TIMEOUT_S > drain_s + GRACE_S
@@ -123,7 +123,7 @@ def test_it_has_the_time_it_needs_to_stop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVING)
-def test_it_is_started_again_until_only_an_operator_can_help(name: str) -> None:
+def test_each_unit_restarts_except_after_an_error_for_the_operator(name: str) -> None:
     codes = [value for key, value in UNITS[name]["Service"] if key == "RestartPreventExitStatus"]
 
     assert one(name, "Restart") == "on-failure"
@@ -132,12 +132,12 @@ def test_it_is_started_again_until_only_an_operator_can_help(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVING)
-def test_it_has_files_enough_for_its_connections(name: str) -> None:
+def test_each_unit_may_open_enough_files_for_its_connections(name: str) -> None:
     assert int(one(name, "LimitNOFILE")) > 2 * ApiConfig().connections_max
 
 
 @pytest.mark.parametrize("name", SERVING)
-def test_its_settings_can_be_used(
+def test_the_settings_of_each_unit_can_be_loaded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = environment_of(UNITS[name])
@@ -162,7 +162,7 @@ def test_its_settings_can_be_used(
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_it_writes_where_it_may(name: str) -> None:
+def test_each_unit_may_write_to_the_folders_of_its_settings(name: str) -> None:
     environment = environment_of(UNITS[name])
 
     assert one(name, "ProtectSystem") == "strict"
@@ -175,7 +175,7 @@ def test_it_writes_where_it_may(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_its_user_is_made_by_the_file_beside_it(name: str) -> None:
+def test_the_user_of_each_unit_is_created_by_sysusers(name: str) -> None:
     made = (DEPLOY / "systemd" / "mintscope.sysusers.conf").read_text()
 
     assert f"\nu {one(name, 'User')} - " in made
@@ -195,7 +195,7 @@ def test_the_timer_takes_a_backup_each_hour() -> None:
 
 @pytest.mark.process
 @by_systemd[1]
-def test_systemd_takes_the_timer(tmp_path: Path) -> None:
+def test_systemd_accepts_the_timer(tmp_path: Path) -> None:
     timer = DEPLOY / "systemd" / "mintscope-backup.timer"
     (tmp_path / timer.name).write_text(timer.read_text())
     ran = analyzed(tmp_path, timer.name, "verify", "--man=no")

@@ -1,4 +1,4 @@
-"""A WebSocket passes Caddy as it is, and nginx with the two headers of docs/operating/scale.md."""
+"""A WebSocket passes default Caddy, and nginx with two headers of docs/operating/scale.md."""
 
 from contextlib import AbstractContextManager
 from functools import partial
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
 
 
 class Before(Protocol):
-    """Runs a proxy."""
+    """Runs a proxy in front of *upstream*."""
 
     def __call__(self, upstream: str, folder: Path) -> AbstractContextManager[str]: ...
 
@@ -31,7 +31,9 @@ class Before(Protocol):
 @pytest.mark.parametrize(
     "before", [caddy_before, partial(nginx_before, also=HEADERS)], ids=["Caddy", "nginx"]
 )
-async def test_it_opens_tells_and_ends(tmp_path: Path, before: Before) -> None:
+async def test_websockets_behind_a_proxy_open_get_updates_and_close(
+    tmp_path: Path, before: Before
+) -> None:
     async with streaming_service(tmp_path) as streaming:
         token = await streaming.service.issue(2)
         with before(f"http://127.0.0.1:{streaming.server.port}", tmp_path) as url:
