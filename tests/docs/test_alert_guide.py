@@ -1,7 +1,7 @@
-"""The receivers of webhooks in the guide: they believe what the service signs, and nothing else.
+"""The webhook receivers of the guide accept requests that the service has signed, and no others.
 
-The library that they import is another here, by the text of Standard Webhooks alone; what it is
-called and given is that of the library.
+They import a replacement for the library `standardwebhooks`, written from the text of Standard
+Webhooks alone; its names and parameters are those of the library.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ pytestmark = [pytest.mark.process]
 
 
 def written(language: str, folder: Path) -> tuple[Sequence[str], Path]:
-    """Write a receiver and what it imports; return what runs it, and where it looks."""
+    """Write a receiver and the library it imports; return its command and its import path."""
     if language == "python":
         (folder / "standardwebhooks.py").write_text(PYTHON)
         (folder / "hook.py").write_text(TEXTS.guides["alerts"]["hook_python"])
@@ -95,7 +95,9 @@ async def until_it_listens(port: int) -> None:
 
 
 @pytest.mark.parametrize("language", ["python", "ts"])
-async def test_a_receiver_believes_what_was_signed(language: str, tmp_path: Path) -> None:
+async def test_a_receiver_accepts_only_requests_with_a_valid_signature(
+    language: str, tmp_path: Path
+) -> None:
     words, path = written(language, tmp_path)
     port = free_port()
     process = await asyncio.create_subprocess_exec(
@@ -140,5 +142,5 @@ def test_the_page_about_the_api_has_the_same_receivers() -> None:
         assert f"```{language}\n{text}\n```" in page
 
 
-def test_there_is_a_node_to_run_it() -> None:
+def test_node_is_installed() -> None:
     assert shutil.which(str(NODE))

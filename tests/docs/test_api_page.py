@@ -33,7 +33,7 @@ async def test_every_endpoint_is_named_and_no_other(service: Service) -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_every_error_code_says_what_to_do(code: ErrorCode) -> None:
+def test_every_error_code_has_a_status_a_meaning_and_a_remedy(code: ErrorCode) -> None:
     (row,) = re.findall(rf"^\| `{code}` \| (\d+) \| (.+) \| (.+) \|$", API, re.MULTILINE)
 
     status, means, do = row
@@ -60,7 +60,7 @@ def test_every_file_of_the_architecture_exists() -> None:
         ("the e-mail about a new API key", "a new api key was created"),
     ],
 )
-def test_a_contributor_finds_the_file(what: str, text: str) -> None:
+def test_the_architecture_names_the_right_file_for_a_subject(what: str, text: str) -> None:
     (row,) = re.findall(rf"^\|[^|]*{what}[^|]*\| `([^`]+)`", ARCHITECTURE, re.MULTILINE)
 
     assert text.lower() in (ROOT / "src" / "mintscope" / row).read_text().lower()

@@ -108,11 +108,11 @@ def rows() -> dict[str, set[float]]:
     return found
 
 
-def test_every_bound_is_as_listed() -> None:
+def test_the_page_lists_every_bound_with_its_value() -> None:
     assert rows() == {what: set(map(float, bounds)) for what, bounds in ROWS.items()}
 
 
-def test_ipv6_counts_by_64_and_48_whatever_is_configured() -> None:
+def test_ipv6_addresses_count_by_64_and_48_and_no_setting_changes_this() -> None:
     assert (IPV6_PREFIX, IPV6_SITE_PREFIX, SITE_SHARES) == (64, 48, 4)
     assert "addresses of a /64 count as one address; no setting changes this" in " ".join(
         section().split()

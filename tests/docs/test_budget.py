@@ -1,4 +1,4 @@
-"""The size of things: a file, a function, a folder and a port fit in one head.
+"""Files, functions, folders and ports are small enough to understand at once.
 
 Larger parts are listed with their size.  The list may only shrink: an entry that is too high, or
 no longer needed, fails like a file that is too long.
@@ -26,7 +26,7 @@ IMPORTS_SHARE_MAX: Final = 0.07
 LONGER_FILES: Final[dict[str, int]] = {}
 LONGER_FUNCTIONS: Final[dict[str, int]] = {}
 FULLER_FOLDERS: Final[dict[str, int]] = {
-    "alerts": 16,  # all about alerts on one screen: three ways of delivery, of which one is a bot
+    "alerts": 16,  # all of alerts in one folder: three ways of delivery, one of them a bot
 }
 WIDER_PORTS: Final[dict[str, int]] = {
     "market/store/mints.py:MarketTables": 8,  # a method for each bulk statement of an engine
@@ -72,7 +72,7 @@ def port_methods() -> dict[str, int]:
         for name, node in definitions()
         if isinstance(node, ast.ClassDef)
         and "Protocol" in _bases(node)
-        and not name.startswith("mintscope_client/")  # it stands alone, and names its own Clock
+        and not name.startswith("mintscope_client/")  # it is independent: it has its own Clock
     ]
     by_name = {node.name: node for _, node in ports}
     assert len(by_name) == len(ports), "expected each port to have a name of its own"
@@ -102,15 +102,15 @@ def _bases(node: ast.ClassDef) -> list[str]:
         pytest.param(port_methods, PORT_METHODS_MAX, WIDER_PORTS, id="methods of a port"),
     ],
 )
-def test_nothing_is_larger_than_its_budget_but_what_is_listed(
+def test_only_listed_parts_are_larger_than_their_limit(
     measure: Callable[[], dict[str, int]], most: int, exceptions: dict[str, int]
 ) -> None:
     larger = {name: size for name, size in measure().items() if size > most}
     assert larger == exceptions, f"expected at most {most}; the exceptions listed may only shrink"
 
 
-def test_folders_are_few() -> None:
-    """A new folder needs files that no neighbour has room for."""
+def test_the_number_of_folders_is_limited() -> None:
+    """Add a folder only for files that do not fit into an existing folder."""
     folders = {path.parent for _, path in modules() if SERVICE in path.parents}
 
     assert len(folders) <= FOLDERS_MAX
@@ -131,7 +131,7 @@ def test_imports_are_a_small_part_of_all_lines() -> None:
 
 
 def test_the_engine_is_chosen_in_one_module() -> None:
-    """A second question is a second choice: add a method to the engine instead."""
+    """Do not ask for the engine elsewhere: add a method to the engine instead."""
     asking = [name for name, path in modules() if "config.store is" in path.read_text()]
 
     assert asking == ["app/engine.py"]

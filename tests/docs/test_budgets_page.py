@@ -35,7 +35,7 @@ def test_each_work_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["work"])
-def test_what_a_row_names_exists(row: dict[str, str]) -> None:
+def test_each_row_has_a_bound_and_an_existing_metric_and_test(row: dict[str, str]) -> None:
     assert re.search(r"\d|one|five", row["bound"]), "expected a bound"
     assert names(row["setting"]) or row["setting"] == "none"
     (metric,) = names(row["metric"])
@@ -48,7 +48,7 @@ def test_what_a_row_names_exists(row: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("setting", "row"), [(setting, row) for row in rows() for setting in names(row["setting"])]
 )
-def test_a_bound_is_what_its_setting_says(setting: str, row: dict[str, str]) -> None:
+def test_each_bound_contains_the_default_of_its_setting(setting: str, row: dict[str, str]) -> None:
     value = value_of(setting)
     numbers = [int(each.replace(",", "")) for each in re.findall(r"\d[\d,]*", row["bound"])]
     assert setting.endswith("_s") or value in numbers, f"{setting} is {value}"

@@ -9,7 +9,7 @@ from mintscope_client.endpoints.methods import RawResponses
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text()
 
 
-def test_every_exception_of_a_kind_is_named() -> None:
+def test_the_page_names_every_exception_of_the_client() -> None:
     kinds = {each.__name__ for each in errors.ClientError.__subclasses__()}
     kinds |= {each.__name__ for each in errors.RefusedError.__subclasses__()}
 
@@ -18,7 +18,7 @@ def test_every_exception_of_a_kind_is_named() -> None:
 
 def test_the_page_names_the_calls_without_raw_responses() -> None:
     missing = re.findall(r"`client.with_raw_response` has the same calls, except([^;]*);", PAGE)
-    own = {"close", "budget", "with_raw_response", "result"}  # are not calls
+    own = {"close", "budget", "with_raw_response", "result"}  # these are not calls
     calls = {name for name in dir(Client) if not name.startswith("_")} - own
 
     assert set(re.findall(r"`(\w+)`", "".join(missing))) == calls - set(dir(RawResponses))

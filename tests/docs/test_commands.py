@@ -1,10 +1,10 @@
-"""Each command of the pages runs as it is written, on a service that the documents could mean.
+"""Each command of the pages runs as written, on a service like the one in the documents.
 
-Commands stand in ```sh blocks and, whole, in quotes (`mintscope sales status`). A block that begins
-by naming a value is run as one. What a reader puts in place of an example is replaced: addresses,
-wallets, numbers. Every command is run, and fails the test where it cannot; only names of commands
-that stand elsewhere with their arguments, `make` targets (looked up by `make -n`) and the demo (run
-whole by tests/e2e/test_demo.py) are not.
+Commands are in ```sh blocks and, if complete, in quotes (`mintscope sales status`). A block that
+begins by setting a variable is run as a whole. Placeholders are replaced: addresses, wallets,
+numbers. Every command is run, and the test fails if it cannot run. The exceptions are names of
+commands that a page also shows with arguments, `make` targets (`make -n` checks them) and the demo
+(tests/e2e/test_demo.py runs it).
 """
 
 import json
@@ -81,12 +81,12 @@ def _blocks(page: Path) -> Iterator[list[str]]:
 
 
 def _is_walk(block: list[str]) -> bool:
-    """Return whether commands build on those before them: it begins by naming a value."""
+    """Return whether the commands depend on each other: the block begins by setting a variable."""
     return re.match(r"\w+=", block[0]) is not None
 
 
 def _lines(page: Path) -> Iterator[str]:
-    """Yield each command of a page that stands for itself."""
+    """Yield each command of a page that can run alone."""
     text = page.read_text()
     for block in _blocks(page):
         if not _is_walk(block):
@@ -96,7 +96,7 @@ def _lines(page: Path) -> Iterator[str]:
 
 
 def commands() -> list[str]:
-    """Return the commands of all pages, without names of commands that stand there whole."""
+    """Return the commands of all pages, without names that a page also shows with arguments."""
     found = {line for page in PAGES for line in _lines(page)}
     return sorted(one for one in found if not any(other.startswith(f"{one} ") for other in found))
 
@@ -108,7 +108,7 @@ COMMANDS = commands()
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentedService]:
     folder = tmp_path_factory.mktemp("documented")
     (folder / ".venv").symlink_to(sys.prefix)
-    (folder / "docs" / "reference").mkdir(parents=True)  # of the repository, where changes are made
+    (folder / "docs" / "reference").mkdir(parents=True)  # a command of a checkout writes there
     if shutil.which("curl") is None:
         (folder / "bin").mkdir()
         (folder / "bin" / "curl").write_text(CURL)
@@ -118,7 +118,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentedServ
 
 
 def runs_beside_serve(service: DocumentedService, command: str) -> None:
-    """`serve` and `devchain` run already; `serve` runs the two halves by their commands."""
+    """Check that `serve` runs, and has started *command* if that is `ingest` or `api`."""
     name = command.split()[1]
     if name in {"ingest", "api"}:
         assert any(name in words for words in service.commands_of_serve())
@@ -131,9 +131,9 @@ def runs_in_make(service: DocumentedService, command: str) -> None:
 
 @cache
 def make_runs(service: DocumentedService) -> list[str]:
-    """Return the commands of make, which knows all their targets, asked at once.
+    """Check that make has the targets of all its commands; return the commands.
 
-    Each time it starts it looks for an interpreter.
+    One run checks all targets, because make looks for an interpreter each time it starts.
     """
     found = [command for command in COMMANDS if command.startswith("make ")]
     service.sh(f"make -n {' '.join(each.removeprefix('make ') for each in found)}", cwd=ROOT)
@@ -155,13 +155,13 @@ def runs_in_a_shell(service: DocumentedService, command: str) -> None:
 
 
 def backs_up(service: DocumentedService, command: str) -> None:
-    shutil.rmtree(service.folder / "backup-of-today", ignore_errors=True)  # of a test before
+    shutil.rmtree(service.folder / "backup-of-today", ignore_errors=True)  # of another test
     runs(service, command)
     assert (service.folder / "backup-of-today" / MONEY_FILE).stat().st_size > 0
 
 
 def copies(service: DocumentedService, command: str) -> None:
-    """Copy a backup, for the service itself runs."""
+    """Copy a backup, because the service itself is running."""
     service.mintscope("backup backup-to-copy")
     words = shlex.split(_words(command))
     places = {"--from": "sqlite:backup-to-copy", "--to": url_in(service.folder)}
@@ -183,7 +183,7 @@ def verifies(service: DocumentedService, command: str) -> None:
 def restores(service: DocumentedService, command: str) -> None:
     places = {"FOLDER": _backup(service), "backup-of-today": _backup(service)}
     (service.folder / "secrets").mkdir(exist_ok=True)
-    shutil.rmtree(service.folder / "restored", ignore_errors=True)  # of a test before
+    shutil.rmtree(service.folder / "restored", ignore_errors=True)  # of another test
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINTSCOPE_DATA_DIR", str(service.folder / "restored"))
         service.mintscope(_replaced(command, places | {"DIR": "secrets"}))
@@ -198,7 +198,7 @@ def _backup(service: DocumentedService) -> str:
 
 
 def compacts(service: DocumentedService, command: str) -> None:
-    """Compact a backup, for the service itself runs."""
+    """Compact a backup, because the service itself is running."""
     shutil.rmtree(service.folder / "compacted", ignore_errors=True)
     service.mintscope("backup compacted")
     with pytest.MonkeyPatch.context() as patch:
@@ -232,7 +232,7 @@ def finds_a_payment(service: DocumentedService, command: str) -> None:
 
 
 def serves_tools(service: DocumentedService, command: str) -> None:
-    """Greet it as an MCP client does; it ends when its input does."""
+    """Send the first message of an MCP client; the server ends at the end of its input."""
     token = service.mintscope("credits issue --credits 3")
     (service.folder / "token.txt").write_text(token)
     name = {"name": "a reader", "version": "1"}
@@ -255,7 +255,7 @@ def reads(service: DocumentedService, command: str) -> None:
 
 
 def lists(service: DocumentedService, command: str) -> None:
-    """Write the files; a service of this machine is none that directories take, as is said."""
+    """Write the files; the output warns that directories do not accept a service without https."""
     printed = service.mintscope(_replaced(command, {"https://api.example": service.url}))
     assert "is not https" in printed
     assert (service.folder / "files-for-directories" / "server.json").exists()
@@ -323,7 +323,7 @@ def removes_a_user(service: DocumentedService, command: str) -> None:
 
 
 def drops_a_second_factor(service: DocumentedService, command: str) -> None:
-    """Of an administrator, who is given an authenticator app for it."""
+    """Use an administrator, to whom an authenticator app is added first."""
     service.mintscope("admin create phoneless@example.org", typed=f"{PASSWORD}\n")
     users = json.loads(service.mintscope("users list --json"))
     number = next(int(user["number"]) for user in users if user["kind"] == "administrator")
@@ -341,13 +341,13 @@ def asks_the_chain(service: DocumentedService, command: str) -> None:
 
 
 def writes_blocks(service: DocumentedService, command: str) -> None:
-    """The history of ten days is shortened: it takes a minute."""
+    """Write a short history, because the history of ten days takes a minute."""
     service.mintscope(f"{_words(command)} --mints 1 --history-days 0 --blocks 5")
     assert (service.folder / command.rsplit(maxsplit=1)[-1]).stat().st_size > 0
 
 
 def reads_history(service: DocumentedService, command: str) -> None:
-    """Of a token of the market, without the pauses that a provider asks for."""
+    """Read the history of a token of the market, without the pauses that a provider needs."""
     mint = World(seed=0, mints=1).listed[0].token.mint
     service.mintscope(f"tokens add {mint}")
     words = _replaced(command, {"MINT": mint})
@@ -359,7 +359,7 @@ def reads_history(service: DocumentedService, command: str) -> None:
 
 
 def watches_the_node(service: DocumentedService, command: str) -> None:
-    """For a second: half a minute shows no more of a devchain."""
+    """Watch for one second, because half a minute shows no more of a devchain."""
     service.mintscope(f"{_words(command)} --seconds 1")
 
 
@@ -385,7 +385,7 @@ def _words(command: str) -> str:
 
 
 def _replaced(command: str, places: dict[str, str]) -> str:
-    """Return the words after `mintscope`, each that begins a place replaced."""
+    """Return the words after `mintscope`, with each placeholder of *places* replaced."""
     words = shlex.split(_words(command))
     return shlex.join(places.get(word, word) for word in words)
 
@@ -431,15 +431,15 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_it_runs(service: DocumentedService, command: str) -> None:
+def test_each_command_runs(service: DocumentedService, command: str) -> None:
     ways = [start for start in HOW if command.startswith(start)]
     assert ways, f"expected one of {', '.join(HOW)}; was {command}: say how it runs here"
 
     HOW[max(ways, key=len)](service, command)
 
 
-def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
-    """Those of clients.md, one after the other, as they stand."""
+def test_the_programs_of_the_clients_page_run(service: DocumentedService) -> None:
+    """Run the programs of clients.md one after the other, with placeholders replaced."""
     programs = re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / "clients.md").read_text(), re.DOTALL
     )
@@ -465,7 +465,7 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
     assert [*left["table"]["t"]] == sorted(left["table"]["t"])
     assert left["both"].delivered == 1
     assert WSOL in left["found"]
-    assert left["rsi"][-1] is not None  # the first ones warm up
+    assert left["rsi"][-1] is not None  # the first values are None: too few candles
     assert left["newest_swap"].side in {"buy", "sell"}
     assert left["budget"].spent == 2
     assert left["live"].report.token == WSOL
@@ -475,7 +475,7 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
 
 
 def test_an_agent_gets_its_key(service: DocumentedService) -> None:
-    """The block of api/accounts.md, line by line, as an agent would fill it in: the only one."""
+    """Run the only block with variables, in api/accounts.md, line by line, as an agent would."""
     (walk,) = (block for page in PAGES for block in _blocks(page) if _is_walk(block))
     json_is, service_is, apply, _secret_is, confirm, status, exchange, me, rotate = walk
     begin = f"{json_is}\n{service_is}".replace("http://127.0.0.1:8402", service.url)
@@ -503,12 +503,12 @@ def _mail(service: DocumentedService, email: str) -> str:
     return service.sh(f"curl -s {service.url}/mailbox/{number}.txt")
 
 
-def test_the_commands_are_known_here() -> None:
+def test_more_than_30_commands_are_found() -> None:
     assert len(COMMANDS) > 30
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_with_a_command_is_one_of_commands(page: Path) -> None:
+def test_every_block_with_a_command_has_the_language_sh(page: Path) -> None:
     """A block in another language, or in none, would not be run."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
     starts = re.compile(rf"^(?:mintscope|make|{'|'.join(map(re.escape, BY_SHELL))}) ", re.MULTILINE)

@@ -1,8 +1,7 @@
-"""A route, a field or a refusal that is added is described, or this fails and says what lacks.
+"""Every operation, field and refusal has a description; a failure names those that have none.
 
-To write: the docstring of the handler, and `refusals=` of its `Operation`; for each field of a
-wire struct
-`Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`kit.primitives.about`).
+For an operation, write the docstring of its handler and `refusals=` of its `Operation`; for a field
+of a wire struct, write `Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`kit.primitives.about`).
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -20,7 +19,7 @@ from support.scenes.payments.payment_world import world_at
 from support.scenes.payments.selling_api import opened
 
 LENGTH_MIN = 40
-LENGTH_MAX = 500  # what a directory shows of it
+LENGTH_MAX = 500  # a directory shows no more
 HAVE_FIELDS = (JSON_TYPE, EVENTS_TYPE)
 
 
@@ -33,7 +32,7 @@ async def operations(tmp_path: Path) -> AsyncIterator[list[Operation]]:
 
 
 def undescribed(components: Mapping[str, Schema]) -> list[str]:
-    """Return the fields of *components* that say nothing of their meaning."""
+    """Return the fields of *components* that have no description."""
     return [
         f"{name}.{field}"
         for name, schema in components.items()
@@ -42,7 +41,9 @@ def undescribed(components: Mapping[str, Schema]) -> list[str]:
     ]
 
 
-async def test_every_operation_says_what_it_is_for(operations: list[Operation]) -> None:
+async def test_every_operation_has_a_description_of_40_to_500_characters(
+    operations: list[Operation],
+) -> None:
     lacking = [
         f"{each.method} {each.path}"
         for each in operations
@@ -53,7 +54,7 @@ async def test_every_operation_says_what_it_is_for(operations: list[Operation]) 
     assert lacking == [], f"expected a description of {LENGTH_MIN} to {LENGTH_MAX} characters"
 
 
-async def test_every_operation_declares_how_it_refuses(operations: list[Operation]) -> None:
+async def test_every_operation_declares_its_refusals(operations: list[Operation]) -> None:
     assert [each.path for each in operations if ErrorCode.RATE_LIMITED not in each.refusals] == []
     paid = [each for each in operations if each.is_payable]
     assert paid
@@ -88,12 +89,14 @@ async def test_every_parameter_has_a_meaning_and_an_example(operations: list[Ope
                 assert "example" in each, f"{operation.path}: {each['name']}"
 
 
-async def test_names_and_tags_are_of_one_kind(operations: list[Operation]) -> None:
+async def test_names_of_operations_are_unique_and_their_tags_are_known(
+    operations: list[Operation],
+) -> None:
     names = [each.name for each in operations]
     assert len(names) == len(set(names))
     assert {each.tag for each in operations} <= {tag.name for tag in TAGS}
 
 
-async def test_the_document_is_what_openapi_wants(operations: list[Operation]) -> None:
+async def test_the_document_is_valid_openapi(operations: list[Operation]) -> None:
     document = describe(operations, Identity(origin="https://api.example"))
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []

@@ -1,8 +1,8 @@
-"""The programs of `/docs` run as they stand there: curl, both clients, and MCP.
+"""The programs of `/docs` run as the pages show them: curl, both clients, and MCP.
 
-They are taken out of the pages of a served website, and run against it.  A value that a reader must
-have first, a signature, a code of an e-mail, the number of a watchlist, is not there in an example:
-the endpoints that need one then refuse as their own page says.
+They are read from the pages of a served website, and run against it.  An example cannot have a
+value that a reader must get first, such as a signature, a code from an e-mail or the number of a
+watchlist: an endpoint that needs such a value must answer with an error that its own page names.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ CLIENT: Final = ROOT / "packages" / "client-ts" / "src"
 PROGRAM: Final = re.compile(r'<code id="([\w-]+)" data-language="(\w+)">(.*?)</code>', re.DOTALL)
 ENDING: Final = {"post-credits-rotate", "delete-me-key"}  # these make a credential void
 GUIDE: Final = "guide of "
-# These pay, and are those of docs/clients.md and /skill.md, which are run elsewhere.
+# These programs pay; other tests run them as programs of docs/clients.md and /skill.md.
 PAYING: Final = {"pay", "official"}
-# These serve without end; tests/docs/test_alert_guide.py sends to them.
+# These are servers; tests/docs/test_alert_guide.py sends webhooks to them.
 SERVING: Final = {"hook-python", "hook-ts"}
 CREDITS: Final = 1_000
 READER: Final = EmailAddress("reader@example.org")
 UNLIMITED: Final = ApiConfig(rate_limit_requests=100_000, other_limit_requests=100_000)
-# Of these there is nothing at this service, so that a program prints nothing.
+# This service has no data for these endpoints, so their programs print nothing.
 EMPTY: Final = {"get-credits-history", "get-screen", "get-token-swaps"}
 SHELL: Final = r"""
 export CURL_HOME="$PWD"
 printf '%s\n' 'write-out = "\n%{http_code}"' 'max-time = 20' > .curlrc
 """
-# A stream goes on for as long as it is paid for: two lines of it will do.  It may end by itself
-# once its pipe is closed.
+# A stream runs for as long as it is paid for, so only two lines of it are read.  It may end by
+# itself once its pipe is closed.
 FIRST_EVENT: Final = r"""
 mkfifo events
 %s > events &
@@ -61,7 +61,7 @@ head -2 < events | grep '^event: '
 kill $! 2> kill.log || :
 printf '\n200'
 """
-# Each program in a namespace of its own; what it printed, or why it failed.
+# Runs each program in a namespace of its own; prints the output or the error of each program.
 PYTHON: Final = """
 import contextlib, io, json, sys, traceback
 printed_by = {}
@@ -111,13 +111,13 @@ class Documented:
     folder: Path
 
     def written_in(self, language: str) -> dict[str, str]:
-        """Return the programs in *language*, by page: those last that end a credential."""
+        """Return the programs in *language*, by page; programs that end a credential come last."""
         in_order = sorted(self.programs.items(), key=lambda each: each[0] in ENDING)
         return {slug: texts[language] for slug, texts in in_order if language in texts}
 
     @property
     def need_more(self) -> set[str]:
-        """The endpoints that ask for what came before: a body, an id, a payment."""
+        """The endpoints that need something from before: a body, an id, a payment."""
         return {"post-credits-purchase"} | {
             slug
             for slug, each in self.reference.endpoints.items()
@@ -202,7 +202,7 @@ async def environment_of(site: Website, http: httpx.AsyncClient) -> dict[str, st
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="did not run: there is no curl here")
-async def test_every_line_of_curl_is_answered(documented: Documented) -> None:
+async def test_every_curl_command_is_answered_as_its_page_describes(documented: Documented) -> None:
     written = documented.written_in("sh")
     lines = {slug: text for slug, text in written.items() if text.startswith("curl ")}
     lines["get-stream"] = FIRST_EVENT % lines["get-stream"]
@@ -251,7 +251,7 @@ def named(path: str) -> set[str]:
 
 
 def expect_answers(documented: Documented, printed_by: Mapping[str, str]) -> None:
-    """Expect of each program that it printed something, and nothing that is not there."""
+    """Check that each program printed something, and neither an error nor `undefined`."""
     assert [text for text in printed_by.values() if "failed: " in text or "undefined" in text] == []
     for slug, text in printed_by.items():
         status = re.match(r"([2-5]\d\d) ", text)
@@ -261,7 +261,9 @@ def expect_answers(documented: Documented, printed_by: Mapping[str, str]) -> Non
             assert slug in documented.need_more, (slug, text)
 
 
-async def test_every_call_of_a_tool_is_answered(documented: Documented) -> None:
+async def test_every_tool_call_succeeds_with_a_credit_token_except_two(
+    documented: Documented,
+) -> None:
     calls = {
         slug: json.loads(text)
         for slug, text in documented.written_in("json").items()
@@ -277,15 +279,15 @@ async def test_every_call_of_a_tool_is_answered(documented: Documented) -> None:
 
     assert {slug for slug, answer in printed_by.items() if answer.is_error} == {
         "post-credits-purchase",
-        "post-signals",  # of an account, not of a credit token
+        "post-signals",  # needs an account, not a credit token
     }
     assert len(printed_by) == 13
 
 
-async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(
+async def test_programs_that_pay_equal_the_programs_that_other_tests_run(
     documented: Documented,
 ) -> None:
-    """Line by line: what differs is whom they pay, and that they print what they have bought."""
+    """Line by line; only the seller differs, and that they print the credit token."""
     async with httpx.AsyncClient(base_url=documented.site.origin) as http:
         pages = [
             (await http.get(f"/docs/guides/{slug}", headers={"accept": "text/html"})).text

@@ -1,4 +1,4 @@
-"""The check of the English finds clauses that stand as a noun, and leaves code and questions."""
+"""The check of English finds clauses used as nouns, and ignores code and questions."""
 
 import pytest
 from prove.english import findings
@@ -34,7 +34,7 @@ def test_a_headless_clause_and_a_banned_word_are_found(text: str, finding: str) 
         "Whatever a client sends, the service answers.",
     ],
 )
-def test_questions_headings_and_code_are_left(text: str) -> None:
+def test_questions_headings_and_code_have_no_findings(text: str) -> None:
     assert found(text) == []
 
 
@@ -53,7 +53,7 @@ def test_text_between_tags_is_read_and_tags_are_not() -> None:
     assert found(page, ".html") == ["told"]
 
 
-def test_lines_are_those_of_the_file() -> None:
+def test_a_finding_has_the_file_the_line_and_the_folder() -> None:
     (one,) = findings("first\n\nsecond.\nIt is told.\n", ".md", "a.md")
 
     assert (one.file, one.line, one.folder) == ("a.md", 4, "a.md")

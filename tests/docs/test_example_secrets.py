@@ -1,4 +1,4 @@
-"""Nothing that stands in a document or an example in the place of a secret opens the service."""
+"""The service refuses every placeholder for a secret in a document or an example."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs", "deploy")
 NAMES: Final = r"(?:pepper|password|passwd|secret|x_tokens?|api[-_]?key|fee_payer_key|rpc_headers)"
 PATTERNS: Final = (
-    re.compile(r"(?<!@sha256:)\b[0-9a-f]{64,}\b"),  # an image's digest is in no secret's place
+    re.compile(r"(?<!@sha256:)\b[0-9a-f]{64,}\b"),  # but no digests of images
     re.compile(r"\w://[^\s:/@`]*:([^\s@/`{}$]+)@"),
     re.compile(rf"(?im)^[#\s]*(?:export\s+)?\w*{NAMES}\s*[=:]\s*(\S.*)$"),
     re.compile(r"https?://[^\s/`\"]+/(?:\S*?[/=])?([a-z]*[-_]?key)\b"),
@@ -31,7 +31,7 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def values(text: str) -> Iterator[str]:
-    """Yield each text that stands where a secret would."""
+    """Yield each text that is in the place of a secret."""
     for pattern in PATTERNS:
         for found in pattern.finditer(text):
             value = found[found.lastindex or 0].strip()
@@ -50,7 +50,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def uses(value: str) -> Iterator[tuple[str, str]]:
-    """Yield (variable, content): *value* in the place of each secret that it could be."""
+    """Yield each variable of a secret that *value* could be, with a content that has *value*."""
     if re.fullmatch(r"(?:[0-9a-f]{2}){32,}", value):
         yield "MINTSCOPE_CREDITS__PEPPER", value
     yield "MINTSCOPE_STORE", f"postgresql://mintscope:{value}@db:5432/mintscope"
@@ -62,13 +62,13 @@ def uses(value: str) -> Iterator[tuple[str, str]]:
 
 
 def test_the_known_examples_are_found() -> None:
-    """Secrets that the patterns must find; without it the next test would pass over nothing."""
+    """Otherwise the patterns could find none, and the next test would check nothing."""
     found = [value for value, _ in examples()]
     assert {"0" * 64, "PASSWORD", "password", "your-key", "first key", "second key"} <= set(found)
 
 
 @pytest.mark.parametrize(("value", "file"), examples())
-def test_an_example_is_refused_wherever_a_secret_is_expected(
+def test_an_example_is_refused_as_the_value_of_each_secret(
     value: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -84,7 +84,7 @@ def test_an_example_is_refused_wherever_a_secret_is_expected(
         assert value not in problem
 
 
-def test_the_example_of_a_deployment_is_refused_as_it_is(
+def test_the_unchanged_example_of_a_deployment_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

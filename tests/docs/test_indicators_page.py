@@ -1,4 +1,4 @@
-"""The page of series lists every indicator, those with parameters as the code has them."""
+"""docs/api/series.md lists every indicator, with its parameters as the code defines them."""
 
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ PAGE: Final = (Path(__file__).parents[2] / "docs/api/series.md").read_text()
 
 
 @pytest.mark.parametrize("each", INDICATORS.values(), ids=INDICATORS)
-def test_its_row_is_what_the_code_says(each: Indicator) -> None:
+def test_the_row_of_each_indicator_equals_its_definition(each: Indicator) -> None:
     ranges = [f"`{p.name}`: {p.least:g} to {p.most:.12g}" for p in each.parameters]
     numbers = [f"`{name}`" for name in each.outputs]
     row = [f"`{each.usual}`", "; ".join(ranges), ", ".join(numbers), each.description]

@@ -1,4 +1,4 @@
-"""Nothing says to install a name of ours from a public registry: a stranger could register it.
+"""No text installs a package of ours from a public registry: a stranger could register its name.
 
 Our packages are installed from a folder, a wheel or the address of a service.
 """
@@ -26,7 +26,7 @@ INSTALLS: Final = re.compile(
     r"|npm (?:install|i|add)|pnpm (?:add|install)|yarn add|npx)\s(?P<named>[^\n`<]*)"
 )
 OURS: Final = re.compile(r"['\"]?@?mintscope")
-LEAST: Final = 10  # fewer were not found, and not that they are gone
+LEAST: Final = 10  # fewer mean that the pattern misses some
 
 
 def files() -> Iterator[Path]:
@@ -44,7 +44,7 @@ def advice(text: str) -> Iterator[str]:
 
 
 def names_of_ours(named: str) -> list[str]:
-    """Return the names in *named* that a registry would be asked for, and that are ours."""
+    """Return our names in *named* for which the installer would ask a registry."""
     return [word for word in named.split() if OURS.match(word) and not is_file(word)]
 
 
@@ -63,7 +63,7 @@ def test_no_name_of_ours_is_installed_from_a_registry() -> None:
     assert found == set()
 
 
-def test_the_advice_is_found() -> None:
+def test_at_least_10_install_commands_are_found() -> None:
     assert sum(1 for path in files() for _ in advice(path.read_text(errors="replace"))) >= LEAST
 
 
@@ -105,7 +105,7 @@ def test_a_name_of_ours_is_found(text: str) -> None:
         "pip install standardwebhooks",
     ],
 )
-def test_others_and_files_are_none(text: str) -> None:
+def test_names_of_others_and_paths_of_files_are_not_found(text: str) -> None:
     (named,) = advice(text)
 
     assert names_of_ours(named) == []

@@ -304,7 +304,7 @@ def follow(on: Machine, step: int, places: dict[str, str]) -> list[str]:
     return printed
 
 
-def test_from_nothing_to_a_sale_and_back_from_a_backup(
+def test_the_steps_lead_to_a_sale_and_to_a_restore_from_a_backup(
     chain: tuple[str, Path], tmp_path: Path
 ) -> None:
     rpc_url, wallet = chain
@@ -355,7 +355,7 @@ def test_from_nothing_to_a_sale_and_back_from_a_backup(
     assert [each["finding"] for each in found["found"]] == ["credits_issued"]
 
 
-def test_every_command_stands_in_a_numbered_step() -> None:
+def test_every_command_is_in_a_numbered_step() -> None:
     blocks = re.findall(r"^```(\w+)\n", PAGE.read_text(), re.MULTILINE)
 
     assert set(blocks) == {"sh"}

@@ -1,4 +1,4 @@
-"""Links between the pages lead to files and sections that exist, those of before included."""
+"""Links between the pages, and links to sections of the old page, lead to existing sections."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def broken(page: Path) -> list[str]:
     return found
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_leads_to_an_existing_file_or_section() -> None:
     found = {str(page.relative_to(ROOT)): broken(page) for page in PAGES}
 
     assert {page: links for page, links in found.items() if links} == {}

@@ -1,11 +1,11 @@
-"""An engine is named only where it is the subject."""
+"""Only tests of an engine name a class of that engine."""
 
 import re
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# Here an engine is the subject, or the scene is set; all others use support/scenes/stores.py.
+# These test an engine or make stores; all other tests use support/scenes/stores.py.
 MAY_NAME_AN_ENGINE: Final = (
     "stores/",
     "accounts/store/",

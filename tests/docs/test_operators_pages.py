@@ -72,7 +72,7 @@ def test_every_metric_is_explained(metric: str) -> None:
     assert f"| `{metric}` |" in PAGES["watch"]
 
 
-def test_metrics_are_known_here() -> None:
+def test_at_least_10_metrics_are_found() -> None:
     assert len(list(metrics())) >= 10
 
 

@@ -1,4 +1,4 @@
-"""The pages say what is there: programs, commands, files, decisions."""
+"""The pages agree with the repository: programs, commands, files, decisions."""
 
 import re
 import shlex
@@ -79,7 +79,7 @@ def test_every_make_target_the_readme_names_exists() -> None:
 
 
 @pytest.mark.process
-def test_a_checkout_that_was_set_up_before_gets_what_tests_need_since(tmp_path: Path) -> None:
+def test_make_adds_prometheus_and_nginx_to_an_older_checkout(tmp_path: Path) -> None:
     kept = [tmp_path / name for name in ("dev", "browser")]
     for stamp in kept:
         stamp.touch()
@@ -91,7 +91,7 @@ def test_a_checkout_that_was_set_up_before_gets_what_tests_need_since(tmp_path: 
     assert "chromium" not in planned
 
 
-def test_every_decision_has_its_own_number_and_says_it() -> None:
+def test_decisions_are_numbered_and_begin_with_their_number() -> None:
     decisions = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     numbers = [int(path.name[:4]) for path in decisions]
 
@@ -101,7 +101,7 @@ def test_every_decision_has_its_own_number_and_says_it() -> None:
 
 
 @pytest.mark.parametrize("words", ["--help", "credits --help", "tokens --help", "--version"])
-def test_the_command_line_explains_itself(words: str) -> None:
+def test_the_command_line_prints_its_help_and_version(words: str) -> None:
     result = CliRunner().invoke(app, shlex.split(words))
 
     assert result.exit_code == 0

@@ -1,4 +1,4 @@
-"""The recipes of `make prove` name tests that exist, and break lines that are there."""
+"""The recipes of `make prove` name tests that exist, and replace lines that exist."""
 
 import importlib
 from pathlib import Path
@@ -15,7 +15,7 @@ def recipes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return list(importlib.import_module("prove.recipes").RECIPES.values())
 
 
-def test_every_mutant_breaks_a_line_that_is_there(recipes: list[Any]) -> None:
+def test_every_mutant_replaces_a_line_that_exists(recipes: list[Any]) -> None:
     recipe_module = importlib.import_module("prove.recipe")
     for mutant in (mutant for recipe in recipes for mutant in recipe.mutants):
         source = (recipe_module.PACKAGE / mutant.file).read_text()
@@ -31,7 +31,7 @@ def test_every_recipe_names_tests_that_exist(recipes: list[Any]) -> None:
             assert not name or f"def {name}(" in text, test
 
 
-def test_a_line_that_is_not_there_is_an_error(recipes: list[Any]) -> None:
+def test_a_mutant_of_a_line_that_does_not_exist_is_an_error(recipes: list[Any]) -> None:
     recipe_module = importlib.import_module("prove.recipe")
     mutant = recipe_module.Mutant("none", "file.py", "no such line", "pass")
     with pytest.raises(ValueError, match="expected the line 'no such line' once"):

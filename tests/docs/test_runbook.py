@@ -1,4 +1,4 @@
-"""Each check of a process has a section of the runbook, an alert, and words on the status page."""
+"""Each check of a process has a section of the runbook, an alert, and a text on the status page."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def checks() -> Iterator[str]:
 NAMED: Final = sorted(set(checks()))
 
 
-def test_checks_are_known_here() -> None:
+def test_at_least_20_checks_are_found() -> None:
     assert len(NAMED) >= 20
 
 
@@ -58,7 +58,7 @@ def test_the_table_has_every_check_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_each_check_has_a_section_that_says_what_to_do(name: str) -> None:
+def test_each_check_has_a_section_in_the_runbook(name: str) -> None:
     assert name in anchors(PAGE)
     assert len(PAGE.read_text().partition(f"\n## {name}\n")[2].partition("\n## ")[0]) > 50
 
@@ -73,12 +73,12 @@ def test_each_check_has_an_alert(name: str) -> None:
         assert [each["annotations"]["runbook"] for each in alerts] == [f"{RUNBOOK}#{name}"]
 
 
-def test_the_status_page_has_words_for_each_check_of_an_api() -> None:
+def test_the_status_page_has_a_text_for_each_check_of_an_api() -> None:
     of_apis = {name for name, _, process in ROWS if process in {"api", "all"}}
     assert of_apis <= TEXTS.checks.keys()
 
 
-def test_links_of_the_page_lead_somewhere() -> None:
+def test_links_of_the_runbook_lead_to_existing_sections() -> None:
     for page, anchor in re.findall(r"\]\((\w+\.md)#([\w-]+)\)", PAGE.read_text()):
         assert anchor in anchors(PAGE.with_name(page)), anchor
 

@@ -1,4 +1,4 @@
-"""The page of supported versions says what code, locks and packages demand."""
+"""The page of supported versions agrees with code, locks and packages."""
 
 import json
 import re
@@ -22,19 +22,19 @@ def supported(part: str) -> str:
     return str(cell)
 
 
-def test_python_is_what_the_package_asks_for() -> None:
+def test_python_versions_are_those_that_the_package_requires() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     low, high = map(int, re.findall(r"3\.(\d+)", project["requires-python"]))
 
     assert supported("Python") == ", ".join(f"3.{minor}" for minor in range(low, high))
 
 
-def test_stores_are_refused_below_what_is_supported() -> None:
+def test_versions_of_stores_are_the_minimums_of_the_code() -> None:
     assert supported("PostgreSQL") == f"{VERSION_MIN // 10_000} or newer"
     assert supported("SQLite").startswith(f"{'.'.join(map(str, SQLITE_VERSION_MIN))} or newer;")
 
 
-def test_node_is_what_the_typescript_client_asks_for() -> None:
+def test_the_node_version_is_that_of_the_typescript_client() -> None:
     package = json.loads((ROOT / "packages" / "client-ts" / "package.json").read_text())
 
     assert supported("Node.js, for the TypeScript client") == (
@@ -42,7 +42,7 @@ def test_node_is_what_the_typescript_client_asks_for() -> None:
     )
 
 
-def test_python_is_what_the_client_asks_for() -> None:
+def test_python_versions_are_those_that_the_client_requires() -> None:
     project = tomllib.loads((ROOT / "packages/client/pyproject.toml").read_text())["project"]
     low, high = map(int, re.findall(r"3\.(\d+)", project["requires-python"]))
     versions = [f"3.{minor}" for minor in range(low, high)]
@@ -52,7 +52,7 @@ def test_python_is_what_the_client_asks_for() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({client.name for client in CLIENTS if not client.python}))
-def test_clients_are_those_of_interop(name: str) -> None:
+def test_versions_of_clients_are_those_of_interop(name: str) -> None:
     versions = [client.version for client in CLIENTS if client.name == name]
     (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and shows(line, name)]
 

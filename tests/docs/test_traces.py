@@ -1,4 +1,4 @@
-"""A docstring that says which test proves what names tests that are there."""
+"""The docstring that lists a test for each attack names tests that exist."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ TESTS = Path(__file__).resolve().parents[1]
 TRACE = TESTS / "spec" / "test_payment_attacks.py"
 
 
-def test_every_test_that_is_named_exists() -> None:
+def test_every_test_that_the_docstring_names_exists() -> None:
     there = {path.stem for path in TESTS.rglob("test_*.py")}
     for path in TESTS.rglob("test_*.py"):
         there |= set(re.findall(r"def (test_\w+)", path.read_text()))

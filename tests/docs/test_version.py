@@ -44,13 +44,13 @@ def test_the_image_is_of_the_version(file: str) -> None:
     assert set(re.findall(r"mintscope:(\d[\d.]*\d)", (ROOT / file).read_text())) == {__version__}
 
 
-def test_the_typescript_package_has_the_same() -> None:
+def test_the_typescript_package_has_the_version_of_the_service() -> None:
     package = json.loads((ROOT / "packages" / "client-ts" / "package.json").read_text())
 
     assert package["version"] == __version__
 
 
-def test_what_comes_after_a_release_has_a_number_of_its_own() -> None:
+def test_unreleased_entries_have_a_version_after_the_last_release() -> None:
     """`## 0.1.0` in the changelog is a release; entries above it belong to a later one."""
     released = re.findall(r"^## (\d+\.\d+\.\d+)", CHANGELOG, re.MULTILINE)
     unreleased = CHANGELOG.partition("## Unreleased")[2].partition("\n## ")[0]

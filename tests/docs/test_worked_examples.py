@@ -17,7 +17,7 @@ EXAMPLES: Final = (
 COPIED: Final = ("src", "tests", "docs", "packages", "deploy")
 FILES: Final = ("Makefile", "hatch_build.py", "pyproject.toml")
 TREES: Final = ("src", "packages/client/src", "packages/devchain/src")
-RUNS_S_MAX: Final = 300  # it takes 20 of a processor
+RUNS_S_MAX: Final = 300  # a run takes 20 s of processor time
 CHANGED_FILES_MAX: Final = 6  # of source and documents, by an example
 NAMED: Final = (
     "tests/market/test_indicators_with_parameters.py::test_midpoint",
