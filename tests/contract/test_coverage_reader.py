@@ -155,6 +155,7 @@ async def test_rows_of_programs_are_bounded_and_large_programs_keep_their_names(
     await market.store.write(block(11, HOUR_S, {("a", "read"): Tally(1)}))
     found = await market.reader.coverage(2)
     assert found is not None
+    # 200 programs keep their names; the calls of all others are in OTHER.
     assert len({row.program for row in found.rows if row.hour == HOUR}) == 201
     assert sum(row.tally.calls for row in found.rows if row.hour == HOUR) == made + 1_000 + 7
 

@@ -343,7 +343,7 @@ async def test_credits_owed_after_the_last_commit_are_given_back_soon(scene: Sce
     debited = await scene.ledger.debit(Debit(account, 6))
     assert isinstance(debited, Debited)
     rested.clear()
-    assert await asyncio.to_thread(rested.wait, 5)
+    assert await asyncio.to_thread(rested.wait, 5)  # after the debit: no other write follows
     rested.clear()
     scene.ledger.owe(debited.reversal())
 

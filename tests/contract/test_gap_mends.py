@@ -58,7 +58,7 @@ async def test_attempts_to_mend_a_gap_are_counted_until_it_is_given_up(market: M
     late = UnixMs(again + 1_000_000)
     assert await mends.due(late, late) == GapMend(OLD, 0, FIRST_AT, None, "")
 
-    await market.history.filled(NEW, late)  # an operator reports it
+    await market.history.filled(NEW, late)  # as after a backfill by hand
     assert await mends.counts() == GapCounts(1, 0)
     assert [each.gap for each in await mends.newest(10)] == [OLD]
 

@@ -340,7 +340,9 @@ async def test_facts_come_in_the_order_in_which_they_were_read(ports: Ports) -> 
     assert await reader.facts_after(FactPlace(UnixMs(20), C), 2) == []
 
 
-async def test_facts_of_an_untracked_mint_raise_and_unread_facts_are_none(ports: Ports) -> None:
+async def test_facts_of_a_mint_are_none_until_they_are_read_and_need_a_tracked_mint(
+    ports: Ports,
+) -> None:
     market, reader = ports
     with pytest.raises(TokenNotFound):
         await reader.facts_of(A)

@@ -200,7 +200,7 @@ async def test_only_one_of_several_processes_stores_a_snapshot(market: TradedSto
     assert await market.market.list_snapshots.newest(FORM) == kept
 
 
-async def test_one_snapshot_is_stored_at_a_time_and_an_abandoned_one_is_passed(
+async def test_one_snapshot_is_stored_at_a_time_and_replaces_an_abandoned_one(
     market: TradedStore,
 ) -> None:
     snapshots = market.market.list_snapshots
@@ -267,7 +267,7 @@ async def test_a_new_snapshot_is_due_before_the_log_is_trimmed_beyond_the_last(
         return isinstance(stored[-1], int)
 
     async def look(mints_min: int = 1) -> int:
-        """Return the number of snapshots that are stored in two looks."""
+        """Return the number of calls of `store` in two rounds of `keep_snapshot`."""
         before = len(stored)
         waits = iter((DUE_EVERY_S, DUE_EVERY_S))
 

@@ -106,7 +106,7 @@ async def test_sales_stop_for_the_first_reason_until_they_are_resumed(
 async def test_the_database_is_closed_only_after_a_job_that_outlasts_the_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(books_module, "AUDIT_S", 0.05)
+    monkeypatch.setattr(books_module, "AUDIT_S", 0.05)  # the job below outlasts this time limit
     database = Closing(tmp_path / "money.sqlite", "money")
     go_on = threading.Event()
 

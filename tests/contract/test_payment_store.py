@@ -391,7 +391,7 @@ async def test_a_quote_is_used_once_by_two_connections_at_once(tmp_path: Path) -
 async def test_pending_payments_of_a_new_payer_or_address_are_limited(
     engine: Engine, same: str, at_first: int
 ) -> None:
-    """A payer that empties its account after sending burns so many fees, and is then refused."""
+    """A payer that empties its account after sending burns these fees, and is then refused."""
 
     def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
@@ -430,6 +430,7 @@ async def test_one_payer_or_address_cannot_use_up_the_fees_of_all(
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
         return new_payment(f"{n}", budget=budget, fee_lamports=20_000, **differing)
 
+    # A tenth of the fees of all is for one payer or address: it covers 100 payments.
     outcomes = [await engine.store.begin(one(n)) for n in range(101)]
     assert outcomes[100:] == [Refused(RefusalReason.TOO_MANY_PENDING)]
     bystander = new_payment("b", payer="bob", address="2001:db8::", budget=budget)

@@ -243,7 +243,7 @@ async def test_candles_narrowed_from_the_newest_equal_candles_that_are_read(trad
     for minute, rows_max in [(188, 60), (188, 148), (188, 149), (150, 1), (150, 111), (30, 1)]:
         asked = AskedCandles(Timeframe.M1, UnixS(START + 60 * minute), rows_max)
         found = narrowed(newest, asked)
-        is_there = 189 - minute + rows_max <= 150
+        is_there = 189 - minute + rows_max <= 150  # all of them are among the newest 150
         assert found == (await traded.series.candles(A, asked) if is_there else None)
 
 

@@ -25,7 +25,7 @@ def locked(marker: str = "") -> set[str]:
 
 
 def declared(name: str) -> str:
-    """Return the licence that the package *name*, as installed here, says it has."""
+    """Return the licence that the package *name*, as installed here, declares."""
     found = metadata(name).json
     if expression := found.get("license_expression"):
         return str(expression)

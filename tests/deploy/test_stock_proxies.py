@@ -70,7 +70,7 @@ async def asked(
     return await http.request(each.method, origin + example_target(each), **more, **body)
 
 
-async def test_proxies_pass_every_described_answer_unchanged(
+async def test_proxies_pass_every_described_answer(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
     """Of every operation: for strangers, for clients of MPP, and for holders of credits."""

@@ -66,7 +66,7 @@ def folder_files() -> dict[str, int]:
 
 
 def port_methods() -> dict[str, int]:
-    """Return the number of methods of each port, with those it inherits from other ports."""
+    """Return the number of methods of each port, with methods inherited from other ports."""
     ports = [
         (f"{name}:{node.name}", node)
         for name, node in definitions()

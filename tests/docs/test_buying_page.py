@@ -1,4 +1,4 @@
-"""docs/buying.md: its programs run as they stand, against a shop and a chain on the loopback."""
+"""docs/buying.md: its programs run as written, against a shop and a chain on this machine."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def run(places: dict[str, str]) -> dict[str, Any]:
-    """Run the programs of the page one after the other; return what they leave behind."""
+    """Run the programs of the page one after the other; return their variables."""
     left: dict[str, Any] = {}
     for program in PROGRAMS:
         text = program

@@ -99,7 +99,7 @@ pytestmark = pytest.mark.process
 
 @dataclass
 class Documented:
-    """The pages, the programs on them, and what a reader has: credits, and a key with all scopes.
+    """The pages, their programs, and the reader's credit token and API key with all scopes.
 
     programs    by endpoint and language
     """
@@ -125,7 +125,7 @@ class Documented:
         }
 
     async def run(self, *words: str) -> str:
-        """Run a program in the folder; return what it prints."""
+        """Run a program in the folder; return its output."""
         running = await asyncio.create_subprocess_exec(
             *words,
             cwd=self.folder,

@@ -41,13 +41,13 @@ def log_events() -> Iterator[str]:
                 yield from (str(n.value) for n in names if isinstance(n, ast.Constant))
 
 
-def test_the_reference_is_the_one_the_command_prints() -> None:
+def test_the_reference_equals_the_output_of_the_command() -> None:
     assert REFERENCE.splitlines() == "\n".join(markdown_page()).splitlines(), (
         "run: mintscope config --markdown > docs/reference/config.md"
     )
 
 
-def test_every_setting_says_what_it_is_for() -> None:
+def test_every_setting_has_a_meaning_and_is_in_the_reference() -> None:
     for _, _, group in settings():
         for setting in group:
             assert setting.meaning.endswith("."), setting.key

@@ -33,7 +33,7 @@ def _program_table() -> str:
     return "\n".join(lines)
 
 
-def test_the_program_table_is_the_one_the_decoder_uses() -> None:
+def test_the_program_table_equals_the_table_of_the_decoder() -> None:
     assert _program_table() in (ROOT / "docs" / "programs.md").read_text()
 
 

@@ -34,9 +34,9 @@ NAMED: Final = (
     "tests/docs/test_api_page.py",
     "tests/dex/test_programs.py",
     "tests/dex/test_every_venue.py",
-    "tests/docs/test_readme.py::test_the_program_table_is_the_one_the_decoder_uses",
-    "tests/docs/test_operators_pages.py::test_the_reference_is_the_one_the_command_prints",
-    "tests/docs/test_operators_pages.py::test_every_setting_says_what_it_is_for",
+    "tests/docs/test_readme.py::test_the_program_table_equals_the_table_of_the_decoder",
+    "tests/docs/test_operators_pages.py::test_the_reference_equals_the_output_of_the_command",
+    "tests/docs/test_operators_pages.py::test_every_setting_has_a_meaning_and_is_in_the_reference",
 )
 
 
