@@ -98,7 +98,7 @@ CRASH_POINTS: Final = Recipe(
     proves="of every schedule of handler, reconciler and crash, none loses or doubles a payment",
     tests=(
         "payments/test_crash_points.py::test_no_schedule_loses_or_doubles_a_payment",
-        "payments/test_crash_points.py::test_no_schedule_raises_a_false_alarm_or_hides_a_true_one",
+        "payments/test_crash_points.py::test_no_schedule_gives_a_false_alarm_or_hides_a_true_alarm",
         "payments/test_payment.py",
     ),
     mistakes=(

@@ -1,4 +1,4 @@
-"""A front that knows no HTTP sells reports through the checkout alone."""
+"""A front end without HTTP sells reports through the checkout alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -103,7 +103,7 @@ async def test_the_lack_of_credits_is_reported_before_a_failure(front: Front) ->
     assert pointless.failure is failure
 
 
-async def test_what_is_delivered_is_paid_for_all_or_nothing(front: Front) -> None:
+async def test_a_delivery_takes_all_of_its_credits_or_none(front: Front) -> None:
     await front.ledger.issue(TOKEN, 10, "")
     assert await front.call(credit_count=7) == (REPORT, 3)
     assert await front.call(credit_count=0) == (REPORT, None)
@@ -113,7 +113,7 @@ async def test_what_is_delivered_is_paid_for_all_or_nothing(front: Front) -> Non
     assert await front.balance() == 3
 
 
-async def test_without_a_merchant_no_payment_is_taken(front: Front) -> None:
+async def test_a_payment_is_refused_without_a_merchant(front: Front) -> None:
     presented = Presented.__new__(Presented)
     with pytest.raises(CheckoutRefused) as caught:
         await front.checkout.authorize_payment(ORDER, presented, key=None, address="192.0.2.1")
@@ -122,7 +122,7 @@ async def test_without_a_merchant_no_payment_is_taken(front: Front) -> None:
     assert front.outcomes == []
 
 
-async def test_work_that_cannot_be_paid_for_is_refused_before_it_is_done(front: Front) -> None:
+async def test_an_expected_cost_above_the_balance_is_refused(front: Front) -> None:
     account = await front.ledger.issue(TOKEN, 3, "")
     charge = front.checkout.authorize_credit(ORDER, Payer(account), once="a name")
     await charge.expect(3)
@@ -133,7 +133,7 @@ async def test_work_that_cannot_be_paid_for_is_refused_before_it_is_done(front: 
     assert await front.balance() == 3
 
 
-async def test_an_answer_that_was_bought_is_given_again_with_nothing_left(front: Front) -> None:
+async def test_a_bought_answer_is_delivered_again_at_a_balance_of_zero(front: Front) -> None:
     account = await front.ledger.issue(TOKEN, 3, "")
     charge = front.checkout.authorize_credit(ORDER, Payer(account), once="a name")
 

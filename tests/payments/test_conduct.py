@@ -1,4 +1,4 @@
-"""Amounts at risk of one payer, one address and all together, at the last lamport."""
+"""Limits on the fees at risk of one payer, one address and all together, to the lamport."""
 
 from typing import Any, Final
 
@@ -20,8 +20,8 @@ def excess(conduct: Conduct, fee: int = FEE, *, is_address: bool = False) -> Ref
     return conduct.find_excess(BUDGET, fee_lamports=fee, is_address=is_address)
 
 
-def test_what_may_be_lost_in_an_hour_unless_an_operator_says_otherwise() -> None:
-    """As docs/operating/sell.md says."""
+def test_the_default_budget_equals_the_documented_limits() -> None:
+    """The numbers are those of docs/operating/sell.md."""
     assert Budget() == Budget(
         failures=3,
         in_flight_new_payer=2,
@@ -48,7 +48,9 @@ def test_what_may_be_lost_in_an_hour_unless_an_operator_says_otherwise() -> None
         ({"fee_lamports": 2_000_000 - FEE + 1}, RefusalReason.TOO_MANY_PENDING),
     ],
 )
-def test_what_a_payer_may_have_at_risk(did: dict[str, Any], found: RefusalReason | None) -> None:
+def test_a_payer_is_refused_beyond_its_limits(
+    did: dict[str, Any], found: RefusalReason | None
+) -> None:
     assert excess(replace(BUYER, **did)) is found
 
 
@@ -60,7 +62,7 @@ def test_what_a_payer_may_have_at_risk(did: dict[str, Any], found: RefusalReason
         ({"pending": 2, "sold_today": 1}, None),
     ],
 )
-def test_what_a_new_payer_may_have_under_way(
+def test_a_payer_without_a_sale_today_is_refused_at_two_pending_payments(
     did: dict[str, Any], found: RefusalReason | None
 ) -> None:
     assert excess(replace(NEW, **did)) is found
@@ -77,8 +79,10 @@ def test_what_a_new_payer_may_have_under_way(
         ({"pending": 64}, RefusalReason.TOO_MANY_PENDING),
     ],
 )
-def test_what_an_address_may_have_at_risk(did: dict[str, Any], found: RefusalReason | None) -> None:
-    """It may have many payers behind it, new ones too."""
+def test_an_address_is_refused_beyond_its_limits(
+    did: dict[str, Any], found: RefusalReason | None
+) -> None:
+    """An address may have many payers, new payers among them."""
     assert excess(replace(NEW, **did), is_address=True) is found
 
 
@@ -91,10 +95,10 @@ def test_what_an_address_may_have_at_risk(did: dict[str, Any], found: RefusalRea
         ({"sold_today": 2, "reverted_today": 1, "pending": 1}, False),
     ],
 )
-def test_a_payer_is_covered_while_it_bought_more_often(
+def test_a_payer_is_covered_while_sales_outnumber_reverted_and_pending(
     did: dict[str, Any], *, is_covered: bool
 ) -> None:
-    """Half of what may be burned is for those that are."""
+    """Half of the fee budget is reserved for covered payers."""
     at_risk = replace(NOTHING, reverted=10_000_000, uncovered=10_000_000)
     conduct = replace(NEW, **did)
 
@@ -110,7 +114,7 @@ def test_a_payer_is_covered_while_it_bought_more_often(
         ({"reverted": 20_000_001 - FEE}, False, False),
         ({"reverted": 10_000_000 - FEE, "uncovered": 10_000_000 - FEE}, True, True),
         ({"reverted": 10_000_001 - FEE, "uncovered": 10_000_001 - FEE}, True, False),
-        # More may be uncovered than may be burned: it counts as half.
+        # Uncovered fees can exceed half of the budget; they then count as that half.
         ({"reverted": 30_000_000, "uncovered": 30_000_000}, True, False),
         ({"reverted": 40_000_000 - FEE, "uncovered": 30_000_000}, True, False),
         ({"reverted": 40_000_001 - FEE, "uncovered": 30_000_000}, False, False),
@@ -126,7 +130,7 @@ def test_a_payer_is_covered_while_it_bought_more_often(
         ({"fund": 890_880 + FEE, "pending": FEE, "new_payers": 1}, True, False),
     ],
 )
-def test_what_all_payers_together_may_put_at_risk(
+def test_the_fee_budget_limits_all_payers_together(
     at_risk: dict[str, int], *, may_buyer: bool, may_new: bool
 ) -> None:
     found = replace(NOTHING, **at_risk)
@@ -189,13 +193,13 @@ def test_open_sales_have_no_closure() -> None:
         ),
     ],
 )
-def test_a_closure_says_why_and_to_whom(
+def test_a_closure_has_a_reason_and_states_whether_it_is_for_all(
     at_risk: dict[str, int], closure: Closure, *, is_stopped: bool
 ) -> None:
     assert find_closure(replace(NOTHING, **at_risk), BUDGET, is_stopped=is_stopped) == closure
 
 
-def test_what_is_open_to_the_last_lamport_is_not_closed() -> None:
+def test_sales_are_open_until_the_last_lamport_of_the_budget() -> None:
     for at_risk in (
         {"reverted": 20_000_000 - FEE},
         {"reverted": 10_000_000 - FEE, "uncovered": 10_000_000 - FEE},

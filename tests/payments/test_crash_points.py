@@ -1,8 +1,8 @@
 """R1: every interleaving and every crash of the production facilitator, reconciler and auditor.
 
-All are coroutines over ports, so a schedule is a list of choices: which
-coroutine takes its next step, the chain moves, everything dies.  All lists
-up to a depth are run, each from the beginning and then on to quiescence.
+All are coroutines over ports, so a schedule is a list of choices: one coroutine
+takes its next step, the chain moves, or all coroutines crash.  Every list up to
+a depth is run from the beginning, and then until nothing is left to do.
 """
 
 import inspect
@@ -88,7 +88,7 @@ AUDIT_MS: Final = 120_000
 
 @types.coroutine
 def step() -> Generator[None, None, None]:
-    """Let someone else go first, or die here."""
+    """Let another coroutine take a step first, or crash here."""
     yield
 
 
@@ -128,7 +128,7 @@ LOST: Final = {"dead", "reverted", "reverted for good"}
 
 @dataclass
 class World:
-    """The chain as it is, and the store, which survives every crash."""
+    """The state of the chain, and the store, which survives every crash."""
 
     fate: Fate
     store: MemoryPaymentStore = field(default_factory=MemoryPaymentStore)
@@ -160,18 +160,18 @@ class World:
 
     @property
     def height(self) -> int:
-        """Finalized; some blocks pass between two looks."""
+        """The finalized height; some blocks pass between two looks."""
         return EXPIRED + MISSED_BLOCKS * self.looks
 
     @property
     def arrived(self) -> list[Signature]:
-        """The list of the treasury's history: the payment, once it is final."""
+        """The payment if the treasury's history lists it, by default once it is final."""
         if self.stands not in LISTED.get(self.fate, {"final"}):
             return []
         return [signature()]
 
     def check(self) -> None:
-        """Invariants at every moment."""
+        """Check the invariants that hold at every moment."""
         for row in self.store.rows.values():
             is_failed = row.payment.state is State.FAILED
             if is_failed and self.stands not in LOST and self.fate is not Fate.FLIPS:
@@ -182,7 +182,7 @@ class World:
 
 @dataclass(frozen=True)
 class SteppedStore:
-    """The store; before each verb someone else may go first."""
+    """The store; another coroutine may take a step before each call."""
 
     world: World
 
@@ -204,7 +204,7 @@ class SteppedStore:
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         await step()
-        # A lease only saves questions to the chain, so none is respected here.
+        # Leases only save requests to the chain, so they are ignored here.
         return await self.world.store.lease(now=UnixMs(now * 2), until=until, count_max=count_max)
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
@@ -268,7 +268,7 @@ class SteppedHistory:
         return dict.fromkeys(signatures, True)
 
     async def recorded(self, _signature: Signature) -> bytes | None:
-        return None  # what has no row here is explained by no one
+        return None  # so a payment without a row has no quote that explains it
 
     async def finalized_height(self) -> int:
         return self.world.height if self.world.stands in {"final", "dead"} else 1
@@ -282,7 +282,7 @@ class Doubt:
 
 @dataclass
 class SteppedBooks:
-    """The books in memory; before each note someone else may go first, or everything dies."""
+    """The books in memory; a step of another coroutine or a crash may precede each write."""
 
     store: MemoryPaymentStore
     scans: dict[tuple[ScanScope, Mint | None], Scan] = field(default_factory=dict)
@@ -421,7 +421,7 @@ def make_facilitator(build: Build, world: World) -> Any:
 
 @dataclass
 class Run:
-    """One schedule: the choices made so far, and who is alive."""
+    """One schedule: the state after the choices made so far, and the coroutines that are alive."""
 
     build: Build
     world: World
@@ -463,7 +463,7 @@ class Run:
             await reconciler.once()
 
     async def audit(self) -> None:
-        """Audit as a process does that has just started."""
+        """Audit as a process that has just started."""
         auditor = self.build.audit.Auditor(
             books=self.world.books,
             recognise=unrecognised,
@@ -477,7 +477,7 @@ class Run:
             raise Violation(f"false alarm: {found[0].invariant}")
 
     def judge(self, answer: Outcome, key: str | None) -> None:
-        """Invariants when a client gets an answer."""
+        """Check the invariants of an answer to a client."""
         rows = list(self.world.store.rows.values())
         match answer:
             case Settled(token=token):
@@ -488,7 +488,8 @@ class Run:
                 if key != KEY:
                     raise Violation("stolen")
             case Refused():
-                # An answer that a fork takes back was true at its time; the key still redeems it.
+                # A refusal that a fork reverses was true at its time; the key still redeems
+                # the payment.
                 if self.world.stands not in LOST and self.world.fate is not Fate.FLIPS:
                     raise Violation(f"a fresh 402 while it is {self.world.stands}")
             case AlreadyUsed():
@@ -533,7 +534,7 @@ class Run:
         self.world.check()
 
     def finish(self, *, chain_first: bool) -> None:
-        """Let everything come to its end; then what landed is issued, and nothing else is."""
+        """Run everything to its end; then a payment is issued if and only if it landed."""
         while chain_first and self.world.can_move():
             self.world.move()
         while self.tasks:
@@ -609,9 +610,9 @@ def explore(
     is_audited: bool = False,
     until: str | None = None,
 ) -> tuple[int, list[str]]:
-    """Run every list of *depth* choices, each to two ends; return how many, and the violations.
+    """Run every list of *depth* choices to two ends; return the number of runs and the violations.
 
-    until   the words of a violation at which to stop
+    until   text of the violation at which to stop
     """
     violations, count = list[str](), 0
     prefixes: list[list[int]] = [[]]
@@ -637,7 +638,7 @@ def explore(
 
 
 def follow(run: Run, prefix: list[int], depth: int, taken: list[str]) -> list[int]:
-    """Make the choices of *prefix*, then first choices; return how many there were each time."""
+    """Make the choices of *prefix*, then the first each time; return the number of choices."""
     widths = []
     for place in range(depth):
         enabled = run.choices()
@@ -661,7 +662,7 @@ def test_no_schedule_loses_or_doubles_a_payment() -> None:
 
 
 @pytest.mark.storm
-def test_no_schedule_raises_a_false_alarm_or_hides_a_true_one() -> None:
+def test_no_schedule_gives_a_false_alarm_or_hides_a_true_alarm() -> None:
     count = 0
     for fate in Fate:
         explored, violations = explore(Build(), fate, AUDITED_DEPTH, is_audited=True)
@@ -676,17 +677,17 @@ def _verbs(of: type) -> list[object]:
 
 
 def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
-    """Return *module* with the one place that says *old* saying *new*."""
+    """Return a copy of *module* in which *new* replaces the only occurrence of *old*."""
     source = inspect.getsource(module)
     assert source.count(old) == 1, f"expected one place that says {old!r}"
     broken = ModuleType(module.__name__ + "_mutant")
-    sys.modules[broken.__name__] = broken  # dataclasses look themselves up
+    sys.modules[broken.__name__] = broken  # dataclasses look up their module here
     try:
         code = compile(source.replace(old, new), str(module.__file__), "exec")
         exec(code, broken.__dict__)
     finally:
         del sys.modules[broken.__name__]
-    # Records stay those of *module*: stores and fakes compare their classes.
+    # Records keep the classes of *module*, because stores and fakes compare them.
     for name, value in vars(module).items():
         is_own = isinstance(value, type) and value.__module__ == module.__name__
         if is_own and not any(map(inspect.isfunction, _verbs(value))):

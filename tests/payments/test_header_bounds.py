@@ -1,4 +1,4 @@
-"""The headers at their bounds: the longest, the largest, and what is said beyond them."""
+"""The headers at their limits: the longest, the largest, and the errors beyond the limits."""
 
 import json
 from base64 import b64decode, b64encode
@@ -55,7 +55,7 @@ def refusal(header: str) -> str:
     return str(caught.value)
 
 
-def test_the_headers_are_called_as_the_protocol_has_it() -> None:
+def test_the_headers_have_the_names_of_the_protocol() -> None:
     assert (PAYMENT_REQUIRED, PAYMENT_SIGNATURE, PAYMENT_RESPONSE) == (
         "PAYMENT-REQUIRED",
         "PAYMENT-SIGNATURE",
@@ -63,8 +63,8 @@ def test_the_headers_are_called_as_the_protocol_has_it() -> None:
     )
 
 
-def test_the_identifier_is_offered_as_the_extension_has_it() -> None:
-    """As x402.extensions.payment_identifier declares it, which needs more than we install."""
+def test_the_offered_identifier_equals_the_declaration_of_the_extension() -> None:
+    """A copy of x402.extensions.payment_identifier, whose dependencies are not installed here."""
     assert demanded()["extensions"] == {
         "payment-identifier": {
             "info": {"required": False},
@@ -86,7 +86,7 @@ def test_the_identifier_is_offered_as_the_extension_has_it() -> None:
     }
 
 
-def test_a_demand_has_what_it_needs_in_the_spelling_of_the_wire() -> None:
+def test_the_payment_required_header_has_the_fields_of_the_protocol() -> None:
     demand = demanded()
 
     assert demand.keys() == {"x402Version", "error", "resource", "accepts", "extensions"}
@@ -99,7 +99,7 @@ def test_a_demand_has_what_it_needs_in_the_spelling_of_the_wire() -> None:
     }
 
 
-def test_receipts_leave_out_what_there_is_not() -> None:
+def test_receipts_omit_an_absent_payer_or_error() -> None:
     settled = raw(encode_settled(TERMS, payer=Wallet("p"), signature="s"))
     refused = raw(encode_refused(TERMS, reason=RefusalReason.MINT, signature=""))
 
@@ -120,7 +120,7 @@ def test_receipts_leave_out_what_there_is_not() -> None:
     assert raw(known) == refused | {"transaction": "s", "payer": "p"}
 
 
-def test_the_longest_header_is_read() -> None:
+def test_a_header_of_8192_characters_is_read_and_a_longer_one_refused() -> None:
     raw_bytes = 8 * 1024 // 4 * 3
     pad = raw_bytes - len(b64decode(paid()))
     longest = paid(pad=pad)
@@ -131,7 +131,7 @@ def test_the_longest_header_is_read() -> None:
 
 
 @pytest.mark.parametrize("amount", [1, 9, 2**63 - 1])
-def test_every_amount_that_a_row_holds_is_read(amount: int) -> None:
+def test_every_amount_that_fits_a_row_is_read(amount: int) -> None:
     assert decode_payment(paid(str(amount))).amount == amount
     assert AMOUNT_MAX == 2**63 - 1
 
@@ -149,7 +149,9 @@ def test_every_amount_that_a_row_holds_is_read(amount: int) -> None:
         (with_identifier({"info": {"id": 1}}), "extensions.payment-identifier.info.id to be text"),
     ],
 )
-def test_a_sender_hears_what_was_expected(header: str, expected: str) -> None:
+def test_the_error_of_an_invalid_header_contains_the_expected_form(
+    header: str, expected: str
+) -> None:
     assert refusal(header) == f"PAYMENT-SIGNATURE: expected {expected}"
 
 
@@ -162,7 +164,9 @@ def test_a_sender_hears_what_was_expected(header: str, expected: str) -> None:
         (["accepted", "amount"], 7, "a payment of x402 version 2; was wrong at 'accepted.amount'"),
     ],
 )
-def test_a_sender_hears_where_it_was_expected(path: list[str], value: Any, expected: str) -> None:
+def test_the_error_of_an_invalid_field_names_the_field(
+    path: list[str], value: Any, expected: str
+) -> None:
     payload = place = raw(paid())
     for part in path[:-1]:
         place = place[part]
@@ -179,7 +183,7 @@ def test_an_invalid_identifier_is_refused_with_its_form() -> None:
     assert reported.endswith("s, digits, '-' and '_'")
 
 
-def test_an_identifier_may_be_as_short_or_as_long_as_was_offered() -> None:
+def test_identifiers_of_16_and_of_128_characters_are_accepted() -> None:
     for text in ("a" * 16, "Z9_-" * 32):
         assert parse_identifier(text) == text
         assert decode_payment(with_identifier({"info": {"id": text}})).identifier == text

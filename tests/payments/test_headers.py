@@ -1,4 +1,4 @@
-"""The three headers: what is read strictly, what the official package reads of ours."""
+"""The three headers: they are read strictly, and exchanged with the official package."""
 
 import json
 from base64 import b64encode
@@ -45,7 +45,7 @@ ID: Final = "pay_0123456789abcdef"
 
 
 def official(required: str, transaction: bytes, identifier: str | None = None) -> dict[str, Any]:
-    """Return the payload that the official client makes of our requirement."""
+    """Return the payload that the official client builds from our requirement."""
     decoded = decode_payment_required_header(required)
     assert isinstance(decoded, PaymentRequired)
     extensions = dict(decoded.extensions or {})
@@ -70,7 +70,7 @@ REQUIRED: Final = encode_required(REQUIREMENT, origin="https://api.example", err
 PAYLOAD: Final = official(REQUIRED, b"transaction")
 
 
-def test_the_official_package_reads_our_demand() -> None:
+def test_the_official_package_reads_our_payment_required_header() -> None:
     required = encode_required(REQUIREMENT, origin="https://api.example", error="pay")
     decoded = decode_payment_required_header(required)
 
@@ -97,7 +97,7 @@ def test_the_official_package_reads_our_demand() -> None:
     assert len(REQUIRED) < 2048
 
 
-def test_a_demand_carries_a_blockhash_and_for_how_long_it_is_good() -> None:
+def test_the_payment_required_header_has_a_blockhash_and_its_last_height() -> None:
     recent = RecentBlockhash(blockhash="b" * 44, slot=7, last_valid_height=400_000_150)
     requirement = msgspec.structs.replace(REQUIREMENT, recent=recent, max_timeout_s=30)
     required = encode_required(requirement, origin="https://api.example", error="pay")
@@ -107,10 +107,10 @@ def test_a_demand_carries_a_blockhash_and_for_how_long_it_is_good() -> None:
     assert accepted.extra is not None
     assert accepted.extra["recentBlockhash"] == "b" * 44
     assert accepted.extra["lastValidBlockHeight"] == "400000150"
-    assert len(required) < len(REQUIRED) + 160  # two of them must fit what proxies let through
+    assert len(required) < len(REQUIRED) + 160  # two such headers must fit the limits of proxies
 
 
-def test_we_read_what_the_official_package_sends() -> None:
+def test_we_read_a_payment_of_the_official_package() -> None:
     payload = PaymentPayload.model_validate(official(REQUIRED, b"\0\xff", ID))
     presented = decode_payment(encode_payment_signature_header(payload))
 
@@ -130,7 +130,7 @@ def test_we_read_what_the_official_package_sends() -> None:
         assert not replace(presented, **other).matches(TERMS)
 
 
-def test_an_echoed_extension_is_no_identifier() -> None:
+def test_an_echoed_extension_without_an_id_has_no_identifier() -> None:
     assert decode_payment(header(PAYLOAD)).identifier is None
 
 
@@ -229,12 +229,12 @@ MALFORMED: Final = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_is_invalid(name: str) -> None:
+def test_a_malformed_header_is_invalid(name: str) -> None:
     with pytest.raises(InvalidPayment, match=r"^PAYMENT-SIGNATURE: expected"):
         decode_payment(MALFORMED[name])
 
 
-def test_our_own_spelling_of_names_is_not_accepted() -> None:
+def test_a_python_spelling_of_a_field_name_is_refused() -> None:
     """The package's models also read their Python names; the wire has one spelling."""
     payload = json.loads(json.dumps(PAYLOAD))
     payload["accepted"]["pay_to"] = payload["accepted"].pop("payTo")
@@ -245,7 +245,7 @@ def test_our_own_spelling_of_names_is_not_accepted() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a" * 15, "a" * 129, "a" * 15 + "é", "a" * 16 + "\n", "a b" * 8]
 )
-def test_a_key_has_a_form(text: str) -> None:
+def test_an_identifier_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(InvalidPayment):
         parse_identifier(text)
 

@@ -36,23 +36,23 @@ from mintscope.payments.protocol.verify import (
 from mintscope.payments.reconciler import APART_MS_MAX, BATCH, LEASE_SLOTS, PAUSE_SLOTS
 
 
-def test_the_chain_has_these_sizes() -> None:
+def test_the_sizes_and_fees_of_the_chain_are_unchanged() -> None:
     assert (TRANSACTION_BYTES_MAX, SIGNER_COUNT, FEE_PAYER_AT, PAYER_AT) == (1_232, 2, 0, 1)
     assert (MINT_BYTES, TOKEN_ACCOUNT_BYTES, USABLE, FROZEN) == (82, 165, 1, 2)
     assert (FEE_LAMPORTS_MIN, MICRO, WALLET_LAMPORTS_MIN) == (10_000, 1_000_000, 890_880)
 
 
-def test_a_quote_has_this_form_and_is_honoured_for_two_minutes() -> None:
+def test_a_quote_is_valid_for_120_seconds_and_its_memo_has_32_bytes() -> None:
     assert (VALID_S, NONCE_BYTES, MEMO_BYTES) == (120, 8, 32)
 
 
-def test_a_payment_may_be_this_large_and_cost_us_so_much() -> None:
+def test_the_limits_of_a_payment_and_of_its_fees_are_unchanged() -> None:
     assert (INSTRUCTION_COUNT_MIN, INSTRUCTION_COUNT_MAX) == (3, 7)
     assert (COMPUTE_UNITS_MAX, PRIORITY_LAMPORTS_MAX) == (400_000, 10_000)
     assert (FEE_SHARES, SPARE_LAMPORTS) == (10, 2_000_000)
 
 
-def test_payments_are_looked_at_so_often_and_so_many_at_once() -> None:
+def test_the_intervals_and_batches_of_reconciler_and_auditor_are_unchanged() -> None:
     """A status request takes 256 signatures."""
     assert (BATCH, LEASE_SLOTS, PAUSE_SLOTS, APART_MS_MAX) == (256, 25, 2.5, 3_600_000)
     assert (LEASE_MS_MAX, FINAL_AFTER_SLOTS) == (7_200_000, 40)
@@ -65,8 +65,8 @@ def test_payments_are_looked_at_so_often_and_so_many_at_once() -> None:
     assert {ScanScope.NEW: 8, ScanScope.ALL: 1} == PAGES_MAX
 
 
-def test_an_operator_reads_what_is_wrong_with_a_payment_token() -> None:
-    """By the extension types of Token-2022."""
+def test_forbidden_token_extensions_have_these_descriptions() -> None:
+    """The keys are the extension types of Token-2022."""
     assert FORBIDDEN == {
         1: "a transfer fee",
         4: "confidential transfers",

@@ -1,4 +1,4 @@
-"""Words that outlive a version: clients compare them, rows and old copies hold them."""
+"""Words that no version may change: clients compare them; rows and old backups contain them."""
 
 import hmac
 
@@ -21,7 +21,7 @@ from mintscope.payments.protocol.envelope import (
 from mintscope.payments.reconciler import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
 
 
-def test_clients_tell_refusals_by_these_words() -> None:
+def test_refusal_reasons_have_these_codes() -> None:
     assert {reason.name: reason.value for reason in RefusalReason} == {
         "NO_MATCHING_REQUIREMENT": "no_matching_requirement",
         "DEMO": "demo_sells_nothing",
@@ -66,17 +66,17 @@ def test_clients_tell_refusals_by_these_words() -> None:
     }
 
 
-def test_what_was_never_broadcast_has_no_signature() -> None:
+def test_a_refusal_has_an_empty_signature_by_default() -> None:
     assert Refused(RefusalReason.MINT).signature == ""
 
 
-def test_rows_of_every_version_hold_these_states() -> None:
+def test_states_scopes_and_doubts_have_these_names_in_rows() -> None:
     assert [*State] == ["pending", "issued", "failed", "frozen"]
     assert [*ScanScope] == ["new", "all"]
     assert [*DoubtKind] == ["arrived", "issued"]
 
 
-def test_an_operator_finds_a_violation_by_its_number() -> None:
+def test_each_invariant_has_this_number_and_this_text() -> None:
     assert {each.name: each.partition(":")[0] for each in Invariant} == {
         "LANDED_IS_ISSUED": "I1",
         "LANDED_IS_KNOWN": "I6",
@@ -108,19 +108,19 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
 
 
 def test_a_doubt_lasts_three_looks_and_five_minutes() -> None:
-    """As docs/operating/sell.md says."""
+    """The numbers are those of docs/operating/sell.md."""
     assert (DOUBTED_LOOKS, SETTLED_AFTER_MS) == (3, 300_000)
 
 
-def test_the_names_of_the_chain_are_its_own() -> None:
+def test_the_scheme_the_network_and_the_programs_have_official_names() -> None:
     assert (SCHEME, MAINNET) == ("exact", "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp")
     assert TOKEN_PROGRAM == "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
     assert TOKEN_2022_PROGRAM == "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
     assert HELD_OPEN_S == 60
 
 
-def test_keys_and_tokens_of_an_older_version_are_still_good() -> None:
-    """They are derived from the pepper and never stored: another derivation voids them all."""
+def test_keys_and_tokens_are_derived_as_in_older_versions() -> None:
+    """Both are derived from the pepper and never stored: a new derivation would void them all."""
     root = b"r" * 32
     secrets = Secrets.derive(root)
 

@@ -1,4 +1,4 @@
-"""Quotes: ours, for exactly this, for two minutes."""
+"""A quote is valid only if the service wrote it, for one purchase, and for two minutes."""
 
 import hmac
 import json
@@ -28,7 +28,7 @@ BOUND: Final[dict[str, Any]] = {"terms": TERMS, "resource": Resource("/v1/a"), "
 QUOTE: Final = write_memo(KEY, now=NOW, nonce=bytes(8), **BOUND).encode()
 
 
-def test_a_quote_fits_the_memo_and_is_ours() -> None:
+def test_a_new_quote_fits_the_memo_and_is_valid() -> None:
     assert len(QUOTE) == MEMO_BYTES
     assert QUOTE.isascii()
     assert find_flaw(KEY, QUOTE, now=NOW, **BOUND) is None
@@ -51,7 +51,7 @@ def test_a_quote_is_honoured_for_two_minutes() -> None:
         {"terms": replace(TERMS, network="solana:other")},
     ],
 )
-def test_a_quote_is_for_exactly_this(change: dict[str, Any]) -> None:
+def test_a_quote_is_invalid_for_any_other_purchase(change: dict[str, Any]) -> None:
     assert find_flaw(KEY, QUOTE, now=NOW, **(BOUND | change)) is Flaw.FORGED
 
 
@@ -64,7 +64,9 @@ def test_a_quote_is_for_exactly_this(change: dict[str, Any]) -> None:
         ("/else?a/b/c", "/else"),
     ],
 )
-def test_a_quote_tells_its_kind_where_the_resource_is_not_known(resource: str, path: str) -> None:
+def test_a_quote_is_verified_by_resource_kind_if_the_resource_is_unknown(
+    resource: str, path: str
+) -> None:
     bound = BOUND | {"resource": Resource(resource)}
     memo = write_memo(KEY, now=NOW, nonce=bytes(8), **bound).encode()
     assert kind_of(Resource(resource)) == ResourceKind(path)
@@ -90,8 +92,8 @@ def test_a_quote_tells_its_kind_where_the_resource_is_not_known(resource: str, p
     )
 
 
-def test_quotes_of_before_kinds_stay_good() -> None:
-    """They are on chain for ever."""
+def test_quotes_from_before_resource_kinds_are_still_valid() -> None:
+    """Payments with such quotes stay on chain for ever."""
     head = b"\x01" + (NOW // 1000 + VALID_S).to_bytes(4) + b"12345678"
     bound = ["/v1/a", 2_500, TERMS.network, TERMS.asset, TERMS.pay_to]
     written = head + json.dumps(bound, separators=(",", ":")).encode()
@@ -105,7 +107,7 @@ def test_quotes_of_before_kinds_stay_good() -> None:
     )
 
 
-def test_another_key_writes_other_quotes() -> None:
+def test_a_quote_is_invalid_under_another_key() -> None:
     assert find_flaw(b"x" * 32, QUOTE, now=NOW, **BOUND) is Flaw.FORGED
 
 
@@ -115,22 +117,22 @@ def test_equal_purchases_have_unequal_quotes() -> None:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.binary(max_size=40) | st.binary(min_size=32, max_size=32))
-def test_only_the_key_of_the_service_writes_quotes(memo: bytes) -> None:
+def test_random_bytes_are_never_a_valid_quote(memo: bytes) -> None:
     assert find_flaw(KEY, memo, now=NOW, **BOUND) is Flaw.FORGED
 
 
 @pytest.mark.storm
 @given(st.integers(0, MEMO_BYTES - 1), st.integers(1, 255))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_no_character_may_change(place: int, change: int) -> None:
+def test_a_quote_with_a_changed_character_is_invalid(place: int, change: int) -> None:
     changed = bytearray(QUOTE)
     changed[place] ^= change
 
     assert find_flaw(KEY, bytes(changed), now=NOW, **BOUND) is Flaw.FORGED
 
 
-def test_a_quote_has_one_spelling() -> None:
-    """The decoder also takes the other alphabet of base64."""
+def test_a_quote_in_the_other_base64_alphabet_is_invalid() -> None:
+    """The decoder itself also accepts the other alphabet of base64."""
     spellings = [
         write_memo(KEY, now=NOW, nonce=bytes([n]) * 8, **BOUND).encode() for n in range(64)
     ]
@@ -141,10 +143,10 @@ def test_a_quote_has_one_spelling() -> None:
         assert one == other or find_flaw(KEY, other, now=NOW, **BOUND) is Flaw.FORGED
 
 
-def test_a_quote_knows_when_it_was_written() -> None:
+def test_a_quote_contains_its_time() -> None:
     assert quoted_at(QUOTE) == NOW
 
 
-def test_two_quotes_differ_by_a_whole_nonce() -> None:
+def test_a_nonce_must_have_eight_bytes() -> None:
     with pytest.raises(ValueError, match="8 bytes; was 7"):
         write_memo(KEY, now=NOW, nonce=bytes(7), **BOUND)

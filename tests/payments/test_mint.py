@@ -1,4 +1,4 @@
-"""The service refuses to sell for a token that does not bring what it says."""
+"""The service refuses a payment token or treasury that may not receive the full amount."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_plain_mints_are_usable() -> None:
 
 
 @pytest.mark.parametrize("kind", FORBIDDEN)
-def test_extensions_that_take_away_are_refused(kind: int) -> None:
+def test_a_mint_with_a_forbidden_extension_is_refused(kind: int) -> None:
     with pytest.raises(UnusablePaymentToken, match=FORBIDDEN[kind]):
         expect_usable_mint(extended(METADATA_POINTER, kind), TERMS_2022)
 
@@ -63,12 +63,14 @@ def test_extensions_that_take_away_are_refused(kind: int) -> None:
         (classic(bytes(Mint(None, 1, 9, is_initialized=True))), "6 decimals; it has 9"),
     ],
 )
-def test_other_mints_are_refused_and_say_why(account: AccountState | None, message: str) -> None:
+def test_an_unusable_mint_is_refused_with_the_reason(
+    account: AccountState | None, message: str
+) -> None:
     with pytest.raises(UnusablePaymentToken, match=message):
         expect_usable_mint(account, TERMS)
 
 
-def test_the_treasury_must_exist_and_be_the_payees() -> None:
+def test_the_treasury_must_exist_and_belong_to_the_payee() -> None:
     stranger = keypair("stranger").pubkey()
     expect_usable_treasury(token_account(TERMS.asset_key, TERMS.pay_to_key), TERMS)
     with pytest.raises(UnusablePaymentToken, match="spl-token create-account"):
@@ -89,7 +91,9 @@ def test_the_treasury_must_exist_and_be_the_payees() -> None:
         (TokenAccountState.Uninitialized, "expected a token account that is set up"),
     ],
 )
-def test_a_treasury_that_takes_nothing_is_refused(state: TokenAccountState, message: str) -> None:
+def test_a_frozen_or_uninitialized_treasury_is_refused(
+    state: TokenAccountState, message: str
+) -> None:
     account = token_account(TERMS.asset_key, TERMS.pay_to_key, state)
     with pytest.raises(UnusablePaymentToken, match=message):
         expect_usable_treasury(account, TERMS)
@@ -98,7 +102,7 @@ def test_a_treasury_that_takes_nothing_is_refused(state: TokenAccountState, mess
         expect_usable_treasury(cut, TERMS)
 
 
-def test_extensions_are_read_to_their_end_and_no_further() -> None:
+def test_only_complete_extensions_are_read() -> None:
     assert extensions(extended(3, 12).data) == [3, 12]
     assert extensions(extended(3, 12).data[:-6]) == [3]
     assert extensions(MINT) == []

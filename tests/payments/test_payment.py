@@ -1,4 +1,4 @@
-"""The state machine, against the laws that it is there to keep."""
+"""Laws of the state machine of a payment."""
 
 from dataclasses import replace
 from typing import Final
@@ -67,7 +67,7 @@ def test_only_a_finalized_height_beyond_the_last_valid_one_proves_death() -> Non
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
-def test_a_final_landing_always_wins(history: list[Evidence]) -> None:
+def test_a_payment_is_issued_after_any_final_landing(history: list[Evidence]) -> None:
     final = apply(after(history), Landed(paid=AMOUNT, final=True))
 
     assert (final.state, final.final, final.reason) == (State.ISSUED, True, None)
@@ -76,7 +76,7 @@ def test_a_final_landing_always_wins(history: list[Evidence]) -> None:
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories, evidence)
-def test_the_same_evidence_twice_changes_nothing_more(
+def test_repeated_evidence_changes_nothing_unless_it_is_a_landing(
     history: list[Evidence], each: Evidence
 ) -> None:
     once = apply(after(history), each)
@@ -88,7 +88,7 @@ def test_the_same_evidence_twice_changes_nothing_more(
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories, evidence)
-def test_a_final_sighting_is_overturned_only_by_another_final_one(
+def test_a_final_state_changes_only_by_a_final_landing(
     history: list[Evidence], each: Evidence
 ) -> None:
     before = after(history)
@@ -101,7 +101,7 @@ def test_a_final_sighting_is_overturned_only_by_another_final_one(
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
-def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
+def test_every_state_has_a_matching_reason_and_amount(history: list[Evidence]) -> None:
     payment = after(history)
     match payment.state:
         case State.PENDING:
@@ -122,7 +122,9 @@ def test_every_state_says_what_it_must(history: list[Evidence]) -> None:
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
-def test_one_look_in_vain_takes_nothing_back(history: list[Evidence]) -> None:
+def test_an_issued_payment_is_frozen_only_32_blocks_after_a_missed_look(
+    history: list[Evidence],
+) -> None:
     before = after(history)
     once = apply(before, Dead(height=2_000))
     if before.state is State.ISSUED and before.missed_height == 0:
@@ -137,7 +139,7 @@ def test_one_look_in_vain_takes_nothing_back(history: list[Evidence]) -> None:
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(histories)
-def test_what_is_found_between_two_looks_was_never_missed(history: list[Evidence]) -> None:
+def test_a_sighting_cancels_an_earlier_missed_look(history: list[Evidence]) -> None:
     for seen in (Landed(paid=AMOUNT, final=False), Landed(paid=AMOUNT, final=True)):
         missed = apply(after(history), Dead(height=1_001))
         found = apply(missed, seen)
@@ -145,8 +147,8 @@ def test_what_is_found_between_two_looks_was_never_missed(history: list[Evidence
             assert apply(found, Dead(height=5_000)).state is State.ISSUED
 
 
-def test_what_was_final_is_looked_for_again_once_it_is_seen_to_land() -> None:
-    """A node said that it is dead for good, and another sees it: neither is believed."""
+def test_a_dead_payment_is_no_longer_final_after_it_is_seen_to_land() -> None:
+    """One node reported the payment dead for good, another sees it: neither is believed."""
     dead = apply(PENDING, Dead(height=2_000))
     assert (dead.state, dead.final) == (State.FAILED, True)
 

@@ -1,4 +1,4 @@
-"""Tasks beside the api: fees that run out, nodes that fail, payments that cannot be read."""
+"""Background tasks of the api: exhausted fees, failing nodes, unreadable payments."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -51,14 +51,14 @@ def metric(name: str, **labels: str) -> float:
 
 
 def leave(world: World, lamports: int) -> None:
-    """Leave the fee payer so much."""
+    """Set the balance of the fee payer to *lamports*."""
     key = world.vm.genesis.fee_payer.pubkey()
     account = world.vm.bank.account(key)
     assert account is not None
     world.vm.genesis.endow(world.vm.bank, key, lamports=lamports - account.lamports)
 
 
-async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
+async def test_sales_close_if_the_fee_payer_runs_out_and_open_after_a_top_up(
     world: World, sales: Sales
 ) -> None:
     facilitator = world.facilitator()
@@ -84,7 +84,7 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     assert isinstance(await sell("c"), Settled)
 
 
-async def test_402s_carry_a_blockhash_from_the_start_and_while_it_runs(
+async def test_402s_have_a_blockhash_after_the_start_and_while_maintenance_runs(
     world: World, sales: Sales, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require, before = sales.facilitator.require, str(world.blockhash())
@@ -130,7 +130,7 @@ async def test_one_process_audits_and_the_others_measure(world: World, sales: Sa
     assert metric("mintscope_audits_total", outcome="sound") == before + 1
 
 
-async def test_a_payment_without_a_row_is_reported_once_and_stops_nothing(
+async def test_a_payment_without_a_row_is_reported_once_and_does_not_stop_sales(
     world: World, sales: Sales
 ) -> None:
     facilitator = world.facilitator()
@@ -150,7 +150,7 @@ async def test_a_payment_without_a_row_is_reported_once_and_stops_nothing(
     assert metric("mintscope_sales_open") == 1
 
 
-async def test_the_budget_of_sales_is_that_of_the_settings(world: World) -> None:
+async def test_the_budget_of_sales_equals_the_settings(world: World) -> None:
     config = config_of(
         world,
         "http://127.0.0.1:9",
@@ -172,7 +172,7 @@ async def test_the_budget_of_sales_is_that_of_the_settings(world: World) -> None
         )
 
 
-async def test_without_a_node_the_books_are_checked(world: World, sales: Sales) -> None:
+async def test_an_audit_without_a_node_counts_as_blind(world: World, sales: Sales) -> None:
     world.facilitator()
     before = metric("mintscope_audits_total", outcome="blind")
     world.go_wrong(calls={"*": {"kind": "http"}})
@@ -188,10 +188,10 @@ async def test_without_a_node_the_books_are_checked(world: World, sales: Sales) 
     assert metric("mintscope_treasury_compared_age_s") >= 90
 
 
-async def test_one_payment_that_cannot_be_read_is_set_aside(
+async def test_an_unreadable_payment_is_retried_rarely_until_it_can_be_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others go on; it is looked at ever more rarely, and issued once it can be read."""
+    """Other payments proceed; the unreadable payment is issued once it can be read."""
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 4_000})
     payments = [world.pay(facilitator.require(RESOURCE, AMOUNT)) for _ in range(2)]
@@ -231,10 +231,8 @@ async def test_one_payment_that_cannot_be_read_is_set_aside(
     assert world.sql(f"SELECT state FROM payment WHERE signature = '{odd}'") == State.ISSUED
 
 
-async def test_a_clock_that_steps_a_day_and_back_loses_no_paid_report(
-    world: World, sales: Sales
-) -> None:
-    """Reports are forgotten by an age that no step changes, and not while the clock is wrong."""
+async def test_a_paid_report_survives_clock_steps_of_days(world: World, sales: Sales) -> None:
+    """Reports are deleted by an age that no step changes, and not while the clock is wrong."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     report = PaidReport(body=b"1 2\n{}")
@@ -251,8 +249,8 @@ async def test_a_clock_that_steps_a_day_and_back_loses_no_paid_report(
     assert again.payment.purchase == report
 
 
-async def test_a_report_that_is_forgotten_is_used_up(world: World) -> None:
-    """Its payment was used before: that is what the client hears, and not of an error of ours."""
+async def test_a_payment_whose_report_was_deleted_is_already_used(world: World) -> None:
+    """The client gets the answer that the payment was used before, not an internal error."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     report = PaidReport(body=b"1 2\n{}")
@@ -262,10 +260,10 @@ async def test_a_report_that_is_forgotten_is_used_up(world: World) -> None:
     assert await buy(facilitator, payment, wanted=report) == AlreadyUsed(Used.PAYMENT)
 
 
-async def test_fees_that_strangers_burned_are_seen_as_closed_sales(
+async def test_sales_close_to_new_payers_after_strangers_burned_their_fees(
     world: World, sales: Sales
 ) -> None:
-    """To new payers, within the hour; it is no reason not to be ready."""
+    """Sales stay open to other payers, and open to new payers after an hour."""
     facilitator = world.facilitator(budget=Budget(fee_lamports=100_010))
     sales.maintenance.budget = facilitator.budget
     await sales.maintenance.look_at_sales()

@@ -1,4 +1,4 @@
-"""The payment token's price: two averages that agree, or none."""
+"""The payment token has a price only if two averages of its market agree."""
 
 import asyncio
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_a_steady_market_has_its_price() -> None:
     assert price_of_market(market(*STEADY), NOW) == quote("2.0")
 
 
-def test_the_lower_average_counts() -> None:
+def test_the_price_is_the_lower_of_the_two_averages() -> None:
     lifted = [*STEADY[:-5], *(ago(minutes, 2.06) for minutes in range(5, 0, -1))]
     lowered = [*STEADY[:-5], *(ago(minutes, 1.94) for minutes in range(5, 0, -1))]
 
@@ -69,7 +69,7 @@ def test_vwap_is_usd_over_tokens() -> None:
 
 
 def test_twap_holds_each_price_until_the_next_trade() -> None:
-    """25 minutes at 1, of a trade long ago, then 5 minutes at 7."""
+    """25 minutes at 1, the price of an old trade, then 5 minutes at 7: 2 on average."""
     assert twap([ago(600, 9.0), ago(500, 1.0), ago(5, 7.0)], UnixS(NOW_S)) == pytest.approx(2.0)
     assert twap([ago(10, 1.0), ago(5, 3.0)], UnixS(NOW_S)) == pytest.approx(2.0)
     assert twap([ago(0, 3.0)], UnixS(NOW_S)) == 3.0
@@ -77,8 +77,8 @@ def test_twap_holds_each_price_until_the_next_trade() -> None:
 
 @pytest.mark.parametrize("factor", [100.0, 3.0, 0.3])
 @pytest.mark.parametrize("is_hidden", [False, True])
-def test_trades_in_a_pool_of_ones_own_move_no_price(factor: float, is_hidden: bool) -> None:  # noqa: FBT001
-    """For an hour someone trades with himself; at the end, honestly, lest it be seen."""
+def test_a_price_is_doubted_after_wash_trades_in_a_pool(factor: float, is_hidden: bool) -> None:  # noqa: FBT001
+    """A trader trades with himself for an hour; if *is_hidden*, his last trade is honest."""
     traded = [ago(minutes, 2.0 * factor, 10**9) for minutes in range(60, 1, -1)]
     last = ago(1, 2.0 if is_hidden else 2.0 * factor, 10_000)
     pools = {"base_usd": 5_000 * last.close, "quote_usd": 10_000.0}  # 5,000 tokens, 2 USD each
@@ -105,18 +105,22 @@ def test_trades_in_a_pool_of_ones_own_move_no_price(factor: float, is_hidden: bo
         (market(ago(1, float("inf"))), Doubt.DISAGREEMENT),
     ],
 )
-def test_doubts(broken: TokenMarket, doubt: Doubt) -> None:
+def test_an_unreliable_market_has_a_doubt_instead_of_a_price(
+    broken: TokenMarket, doubt: Doubt
+) -> None:
     assert price_of_market(broken, NOW) is doubt
 
 
-def test_an_old_trade_still_has_a_price() -> None:
+def test_a_trade_of_24_hours_ago_still_sets_a_price() -> None:
     assert price_of_market(market(ago(24 * 60, 2.0)), NOW) == quote("2.0")
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.floats(0.01, 100), min_size=31, max_size=31), st.floats(1.0, 1e6))
-def test_lifting_the_last_minute_makes_nothing_cheap(closes: list[float], lift: float) -> None:
-    """A minute is a thirtieth of the long average, and the short one must agree with that."""
+def test_a_manipulated_last_minute_raises_the_price_by_at_most_4_percent(
+    closes: list[float], lift: float
+) -> None:
+    """A minute is a thirtieth of the long average, and the short average must agree with it."""
     honest = [ago(31 - place, close) for place, close in enumerate(closes)]
     lifted = replace(honest[-1], close=honest[-1].close * lift, volume=10**18)
     found = price_of_market(market(*honest[:-1], lifted), NOW)
@@ -137,7 +141,9 @@ def test_lifting_the_last_minute_makes_nothing_cheap(closes: list[float], lift: 
         ("0.1", 3_600, False),
     ],
 )
-def test_jumps(usd: str, after_s: int, *, is_one: bool) -> None:
+def test_a_change_of_more_than_30_percent_a_minute_is_a_jump(
+    usd: str, after_s: int, *, is_one: bool
+) -> None:
     assert is_jump(quote(usd, NOW + after_s * 1000), quote("1")) is is_one
 
 
@@ -153,7 +159,9 @@ def test_jumps(usd: str, after_s: int, *, is_one: bool) -> None:
         ("-1", 0, Doubt.NOT_A_PRICE),
     ],
 )
-def test_feeds(usd: str, age_ms: int, found: Quote | Doubt) -> None:
+def test_a_stale_or_unusable_feed_price_is_a_doubt(
+    usd: str, age_ms: int, found: Quote | Doubt
+) -> None:
     assert price_of_feed(Decimal(usd), UnixMs(NOW - age_ms), now=NOW) == found
 
 
@@ -166,7 +174,7 @@ class ScriptedSource:
         return answer if isinstance(answer, Doubt) else quote(answer, now)
 
 
-async def test_one_price_serves_a_minute() -> None:
+async def test_a_price_is_cached_for_one_minute() -> None:
     clock = ManualClock(NOW)
     price_cache = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
     first = await price_cache.price_list()
@@ -177,7 +185,7 @@ async def test_one_price_serves_a_minute() -> None:
     assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
 
 
-async def test_a_clock_that_was_decades_behind_stops_no_sale() -> None:
+async def test_a_price_is_read_again_after_the_clock_steps_by_decades() -> None:
     clock = ManualClock(UnixMs(0))
     price_cache = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
     await price_cache.price_list()
@@ -186,7 +194,7 @@ async def test_a_clock_that_was_decades_behind_stops_no_sale() -> None:
     assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
 
 
-async def test_a_price_that_others_share_is_read_again_when_their_minute_ends() -> None:
+async def test_a_shared_price_is_read_again_when_its_lifetime_ends() -> None:
     clock, source = ManualClock(NOW), ScriptedSource("1", "1.1")
 
     class Shared:
@@ -204,7 +212,7 @@ async def test_a_price_that_others_share_is_read_again_when_their_minute_ends() 
 
 
 class StuckSource:
-    """Answers once; then each reader waits for as long as the test likes."""
+    """Answers the first reader; every later reader waits for ever."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -216,8 +224,8 @@ class StuckSource:
         return quote("1", now)
 
 
-async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
-    """A reader that comes while the next price is being read gets the last one, for a while."""
+async def test_the_last_price_is_used_for_less_than_15_seconds_after_its_minute() -> None:
+    """While one reader waits for the next price, other readers get the last price for a while."""
     clock = ManualClock(NOW)
     price_cache = PriceCache(StuckSource(), decimals=6, clock=clock)
     first = await price_cache.price_list()
@@ -280,13 +288,13 @@ class BrokenSource:
         return quote("1", now)
 
 
-async def test_a_source_that_breaks_is_no_price() -> None:
+async def test_a_price_is_unavailable_while_its_source_raises_an_error() -> None:
     clock, source = ManualClock(NOW), BrokenSource()
     price_cache = PriceCache(source, decimals=6, clock=clock)
     await price_cache.price_list()
     source.is_broken = True
     clock.advance(60_000)
-    for _ in range(2):  # a reader that asks the source, and one that comes after
+    for _ in range(2):  # the first reader asks the source, the second does not
         with pytest.raises(PriceUnavailable):
             await price_cache.price_list()
     assert price_cache.doubt is Doubt.BROKEN
@@ -297,7 +305,7 @@ async def test_a_source_that_breaks_is_no_price() -> None:
 
 
 class WrongClock:
-    """Doubts the clock where a test says so."""
+    """Answers with a doubt of the clock unless *is_right*."""
 
     def __init__(self) -> None:
         self.is_right = True
@@ -307,7 +315,7 @@ class WrongClock:
 
 
 @pytest.mark.parametrize("step_ms", [5_001, -5_001])
-async def test_a_clock_that_is_set_is_compared_at_once(step_ms: int) -> None:
+async def test_a_price_is_read_again_at_once_after_a_clock_step(step_ms: int) -> None:
     clock, source = ManualClock(NOW), WrongClock()
     price_cache = PriceCache(source, decimals=6, clock=clock)
     await price_cache.price_list()
@@ -321,7 +329,7 @@ async def test_a_clock_that_is_set_is_compared_at_once(step_ms: int) -> None:
     assert (await price_cache.price_list()).quote.usd == 1
 
 
-async def test_a_clock_that_is_slewed_is_nothing_new() -> None:
+async def test_a_clock_step_of_five_seconds_keeps_the_cached_price() -> None:
     clock = ManualClock(NOW)
     price_cache = PriceCache(ScriptedSource("1"), decimals=6, clock=clock)
     first = await price_cache.price_list()
@@ -330,7 +338,7 @@ async def test_a_clock_that_is_slewed_is_nothing_new() -> None:
     assert await price_cache.price_list() == first
 
 
-async def test_no_last_known_price_is_sold_at() -> None:
+async def test_an_expired_price_is_not_used_while_its_source_doubts() -> None:
     clock = ManualClock(NOW)
     price_cache = PriceCache(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
     await price_cache.price_list()
@@ -346,7 +354,7 @@ async def test_no_last_known_price_is_sold_at() -> None:
     assert price_cache.doubt is None
 
 
-async def test_a_jump_is_sat_out() -> None:
+async def test_a_jump_makes_the_price_unavailable_for_one_minute() -> None:
     clock = ManualClock(NOW)
     price_cache = PriceCache(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
     await price_cache.price_list()
@@ -358,7 +366,7 @@ async def test_a_jump_is_sat_out() -> None:
     assert (await price_cache.price_list()).quote.usd == Decimal("1.5")
 
 
-async def test_a_pinned_price_is_always_there() -> None:
+async def test_a_pinned_price_is_always_available() -> None:
     clock = ManualClock(NOW)
     price_cache = PriceCache(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
 

@@ -1,4 +1,4 @@
-"""The price at its bounds, and in which words there is none."""
+"""The price at its limits, and the texts for a missing price."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -43,7 +43,7 @@ def quote(usd: str, at: int = NOW) -> Quote:
     return Quote(usd=Decimal(usd), observed_at=UnixMs(at))
 
 
-def test_one_side_may_be_worth_twice_the_other() -> None:
+def test_one_side_of_the_pools_may_be_worth_twice_the_other() -> None:
     steady = [ago(60 * minute, 2.0) for minute in range(40, 0, -1)]
 
     for changes in ({"quote_usd": 2_000.0}, {"base_usd": 2_000.0}):
@@ -51,7 +51,7 @@ def test_one_side_may_be_worth_twice_the_other() -> None:
 
 
 def test_the_averages_may_differ_by_a_twentieth() -> None:
-    """10 minutes at 18 and 20 at 21 are 20 on average, and 21 of late."""
+    """10 minutes at 18 and 20 minutes at 21 are 20 on average; the recent average is 21."""
     rising = [ago(2_400, 18.0), ago(1_200, 21.0), ago(60, 21.0)]
 
     assert price_of_market(market(*rising), NOW) == quote("20.0")
@@ -60,19 +60,19 @@ def test_the_averages_may_differ_by_a_twentieth() -> None:
 
 
 def test_sides_are_compared_at_the_price_and_not_at_the_last_trade() -> None:
-    """The last trade lifted the worth of the tokens, by a tenth, beyond twice the other side."""
+    """The last trade was a tenth above the price: 2,100 USD by it are 1,909 USD by the price."""
     lifted = [*(ago(60 * minute, 2.0) for minute in range(40, 1, -1)), ago(60, 2.2, 1)]
 
     assert isinstance(price_of_market(market(*lifted, base_usd=2_100.0), NOW), Quote)
     assert price_of_market(market(*lifted, base_usd=2_300.0), NOW) is Doubt.LOPSIDED
 
 
-def test_only_the_last_five_minutes_are_recent() -> None:
+def test_the_vwap_uses_the_last_five_minutes_or_else_the_last_trade() -> None:
     assert vwap([ago(300, 9.0), ago(299, 1.0)], UnixS(NOW_S)) == 1.0
     assert vwap([ago(301, 9.0), ago(300, 7.0)], UnixS(NOW_S)) == 7.0
 
 
-def test_a_minute_that_has_not_begun_weighs_nothing() -> None:
+def test_the_twap_ignores_a_minute_in_the_future() -> None:
     assert twap([ago(600, 1.0), ago(-30, 9.0)], UnixS(NOW_S)) == 1.0
 
 
@@ -90,17 +90,17 @@ def test_the_long_average_begins_thirty_minutes_ago() -> None:
         ("1.1e30", Doubt.NOT_A_PRICE),
     ],
 )
-def test_no_source_is_believed_beyond_reason(usd: str, found: Quote | Doubt) -> None:
+def test_a_feed_price_of_absurd_size_is_not_a_price(usd: str, found: Quote | Doubt) -> None:
     assert price_of_feed(Decimal(usd), NOW, now=NOW) == found
 
 
-def test_a_feed_may_be_a_little_ahead() -> None:
+def test_a_feed_price_may_be_dated_five_seconds_ahead() -> None:
     found = price_of_feed(Decimal(2), UnixMs(NOW + 5_000), now=NOW)
 
     assert found == quote("2", NOW + 5_000)
 
 
-def test_a_price_is_above_nothing() -> None:
+def test_a_price_must_be_above_zero() -> None:
     assert quote("1e-9").usd == Decimal("1e-9")
     for usd in ("0", "-1", "NaN", "Infinity"):
         with pytest.raises(ValueError, match="above 0"):
@@ -110,13 +110,13 @@ def test_a_price_is_above_nothing() -> None:
 @pytest.mark.parametrize(
     ("usd", "after_s", "is_one"), [("1.31", 0, True), ("1.29", 0, False), ("1.31", 59, True)]
 )
-def test_a_jump_within_a_minute_is_measured_against_a_whole_one(
+def test_a_change_in_under_a_minute_is_compared_with_the_limit_of_a_minute(
     usd: str, after_s: int, *, is_one: bool
 ) -> None:
     assert is_jump(quote(usd, NOW + after_s * 1000), quote("1")) is is_one
 
 
-def test_thirty_percent_in_a_minute_are_no_jump_and_any_more_is_one() -> None:
+def test_a_change_is_a_jump_only_above_30_percent_in_a_minute() -> None:
     most = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** 1
     least, hair = 1 / most, Decimal("1e-20")
 
@@ -128,14 +128,14 @@ def test_thirty_percent_in_a_minute_are_no_jump_and_any_more_is_one() -> None:
     ("skew_s", "is_right"),
     [(-5.0, True), (-5.01, False), (0.0, True), (10.0, True), (10.01, False)],
 )
-def test_a_clock_may_be_ahead_of_a_block_that_is_late_by_itself(
+def test_a_clock_may_be_5_s_behind_or_10_s_ahead_of_the_newest_block(
     skew_s: float, *, is_right: bool
 ) -> None:
     assert is_clock_right(skew_s) is is_right
 
 
-def test_an_operator_reads_why_there_is_no_price() -> None:
-    """In these words the metric and the log have it."""
+def test_every_doubt_has_this_text_for_operators() -> None:
+    """The metric and the log contain these texts."""
     assert {each.name: each.value for each in Doubt} == {
         "NO_ANSWER": "the source does not answer",
         "BROKEN": "a bug, or an unforeseen answer",
@@ -157,7 +157,7 @@ def test_an_operator_reads_why_there_is_no_price() -> None:
 
 
 class Source:
-    """Answers as the test sets it."""
+    """Returns the answer that the test sets."""
 
     def __init__(self, answer: str | Doubt) -> None:
         self.answer = answer
@@ -173,7 +173,7 @@ class Sol:
         return Decimal(250) if now else None
 
 
-async def test_a_cache_that_was_never_read_says_so() -> None:
+async def test_a_cache_has_the_doubt_no_answer_until_its_first_read() -> None:
     price_cache = PriceCache(Source("1"), decimals=6, clock=ManualClock(NOW))
 
     assert price_cache.latest() is None
@@ -193,7 +193,7 @@ async def test_a_distrusted_price_is_read_again_at_once() -> None:
     assert source.reads == 2
 
 
-async def test_network_fees_are_compared_with_prices_where_sol_has_one() -> None:
+async def test_the_fee_limit_of_a_request_exists_only_if_sol_has_a_price() -> None:
     clock = ManualClock(NOW)
     without = await PriceCache(Source("1"), decimals=6, clock=clock).price_list()
     with_sol = await PriceCache(Source("1"), decimals=6, clock=clock, sol=Sol()).price_list()
@@ -230,7 +230,9 @@ async def test_network_fees_are_compared_with_prices_where_sol_has_one() -> None
         ),
     ],
 )
-async def test_a_client_hears_why_nothing_is_sold(answer: str | Doubt, said: str) -> None:
+async def test_the_error_of_an_unavailable_price_contains_the_reason(
+    answer: str | Doubt, said: str
+) -> None:
     price_cache = PriceCache(Source(answer), decimals=6, clock=ManualClock(NOW))
     with pytest.raises(PriceUnavailable) as caught:
         await price_cache.price_list()
@@ -254,7 +256,9 @@ async def test_a_source_in_doubt_is_asked_every_five_seconds() -> None:
     ("text", "was"),
     [(None, "missing"), ("11", "'11'"), ("7" * 20, f"'{'7' * 20}'"), ("7" * 21, f"'{'7' * 20}'")],
 )
-def test_a_wrong_bundle_is_shown_shortened(text: str | None, was: str) -> None:
+def test_the_error_shows_at_most_20_characters_of_a_wrong_bundle(
+    text: str | None, was: str
+) -> None:
     with pytest.raises(InvalidBundle) as caught:
         parse_bundle(text)
 

@@ -1,4 +1,4 @@
-"""From USD to atoms: never too few, hardly too many, and the list agrees with itself."""
+"""From USD to atoms, rounded up by less than one atom; the prices of the list are consistent."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -31,15 +31,15 @@ def at(usd: str | Decimal) -> Quote:
         ("0", "1", 6, 0),
     ],
 )
-def test_by_hand(usd: str, price: str, decimals: int, atoms: int) -> None:
+def test_atoms_equal_the_amounts_calculated_by_hand(
+    usd: str, price: str, decimals: int, atoms: int
+) -> None:
     assert atoms_for_usd(Decimal(usd), at(price), decimals=decimals) == atoms
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.decimals(min_value=0, max_value=10**6, places=6), prices, st.integers(0, 12))
-def test_never_too_few_and_less_than_one_too_many(
-    usd: Decimal, price: Decimal, decimals: int
-) -> None:
+def test_atoms_are_rounded_up_by_less_than_one(usd: Decimal, price: Decimal, decimals: int) -> None:
     atoms = atoms_for_usd(usd, at(price), decimals=decimals)
     worth = Fraction(atoms) * Fraction(price) / 10**decimals
 
@@ -64,7 +64,7 @@ def test_larger_bundles_are_cheaper_per_credit_and_totals_are_multiples(
     assert all(each.price >= 1 for each in listed)
 
 
-def test_the_bundles_in_usd() -> None:
+def test_the_bundles_have_these_sizes_and_prices_in_usd() -> None:
     assert [(str(each.credits), str(each.usd.normalize())) for each in BUNDLES] == [
         ("10", "0.025"),
         ("50", "0.1125"),
@@ -80,19 +80,19 @@ def test_bundles_are_found_by_size() -> None:
 @pytest.mark.parametrize(
     "text", [None, "", "0", "11", "-10", "10.0", "1e1", "010", " 10", "\u0661\u0660"]
 )
-def test_no_other_size_is_sold(text: str | None) -> None:
+def test_a_bundle_of_another_size_is_refused(text: str | None) -> None:
     with pytest.raises(InvalidBundle, match="10, 50, 100, 500"):
         parse_bundle(text)
 
 
 @pytest.mark.parametrize("usd", ["0", "-1", "NaN", "Infinity"])
-def test_nothing_is_quoted_at_an_unusable_price(usd: str) -> None:
+def test_a_quote_with_an_unusable_price_is_refused(usd: str) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Quote(usd=Decimal(usd), observed_at=UnixMs(0))
 
 
-def test_what_the_fee_of_a_request_may_be() -> None:
-    """At 250 USD for a SOL the usual 10,000 lamports are the whole price; the operator says."""
+def test_the_fee_limit_of_a_request_follows_the_sol_price_and_the_share() -> None:
+    """At 250 USD for a SOL the usual 10,000 lamports cost the whole price of a request."""
     quote = Quote(usd=Decimal(1), observed_at=UnixMs(0))
 
     def at(sol_usd: int | None, share: str = "1") -> int | None:

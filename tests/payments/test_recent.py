@@ -1,4 +1,4 @@
-"""The blockhash of a 402: a young one or none, whatever nodes say, at any pace."""
+"""A 402 has a young blockhash or none, for all answers of nodes and at every pace."""
 
 import pytest
 from hypothesis import example, given
@@ -9,7 +9,7 @@ from mintscope.payments.reconciler import KEPT, RecentBlockhashes
 
 
 def recent(height: int, left: int = 150) -> RecentBlockhash:
-    """Return the blockhash of the block at *height*, *left* blocks before it is dead."""
+    """Return the blockhash of the block at *height*, *left* blocks before it expires."""
     return RecentBlockhash(
         blockhash=f"hash-{height}",
         slot=height + 9,
@@ -32,7 +32,7 @@ def test_a_blockhash_is_offered_for_a_fifth_of_its_life(slot_s: float) -> None:
     assert known.young(now_s=5, slot_s=slot_s, height=1_031) is None
 
 
-def test_a_node_that_stands_still_names_the_same_blockhash_and_it_grows_old() -> None:
+def test_a_blockhash_ages_while_a_node_repeats_it() -> None:
     known = RecentBlockhashes()
     for second in range(8):
         known.note(recent(1_000), now_s=second, slot_s=0.2)
@@ -41,18 +41,18 @@ def test_a_node_that_stands_still_names_the_same_blockhash_and_it_grows_old() ->
     assert known.young(now_s=6.1, slot_s=0.2) is None
 
 
-def test_a_node_behind_replaces_nothing_that_is_young() -> None:
+def test_a_node_that_lags_does_not_replace_a_young_blockhash() -> None:
     known = RecentBlockhashes()
     known.note(recent(1_000), now_s=0, slot_s=0.2)
     known.note(recent(980), now_s=1, slot_s=0.2)
     assert known.young(now_s=1, slot_s=0.2) == recent(1_000, 145)
-    known.note(recent(10), now_s=7, slot_s=0.2)  # another chain, where this one was before
+    known.note(recent(10), now_s=7, slot_s=0.2)  # the node now serves another chain
 
     assert known.young(now_s=7, slot_s=0.2) == recent(10)
 
 
-def test_one_that_a_node_named_before_is_as_old_as_its_first_naming() -> None:
-    """A node behind has stopped: it outlives the others, and what it repeats is no younger."""
+def test_a_repeated_blockhash_is_as_old_as_its_first_report() -> None:
+    """A lagging node has stopped: it repeats a blockhash, which is no younger for that."""
     known = RecentBlockhashes()
     known.note(recent(1_000), now_s=0, slot_s=0.2)
     known.note(recent(990), now_s=4, slot_s=0.2)
@@ -62,7 +62,7 @@ def test_one_that_a_node_named_before_is_as_old_as_its_first_naming() -> None:
     assert known.young(now_s=10.1, slot_s=0.2) is None
 
 
-def test_those_of_some_lives_are_remembered() -> None:
+def test_only_the_newest_blockhashes_are_remembered() -> None:
     known = RecentBlockhashes()
     for height in range(KEPT + 1):
         known.note(recent(height), now_s=height, slot_s=0.2)
@@ -80,13 +80,13 @@ def test_those_of_some_lives_are_remembered() -> None:
     after_s=st.floats(0, 10),
 )
 @example(slot_s=0.1, answers=[(1.0, 0, False), (0.5, 6, False), (3.0, 0, True)], after_s=0.0)
-def test_what_is_offered_has_four_fifths_of_its_life_before_it(
+def test_an_offered_blockhash_has_four_fifths_of_its_life_left(
     slot_s: float, answers: list[tuple[float, int, bool]], after_s: float
 ) -> None:
     """Nodes are up to 60 blocks behind or stand still; the chain goes on at its pace.
 
-    A node that lags cannot be recognised if nothing else is known, so its lag is all
-    that is forgiven.
+    A lagging node cannot be recognised without another source, so the bounds allow for
+    its lag, and for nothing else.
     """
     known, now_s, stood_at, lag_max = RecentBlockhashes(), 0.0, 0, 0
     for pause_s, lag, stands in answers:

@@ -1,4 +1,4 @@
-"""The secret that signs, among several, and the secrets whose signatures count."""
+"""Among several secrets, one signs at a time, and some have valid signatures."""
 
 from hashlib import sha256
 
@@ -14,13 +14,13 @@ OF_SECOND, OF_FIRST = SECRETS.newer
 MESSAGE, PAYER = MessageHash(b"m" * 32), Wallet("p")
 
 
-def test_each_signs_from_its_time_on() -> None:
+def test_each_secret_signs_from_its_start_time() -> None:
     at = [SECRETS.at(UnixMs(ms)) for ms in (0, 999_999, 1_000_000, 9_999_999, 10_000_000)]
 
     assert at == [SECRETS, SECRETS, OF_FIRST, OF_FIRST, OF_SECOND]
 
 
-def test_what_was_replaced_counts_for_a_while_and_what_comes_counts_already() -> None:
+def test_replaced_secrets_are_valid_for_the_overlap_and_new_secrets_at_once() -> None:
     def in_force(ms: int) -> list[Secrets]:
         return list(SECRETS.in_force(UnixMs(ms)))
 
@@ -32,14 +32,14 @@ def test_what_was_replaced_counts_for_a_while_and_what_comes_counts_already() ->
     assert in_force(10_000_000 + OVERLAP_MS) == [OF_SECOND]
 
 
-def test_without_roots_all_is_as_before() -> None:
+def test_the_secret_of_the_pepper_is_used_at_all_times_without_roots() -> None:
     alone = Secrets.derive(PEPPER)
 
     assert alone.in_force(UnixMs(0)) == (alone,)
     assert alone.at(UnixMs(5)) is alone
 
 
-def test_receipts_of_every_secret_are_found_and_share_no_key() -> None:
+def test_tokens_of_every_secret_are_found_and_secrets_share_no_key() -> None:
     made = {
         name: {getattr(each, name) for each in SECRETS.all()}
         for name in ("quote", "redeem", "token", "rotation")

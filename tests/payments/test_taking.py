@@ -79,13 +79,13 @@ AMOUNT: Final = 25_000
 KEY: Final = "the-secret-of-the-buyer"
 LANDED: Final = Landed(paid=AMOUNT, final=False)
 LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
-LAST: Final = 1_150  # the last block height that the payments of these tests are good for
+LAST: Final = 1_150  # the last block height at which the payments of these tests are valid
 SLOT_S: Final = 0.4
 
 
 @dataclass
 class ReportedChain:
-    """A chain that answers as it is set; None for a node that does not answer."""
+    """A chain that gives the answers that a test sets; None: the node does not answer."""
 
     trial: Trial | None = field(
         default_factory=lambda: Simulated(balance_after=10**9, last_valid_height=LAST)
@@ -94,11 +94,11 @@ class ReportedChain:
     seen: Sighting | None = field(default_factory=lambda: Unseen(height=1))
     sent: list[Signed] = field(default_factory=list)
     looks: int = 0
-    lost: int = 0  # so many broadcasts reach no leader
+    lost: int = 0  # number of broadcasts that reach no leader
     waits_s: list[float] = field(default_factory=list)
     offered: RecentBlockhash | None = None
-    look_at: Callable[[], Sighting] | None = None  # what is seen, one look after the other
-    hang: Callable[[], None] = lambda: None  # what happens while it takes a broadcast
+    look_at: Callable[[], Sighting] | None = None  # returns the sighting of each look
+    hang: Callable[[], None] = lambda: None  # called during each broadcast
 
     def offer(self) -> RecentBlockhash | None:
         return self.offered
@@ -223,7 +223,7 @@ def world() -> World:
     return World()
 
 
-async def test_a_payment_is_pending_for_as_long_as_its_blockhash_is_good(world: World) -> None:
+async def test_a_payment_is_pending_while_its_blockhash_is_valid(world: World) -> None:
     world.chain.waited = None
     pending = await world.buy(world.quoted())
     assert isinstance(pending, Unresolved)
@@ -235,7 +235,7 @@ async def test_a_payment_is_pending_for_as_long_as_its_blockhash_is_good(world: 
     assert MISSED_BLOCKS == 32
 
 
-async def test_a_payment_begins_with_nothing_known_of_it(world: World) -> None:
+async def test_a_new_payment_is_pending_and_has_no_outcome(world: World) -> None:
     world.chain.waited = None
     await world.buy(world.quoted())
     begun = world.row()
@@ -248,7 +248,7 @@ async def test_a_payment_begins_with_nothing_known_of_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-async def test_a_payment_that_was_lost_is_broadcast_again_while_its_buyer_waits(
+async def test_a_lost_payment_is_broadcast_again_while_its_buyer_waits(
     world: World, lost: int
 ) -> None:
     world.chain.lost = lost
@@ -259,7 +259,7 @@ async def test_a_payment_that_was_lost_is_broadcast_again_while_its_buyer_waits(
     assert world.chain.waits_s == [4, 8, 16, 32][: lost + 1]  # a minute in all
 
 
-async def test_a_node_that_hangs_uses_up_the_time_of_its_buyer(world: World) -> None:
+async def test_a_hanging_broadcast_shortens_the_waits_that_follow(world: World) -> None:
     world.chain.lost = 4
     world.chain.hang = lambda: world.clock.advance(25_000)
 
@@ -271,10 +271,10 @@ async def test_a_node_that_hangs_uses_up_the_time_of_its_buyer(world: World) -> 
     ("slot_s", "alive_s", "last_s"),
     [(0.1, 15, 60), (0.2, 30, 60), (0.4, 60, 60), (0.8, 60, 60)],
 )
-async def test_an_answer_waits_for_the_life_of_a_blockhash_and_then_for_its_end(
+async def test_an_answer_waits_a_minute_and_looks_often_after_the_blockhash_life(
     world: World, slot_s: float, alive_s: float, last_s: float
 ) -> None:
-    """At most a minute: then it learns that the payment is pending."""
+    """After at most a minute the client gets the answer that the payment is pending."""
     world.slot_s, world.chain.lost = slot_s, 10**9
 
     assert isinstance(await world.buy(world.quoted()), Unresolved)
@@ -282,10 +282,10 @@ async def test_an_answer_waits_for_the_life_of_a_blockhash_and_then_for_its_end(
     assert waits_s[:4] == pytest.approx([alive_s * part / 15 for part in (1, 2, 4, 8)])
     assert set(waits_s[4:]) <= {5 * slot_s}
     assert sum(waits_s) == pytest.approx(last_s, abs=5 * slot_s)
-    assert looks == len(waits_s)  # each wait in vain ends with a look at the whole history
+    assert looks == len(waits_s)  # each vain wait ends with a look at the whole history
 
 
-async def test_a_payment_that_has_expired_is_refused_as_soon_as_that_is_final(
+async def test_an_expired_payment_is_refused_as_soon_as_its_expiry_is_final(
     world: World,
 ) -> None:
     world.slot_s, world.chain.lost = 0.2, 10**9
@@ -300,7 +300,7 @@ async def test_a_payment_that_has_expired_is_refused_as_soon_as_that_is_final(
     assert len(world.chain.sent) == sent
 
 
-async def test_a_dead_payment_that_is_sent_again_is_not_waited_for(world: World) -> None:
+async def test_a_dead_payment_is_refused_without_a_wait_if_it_is_sent_again(world: World) -> None:
     world.chain.waited = None
     payment = world.quoted()
     assert isinstance(await world.buy(payment), Unresolved)
@@ -325,7 +325,7 @@ async def test_a_dead_payment_that_is_sent_again_is_not_waited_for(world: World)
         (0.8, 120, 60),
     ],
 )
-async def test_a_requirement_says_for_how_long_a_payment_may_land(
+async def test_the_timeout_of_a_requirement_follows_the_life_of_its_blockhash(
     world: World, slot_s: float, blocks_left: int, max_timeout_s: int
 ) -> None:
     recent = RecentBlockhash(
@@ -337,7 +337,7 @@ async def test_a_requirement_says_for_how_long_a_payment_may_land(
     assert (requirement.max_timeout_s, requirement.recent) == (max_timeout_s, recent)
 
 
-async def test_a_requirement_without_a_blockhash_gives_the_whole_life_of_one(world: World) -> None:
+async def test_the_timeout_without_a_blockhash_is_the_life_of_a_new_blockhash(world: World) -> None:
     world.slot_s = 0.201
 
     assert world.facilitator().require(RESOURCE, AMOUNT).max_timeout_s == 30
@@ -348,8 +348,8 @@ async def test_a_payment_that_was_seen_is_not_broadcast_again(world: World) -> N
     assert len(world.chain.sent) == 1
 
 
-async def test_a_payment_is_left_to_its_handler_for_as_long_as_that_waits(world: World) -> None:
-    """A minute, and fifteen seconds more."""
+async def test_the_lease_of_a_payment_outlasts_the_wait_of_its_handler(world: World) -> None:
+    """The lease lasts a minute, the longest wait, and fifteen seconds more."""
     world.chain.waited = None
     await world.buy(world.quoted())
     (row,) = world.store.rows.values()
@@ -369,7 +369,7 @@ async def test_a_node_that_falls_silent_leaves_a_payment_pending(world: World) -
     assert isinstance(await world.buy(payment), Settled)
 
 
-async def test_the_outcome_of_a_failed_payment_is_for_everybody(world: World) -> None:
+async def test_every_client_gets_the_outcome_of_a_failed_payment(world: World) -> None:
     payment = world.quoted()
     world.chain.waited = Reverted(final=True)
     failed = await world.buy(payment)
@@ -379,7 +379,7 @@ async def test_the_outcome_of_a_failed_payment_is_for_everybody(world: World) ->
     assert await world.buy(payment, key=None) == failed
     assert await world.buy(payment, key="another-key-of-another") == failed
     assert await world.buy(payment) == failed
-    assert world.chain.looks == looks  # what is final is not asked for again
+    assert world.chain.looks == looks  # a final outcome is not requested again
 
 
 async def test_a_failure_that_is_not_final_is_looked_at_again(world: World) -> None:
@@ -400,7 +400,7 @@ async def test_a_pending_payment_belongs_to_the_holder_of_its_key(world: World) 
         assert await world.buy(payment, key=key) == AlreadyUsed(Used.PAYMENT)
 
 
-async def test_an_answer_is_given_again_to_the_last_moment_of_its_day(world: World) -> None:
+async def test_an_answer_is_redelivered_for_exactly_one_day(world: World) -> None:
     payment = world.quoted()
     first = await world.buy(payment)
     assert isinstance(first, Settled)
@@ -414,7 +414,7 @@ async def test_an_answer_is_given_again_to_the_last_moment_of_its_day(world: Wor
     assert await world.buy(payment) == AlreadyUsed(Used.PAYMENT)
 
 
-async def test_a_report_whose_body_was_dropped_is_not_given_again(world: World) -> None:
+async def test_a_report_is_not_redelivered_after_its_body_was_deleted(world: World) -> None:
     world.chain.waited = LANDED_FOR_GOOD
     payment = world.quoted()
     for _ in range(2):
@@ -436,7 +436,7 @@ async def test_a_report_whose_body_was_dropped_is_not_given_again(world: World) 
         (UnknownBlockhash(), Refused(RefusalReason.BLOCKHASH)),
     ],
 )
-async def test_what_would_fail_is_not_sent(
+async def test_a_payment_is_not_sent_if_its_simulation_fails(
     world: World, trial: Trial | None, outcome: Outcome
 ) -> None:
     payment = world.quoted()
@@ -447,9 +447,9 @@ async def test_what_would_fail_is_not_sent(
     assert world.store.rows == {}
 
 
-async def test_of_all_payers_together_so_many_payments_may_fail_in_a_minute(world: World) -> None:
+async def test_failed_payments_of_all_payers_are_limited_per_minute(world: World) -> None:
     world.trials = Trials(MemoryLimits(world.clock), 3, buyers=world.store)
-    for number in range(5):  # one that succeeds counts no longer
+    for number in range(5):  # payments that succeed do not count
         key = f"a-good-key-{number:08}"
         assert isinstance(await world.buy(world.quoted(key), key), Settled)
     world.chain.trial, asked = Rejected("custom"), 0
@@ -466,10 +466,10 @@ async def test_of_all_payers_together_so_many_payments_may_fail_in_a_minute(worl
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-async def test_a_wallet_that_has_paid_is_tried_beside_a_flood(
+async def test_a_wallet_that_has_paid_is_allowed_during_a_flood(
     world: World, *, is_late: bool
 ) -> None:
-    """From an address that has not, and also if the chain is asked about an old payment."""
+    """Its address has not paid; if *is_late*, the chain is asked about an old payment."""
     world.trials = Trials(MemoryLimits(world.clock), 8, buyers=world.store)
     payment, key, elsewhere = world.quoted("a-key-of-a-buyer-1"), "a-key-of-a-buyer-1", "192.0.3.1"
     if is_late:
@@ -499,7 +499,7 @@ async def test_a_wallet_that_has_paid_is_tried_beside_a_flood(
         (Rejected("custom"), LANDED_FOR_GOOD, Refused(RefusalReason.SIMULATION)),
     ],
 )
-async def test_what_would_fail_may_have_landed_before_a_restore(
+async def test_a_failed_simulation_refuses_a_payment_only_after_a_definite_look(
     world: World, trial: Trial, seen: Sighting | None, outcome: Outcome
 ) -> None:
     payment = world.quoted()
@@ -517,7 +517,7 @@ async def test_what_would_fail_may_have_landed_before_a_restore(
         (None, Unavailable(Obstacle.CHAIN)),
     ],
 )
-async def test_a_node_behind_is_no_reason_to_doubt_a_payment(
+async def test_a_payment_is_not_refused_if_the_node_is_behind(
     world: World, seen: Sighting | None, outcome: Outcome
 ) -> None:
     world.chain.trial, world.chain.seen = UnknownBlockhash(is_node_behind=True), seen
@@ -533,7 +533,7 @@ async def test_a_node_behind_is_no_reason_to_doubt_a_payment(
         (Unseen(height=1), Refused(RefusalReason.QUOTE_EXPIRED)),
     ],
 )
-async def test_an_old_quote_may_have_been_paid_before_a_restore(
+async def test_an_expired_quote_is_refused_only_if_its_payment_is_not_on_chain(
     world: World, seen: Sighting | None, outcome: Outcome
 ) -> None:
     payment = world.quoted()
@@ -562,7 +562,7 @@ async def test_a_lost_payment_that_failed_is_reported_with_its_signature(world: 
         ("00" * 40, AlreadyUsed(Used.LOST)),
     ],
 )
-async def test_a_lost_payment_is_for_the_holder_of_its_key(
+async def test_a_lost_payment_is_issued_only_to_the_holder_of_its_key(
     world: World, key: str | None, outcome: Outcome
 ) -> None:
     payment = world.quoted()
@@ -578,7 +578,7 @@ async def test_a_lost_payment_is_for_the_holder_of_its_key(
     assert again.token == first.token
 
 
-async def test_a_one_time_key_outlives_the_store(world: World) -> None:
+async def test_a_one_time_key_is_valid_after_the_store_was_restored(world: World) -> None:
     payment = world.quoted(key=None)
     world.chain.waited = None
     pending = await world.buy(payment, key=None)
@@ -606,7 +606,7 @@ async def test_a_lost_payment_whose_key_bought_something_since_is_not_issued(wor
     assert await world.buy(payment) == AlreadyUsed(Used.KEY)
 
 
-async def test_a_lost_payment_that_an_operator_settled_buys_nothing(world: World) -> None:
+async def test_a_lost_payment_is_not_issued_after_an_operator_acknowledged_it(world: World) -> None:
     payment = world.quoted()
     await world.buy(payment)
     signature = world.row().signature
@@ -618,7 +618,9 @@ async def test_a_lost_payment_that_an_operator_settled_buys_nothing(world: World
     assert await world.buy(payment) == AlreadyUsed(Used.ACKNOWLEDGED)
 
 
-async def test_an_adopted_payment_is_counted_against_no_address(world: World) -> None:
+async def test_a_lost_payment_is_adopted_only_when_final_and_without_an_address(
+    world: World,
+) -> None:
     payment = world.quoted()
     await world.buy(payment)
     signature = world.row().signature
@@ -640,7 +642,7 @@ async def test_an_adopted_payment_is_counted_against_no_address(world: World) ->
     assert adopted.resource == RESOURCE
 
 
-def test_what_came_too_short_is_a_violation_once_it_is_final() -> None:
+def test_an_underpaid_payment_is_a_violation_once_it_is_final() -> None:
     short = replace(
         Payment(**PARTS), state=State.FROZEN, reason=RefusalReason.UNDERPAID, final=True
     )
@@ -667,7 +669,7 @@ PARTS: Final[dict[str, Any]] = {
 
 
 def envelope(**changes: Any) -> Envelope:
-    """Return a payment by its parts: of *count* of the official client's instructions."""
+    """Return a payment with the first *count* of the official client's instructions."""
     count = changes.pop("count", 4)
     recipe = Recipe(amount=7, memo=b"memo", **changes)
     opened = open_envelope(recipe.build(recipe.instructions()[:count]))
@@ -675,7 +677,7 @@ def envelope(**changes: Any) -> Envelope:
     return opened
 
 
-def test_a_transaction_on_chain_tells_its_memo_and_its_transfer() -> None:
+def test_the_memo_and_the_transfer_of_a_transaction_are_found() -> None:
     assert find_memo(envelope()) == b"memo"
     assert find_memo(envelope(count=3)) is None
     assert transferred(envelope()) == 7
@@ -694,7 +696,7 @@ def test_a_transaction_on_chain_tells_its_memo_and_its_transfer() -> None:
     assert transferred(brief) is None
 
 
-async def test_only_what_carries_a_quote_of_ours_is_recognised(world: World) -> None:
+async def test_only_a_payment_with_a_quote_of_the_service_is_recognised(world: World) -> None:
     requirement = world.facilitator().require(RESOURCE, AMOUNT)
     recipe = Recipe(amount=AMOUNT, memo=requirement.memo.encode())
     listed = recipe.instructions()
@@ -705,7 +707,7 @@ async def test_only_what_carries_a_quote_of_ours_is_recognised(world: World) -> 
     for wire in (
         b"",
         recipe.build(listed[:3]),  # no memo
-        recipe.build([listed[2], *listed[:2], listed[3]]),  # no transfer in its place
+        recipe.build([listed[2], *listed[:2], listed[3]]),  # the transfer is not in its place
         recipe.build([*listed, listed[3]]),  # two memos
         Recipe(amount=AMOUNT - 1, memo=requirement.memo.encode()).build(),
         Recipe(
@@ -717,7 +719,7 @@ async def test_only_what_carries_a_quote_of_ours_is_recognised(world: World) -> 
         assert await world.recognise(wire) is None
 
 
-async def test_another_requirement_is_refused_before_anything_else(world: World) -> None:
+async def test_a_payment_for_another_requirement_is_refused(world: World) -> None:
     requirement = world.facilitator().require(RESOURCE, AMOUNT)
     recipe = Recipe(amount=AMOUNT, memo=requirement.memo.encode())
     other = replace(present(requirement, recipe.build()), network="solana:other")
@@ -725,8 +727,8 @@ async def test_another_requirement_is_refused_before_anything_else(world: World)
     assert await world.buy(other) == Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
 
 
-async def test_what_cannot_be_read_is_looked_at_ever_more_rarely(world: World) -> None:
-    """After as long as it has lasted: 10 s at first, an hour at most."""
+async def test_an_unreadable_payment_is_looked_at_ever_more_rarely(world: World) -> None:
+    """A look is repeated after the time that the fault has lasted: from 10 s to an hour."""
     world.chain.waited = None
     await world.buy(world.quoted())
     world.chain.seen = UnreadablePayment(why="of another kind")
@@ -743,7 +745,7 @@ async def test_what_cannot_be_read_is_looked_at_ever_more_rarely(world: World) -
     assert world.aside == [(row.payment.signature, "of another kind")] * 5
 
 
-async def test_a_look_keeps_others_away_for_ten_seconds(world: World) -> None:
+async def test_a_look_leases_a_payment_for_ten_seconds(world: World) -> None:
     world.chain.waited = None
     await world.buy(world.quoted())
     (row,) = world.store.rows.values()
@@ -757,7 +759,7 @@ async def test_a_look_keeps_others_away_for_ten_seconds(world: World) -> None:
 
 
 class Stopped(Exception):
-    """Ends a reconciler that would go on."""
+    """Ends the endless loop of a reconciler."""
 
 
 async def test_a_reconciler_rests_for_a_second_and_survives_an_outage(world: World) -> None:
@@ -812,7 +814,7 @@ class FullStore(MemoryPaymentStore):
         raise ServiceUnavailable
 
 
-async def test_what_a_store_cannot_keep_is_still_pending(world: World) -> None:
+async def test_a_payment_stays_pending_if_the_store_cannot_save_its_outcome(world: World) -> None:
     world.store = FullStore()
     payment = world.quoted()
 
@@ -831,7 +833,9 @@ class StrictStore(MemoryPaymentStore):
         raise Inconsistent("a balance would be negative")
 
 
-async def test_what_the_books_refuse_raises_the_alarm_and_keeps_no_others(world: World) -> None:
+async def test_each_payment_that_the_books_refuse_is_reported_and_retried_hourly(
+    world: World,
+) -> None:
     world.store = StrictStore()
     world.chain.waited = None
     await world.buy(world.quoted())
@@ -845,7 +849,7 @@ async def test_what_the_books_refuse_raises_the_alarm_and_keeps_no_others(world:
     assert {row.lease_until - world.clock.now() for row in world.store.rows.values()} == {HOUR_MS}
 
 
-def test_what_fits_a_packet_is_taken_apart() -> None:
+def test_a_transaction_longer_than_a_packet_is_too_long() -> None:
     for size, reason in (
         (1_232, RefusalReason.UNDECODABLE),
         (1_233, RefusalReason.TOO_LONG),

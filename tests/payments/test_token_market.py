@@ -1,4 +1,4 @@
-"""The payment token's market is what is kept of it, what is not folded yet, and its pools."""
+"""The payment token's market: its stored minutes, its swaps not folded yet, and its pools."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def loaded(candles: list[CandleRow], tail: list[TailSwap]) -> LoadedMint:
     return LoadedMint(mint=TOKEN, seq=1, state=None, candles=frames, minutes=[], tail=tail)
 
 
-def test_minutes_are_kept_ones_and_what_came_since() -> None:
+def test_minutes_combine_stored_candles_and_unfolded_swaps() -> None:
     kept = [candle(0, 0.2, 5, 6), candle(2, 0.3, 7, 0)]
     tail = [
         swap(10, 9.9, 99, folded=True),
@@ -51,7 +51,7 @@ def test_minutes_are_kept_ones_and_what_came_since() -> None:
     ]
 
 
-def test_sides_are_worth_what_their_tokens_are() -> None:
+def test_both_sides_of_the_pools_are_valued_in_usd() -> None:
     token = loaded([candle(0, 0.25)], [])
     sol = loaded([candle(0, 160.0)], [])
     reserves = TokenReserves(
@@ -64,7 +64,7 @@ def test_sides_are_worth_what_their_tokens_are() -> None:
     assert market.lag_s == 3.0
 
 
-def test_what_dollars_hold_is_worth_a_dollar_each() -> None:
+def test_each_dollar_token_is_worth_one_dollar() -> None:
     nothing = loaded([], [])
     reserves = TokenReserves(base=1, quotes={PYUSD: 7_000_000, USDC: 1_000_000, TOKEN: 5_000_000})
 
@@ -76,14 +76,14 @@ def test_what_dollars_hold_is_worth_a_dollar_each() -> None:
     assert chosen.quote_usd == 6.0
 
 
-def test_no_single_trade_says_what_sol_is_worth() -> None:
+def test_a_single_trade_does_not_set_the_value_of_sol() -> None:
     sol = loaded([*(candle(minute, 160.0) for minute in range(5)), candle(5, 16_000.0)], [])
     reserves = TokenReserves(base=1, quotes={WSOL: 10**9})
 
     assert market_of(loaded([], []), sol, reserves, decimals=6, lag_s=0).quote_usd == 160.0
 
 
-def test_without_a_price_nothing_is_worth_anything() -> None:
+def test_both_sides_are_worth_zero_without_a_price() -> None:
     nothing = loaded([candle(0, None, 4, 5)], [])
     reserves = TokenReserves(base=10**12, quotes={WSOL: 10**12})
 
@@ -93,8 +93,8 @@ def test_without_a_price_nothing_is_worth_anything() -> None:
 
 
 @pytest.mark.parametrize("depth", [1_000_000, 100_000_000])
-def test_a_pool_of_sol_moves_no_price_of_a_payment_token(depth: int) -> None:
-    """Neither its minutes, which are paid in SOL, nor what its pools hold in SOL."""
+def test_a_manipulated_sol_pool_does_not_move_the_payment_token_price(depth: int) -> None:
+    """Neither the minutes, which are paid in SOL, nor the worth of the SOL in the pools moves."""
     market = SolMarket(has_standing=True)
     tails: dict[str, list[TailSwap]] = {TOKEN: [], WSOL: []}
     for second in range(300):

@@ -1,4 +1,4 @@
-"""Payments that come to nothing: how many a client may send, while others do the same."""
+"""Limits on payments that fail: the number that each client may send during a flood."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,7 +32,7 @@ class Book:
 
 
 class Door:
-    """Trials, and what came of them."""
+    """Trials with a clock and a book of buyers; it counts refusals."""
 
     def __init__(self, per_minute: int = PER_MINUTE) -> None:
         self.clock = ManualClock(UnixMs(1_700_000_000_000))
@@ -46,48 +46,48 @@ class Door:
         self.refused += 1
 
     async def try_out(self, address: str, payer: Wallet | None = None, times: int = 1) -> int:
-        """Let a client fail *times*; return how often it was let through."""
+        """Let a client fail *times*; return the number of its trials that were allowed."""
         found = [await self.trials.take(address, payer) for _ in range(times)]
         return sum(each is not None for each in found)
 
     async def flood(self, count: int = 200) -> int:
-        """Let each of *count* networks fail as often as it can; return how often they could."""
+        """Let each of *count* networks fail 40 times; return the number of allowed trials."""
         return sum([await self.try_out(f"10.{n}.0.1", times=40) for n in range(count)])
 
 
 @pytest.mark.parametrize("is_by_wallet", [True, False])
-async def test_a_minute_holds_no_more_than_it_may_however_many_try(*, is_by_wallet: bool) -> None:
+async def test_a_minute_allows_at_most_its_limit_of_trials(*, is_by_wallet: bool) -> None:
     door = Door()
     wallets = [Wallet(f"w{n}") for n in range(100)]
     addresses = [f"11.{n}.0.1" for n in range(100)]
     door.book.wallets |= set(wallets) if is_by_wallet else set()
     door.book.addresses |= set() if is_by_wallet else set(addresses)
-    assert await door.flood() == 60 + 30  # what is kept for buyers is left
+    assert await door.flood() == 60 + 30  # the 30 trials reserved for buyers are left
     buyers = zip(addresses, wallets, strict=True)
     assert sum([await door.try_out(*each, times=9) for each in buyers]) == 30
     assert door.refused == 200 * 40 + 100 * 9 - PER_MINUTE
 
 
-async def test_a_network_leaves_most_of_a_minute_to_others() -> None:
+async def test_one_network_may_use_only_its_share_of_a_minute() -> None:
     door = Door()
     neighbours = [f"192.0.2.{n}" for n in range(200)]
     let_through = sum([await door.try_out(each, times=3) for each in neighbours])
-    assert let_through == 12 + 2  # its share, and what a network has of what is kept
+    assert let_through == 12 + 2  # its share of the trials for anyone, and for newcomers
     assert await door.try_out("198.51.100.1", times=12) == 12
 
 
-async def test_those_who_come_for_the_first_time_get_in_beside_a_flood() -> None:
-    """The networks of the flood have had their share of what is kept for newcomers."""
+async def test_newcomers_are_allowed_during_a_flood() -> None:
+    """Each network of the flood has used up its share of the trials reserved for newcomers."""
     door = Door()
     assert await door.flood(count=10) == 60 + 2 * 10
     assert await door.try_out("198.51.100.1", times=5) == 2
-    assert await door.try_out("198.51.100.2") == 0  # its neighbour: the network counts
+    assert await door.try_out("198.51.100.2") == 0  # its neighbour: trials are counted by network
     assert await door.try_out("2001:db8:1:2::/64", times=5) == 2
     assert await door.try_out("2001:db8:1:3::/64") == 0
     assert await door.try_out("2001:db8:2:2::/64", times=5) == 2
 
 
-async def test_an_attacker_has_few_trials_of_what_is_kept_in_an_hour() -> None:
+async def test_an_attacker_gets_few_of_the_reserved_trials_in_an_hour() -> None:
     door = Door()
     assert await door.flood(count=5) == 60 + 10
     for _ in range(59):
@@ -98,21 +98,21 @@ async def test_an_attacker_has_few_trials_of_what_is_kept_in_an_hour() -> None:
     assert await door.flood(count=5) == 60 + 10
 
 
-async def test_the_networks_of_one_holder_have_a_share_together() -> None:
+async def test_networks_of_one_region_share_a_limit_in_an_hour() -> None:
     door = Door(per_minute=1_200)
     for n in range(60):
-        await door.try_out(f"10.{n}.0.1", times=40)  # 600 are used up
+        await door.try_out(f"10.{n}.0.1", times=40)  # uses up the 600 trials for anyone
     found = sum([await door.try_out(f"2001:db8:{n:x}::/64", times=9) for n in range(100)])
     assert found == 20
     door.clock.advance(60_000)
     for n in range(100, 160):
         await door.try_out(f"10.{n}.0.1", times=40)
-    assert await door.try_out("2001:db8:ff::/64") == 0  # in an hour
+    assert await door.try_out("2001:db8:ff::/64") == 0  # the region has its share of this hour
     assert await door.try_out("2001:db9:1::/64") == 1
 
 
 @pytest.mark.parametrize("is_by_wallet", [True, False])
-async def test_those_who_have_paid_get_in_beside_any_flood(*, is_by_wallet: bool) -> None:
+async def test_buyers_are_allowed_during_a_flood(*, is_by_wallet: bool) -> None:
     door = Door()
     await door.flood()
     assert await door.try_out("192.0.2.1", ALICE) == 0
@@ -123,11 +123,11 @@ async def test_those_who_have_paid_get_in_beside_any_flood(*, is_by_wallet: bool
     assert await door.try_out("192.0.2.1", ALICE, times=9) == 3
     door.clock.advance(60_000)
     await door.flood()
-    assert await door.try_out("192.0.2.1", ALICE) == 0  # in an hour
+    assert await door.try_out("192.0.2.1", ALICE) == 0  # the buyer has its share of this hour
     assert await door.try_out("192.0.2.2", Wallet("mallory")) == 0
 
 
-async def test_a_wallet_that_is_only_named_is_no_buyer() -> None:
+async def test_a_wallet_without_a_checked_signature_gets_no_share_of_buyers() -> None:
     door = Door()
     await door.flood()
     door.book.wallets.add(ALICE)
@@ -149,26 +149,26 @@ async def test_trials_that_succeed_do_not_count() -> None:
         await counted.give_back()
 
 
-async def test_the_store_is_asked_only_once_a_minute_is_used_up() -> None:
+async def test_the_store_is_not_read_until_a_minute_is_used_up() -> None:
     door = Door()
     assert await door.try_out("192.0.2.1", ALICE, times=12) == 12
     assert door.book.reads == 0
 
 
-async def test_so_few_that_nothing_can_be_kept_are_for_anyone() -> None:
+async def test_a_limit_of_three_trials_reserves_none_for_buyers() -> None:
     door = Door(per_minute=3)
     door.book.wallets.add(ALICE)
     assert await door.try_out("192.0.2.1", ALICE, times=9) == 3
     assert door.book.reads == 0
 
 
-async def test_of_four_one_is_kept_for_buyers_and_one_for_others() -> None:
+async def test_a_buyer_may_use_all_of_four_trials() -> None:
     door = Door(per_minute=4)
     door.book.wallets.add(ALICE)
     assert await door.try_out("192.0.2.1", ALICE, times=9) == 4
 
 
-async def test_a_network_has_ten_however_few_there_are_in_all() -> None:
+async def test_a_network_has_at_least_ten_trials_of_a_small_limit() -> None:
     door = Door(per_minute=40)
     assert await door.try_out("192.0.2.1", times=30) == 10 + 2
 
@@ -181,5 +181,5 @@ async def test_a_network_has_ten_however_few_there_are_in_all() -> None:
         ("-", Networks("-", "-")),
     ],
 )
-def test_the_networks_of_a_client(address: str, networks: Networks) -> None:
+def test_the_networks_of_a_client_follow_from_its_address(address: str, networks: Networks) -> None:
     assert networks_of(address) == networks

@@ -1,4 +1,4 @@
-"""The strict check: every deviation has its reason, and no bytes make it fail otherwise."""
+"""The strict check: every deviation has its reason, and no bytes cause another error."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,11 +104,11 @@ def test_the_compute_budget_may_be_in_the_order_of_mpp() -> None:
     assert isinstance(check(built), Verified)
 
 
-def test_a_legacy_message_is_as_good() -> None:
+def test_a_legacy_message_is_accepted() -> None:
     assert isinstance(check(recipe(legacy=True).build()), Verified)
 
 
-def test_the_other_token_program_is_as_good() -> None:
+def test_a_payment_by_token_2022_is_accepted_if_the_terms_name_it() -> None:
     terms = replace(TERMS, token_program=TOKEN_2022_PROGRAM)
     built = recipe(terms=terms).build()
 
@@ -142,7 +142,7 @@ def reshaped(
     keys: list[Pubkey] | None = None,
     instructions: list[CompiledInstruction] | None = None,
 ) -> bytes:
-    """Return the payment as a message that no compiler would make."""
+    """Return the payment as a message that no client library would compile."""
     message = recipe().message()
     return sign(
         MessageV0(
@@ -157,7 +157,7 @@ def reshaped(
 
 
 def broken(index_of: str, index: int = 200) -> bytes:
-    """Return a payment one of whose indices is *index*, past the accounts."""
+    """Return a payment in which one index is *index*, beyond the accounts."""
     message = recipe().message()
     listed = list(message.instructions)
     accounts = bytes(listed[2].accounts)
@@ -185,7 +185,7 @@ def with_signers(count: int) -> bytes:
 
 
 def paid_by_payer() -> bytes:
-    """The payer is the fee payer too: one signature."""
+    """Return a payment with one signature, because its payer is also the fee payer."""
     message = MessageV0.try_compile(PAYER.pubkey(), recipe().instructions(), [], Hash.default())
     return sign(message, PAYER)
 
@@ -423,14 +423,14 @@ def test_every_deviation_has_its_reason(name: str) -> None:
     assert reason(build()) == expected
 
 
-def test_the_fee_cap_is_reachable() -> None:
+def test_a_fee_at_the_exact_cap_is_accepted() -> None:
     at_the_cap = check(budget(400_000, 25_000))
 
     assert isinstance(at_the_cap, Verified)
     assert at_the_cap.fee_lamports == 10_000 + PRIORITY_LAMPORTS_MAX
 
 
-def test_every_local_reason_is_reached() -> None:
+def test_the_corpus_has_every_reason_that_is_found_without_the_chain() -> None:
     """Faults that the chain alone shows are not in the corpus; all others are."""
     beyond = {
         RefusalReason.NO_MATCHING_REQUIREMENT,
@@ -452,8 +452,8 @@ def test_every_local_reason_is_reached() -> None:
     assert {expected for _, expected in CORPUS.values()} == set(RefusalReason) - beyond
 
 
-def test_the_open_slot_does_not_make_another_payment() -> None:
-    """Anyone may write into the fee payer's slot: the message names the payment."""
+def test_the_empty_signature_slot_does_not_change_the_payment() -> None:
+    """Anyone may write into the fee payer's slot: the hash of the message is the identity."""
     built = recipe().build()
     filled = built[:1] + b"\x09" * 64 + built[65:]
     one, other = open_envelope(built), open_envelope(filled)
@@ -465,7 +465,7 @@ def test_the_open_slot_does_not_make_another_payment() -> None:
     assert one.sign(FEE_PAYER) == other.sign(FEE_PAYER)
 
 
-def test_what_is_sent_carries_both_signatures() -> None:
+def test_a_signed_payment_has_both_signatures() -> None:
     verified = check(recipe().build())
     assert isinstance(verified, Verified)
     signed = verified.envelope.sign(FEE_PAYER)
@@ -514,8 +514,10 @@ def mutate(data: bytes, edits: list[tuple[int, str, int]]) -> bytes:
 @pytest.mark.storm
 @settings(max_examples=700, deadline=None, derandomize=True)
 @given(st.sampled_from([WHOLE, GUARDED]), mutations)
-def test_no_mutation_gets_through(original: bytes, edits: list[tuple[int, str, int]]) -> None:
-    """The signature covers everything but the slot that is ours."""
+def test_no_mutation_of_the_signed_bytes_is_accepted(
+    original: bytes, edits: list[tuple[int, str, int]]
+) -> None:
+    """The payer's signature covers everything but the slot for that of the fee payer."""
     mutated = mutate(original, edits)
     checked = check(mutated)
     if isinstance(checked, Verified):
@@ -526,8 +528,10 @@ def test_no_mutation_gets_through(original: bytes, edits: list[tuple[int, str, i
 @pytest.mark.storm
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(mutations)
-def test_no_signed_mutation_gets_through(edits: list[tuple[int, str, int]]) -> None:
-    """The payer may sign anything: still nothing but the payment that was asked for."""
+def test_a_signed_mutation_is_accepted_only_with_the_requested_transfer(
+    edits: list[tuple[int, str, int]],
+) -> None:
+    """The payer may sign any message; only the requested payment is accepted."""
     message = mutate(WHOLE[1 + 128 :], edits)
     signature = bytes(PAYER.sign_message(message))
     checked = check(b"\x02" + bytes(64) + signature + message)
