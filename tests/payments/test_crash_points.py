@@ -767,7 +767,7 @@ MARK_MOVES_FIRST: Final = (
         (NOTHING_IS_DOUBTED, Fate.STUCK, "hidden: it landed and is not issued"),
         (MARK_MOVES_FIRST, Fate.STUCK, "hidden: it landed and is not issued"),
     ],
-    ids=["young is wrong", "nothing is doubted", "the mark moves first"],
+    ids=["a young payment is a violation", "no arrival is doubted", "the mark moves first"],
 )
 def test_every_mutant_of_the_auditor_is_caught(
     change: tuple[str, str], fate: Fate, symptom: str

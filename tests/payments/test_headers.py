@@ -206,7 +206,7 @@ MALFORMED: Final = {
     "an accepted list": changed("accepted", [PAYLOAD["accepted"]]),
     "an amount that is a number": changed("accepted.amount", 112_500),
     "a negative amount": changed("accepted.amount", "-1"),
-    "an amount of nothing": changed("accepted.amount", "0"),
+    "an amount of zero": changed("accepted.amount", "0"),
     "a fractional amount": changed("accepted.amount", "1.5"),
     "a spaced amount": changed("accepted.amount", " 1"),
     "an amount in other digits": changed("accepted.amount", "\u0661\u0662"),

@@ -231,7 +231,7 @@ async def test_the_last_price_is_used_for_less_than_15_seconds_after_its_minute(
     first = await price_cache.price_list()
     clock.advance(60_000)
     stuck = asyncio.create_task(price_cache.price_list())
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # so that *stuck* has begun to read the source
     assert await price_cache.price_list() == first
     clock.advance(4_999)
     assert await price_cache.price_list() == first

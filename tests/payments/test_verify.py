@@ -251,7 +251,7 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
     ),
     "one atom less": (lambda: recipe(amount=AMOUNT - 1).build(), RefusalReason.AMOUNT),
     "one atom more": (lambda: recipe(amount=AMOUNT + 1).build(), RefusalReason.AMOUNT),
-    "nothing": (lambda: recipe(amount=0).build(), RefusalReason.AMOUNT),
+    "zero atoms": (lambda: recipe(amount=0).build(), RefusalReason.AMOUNT),
     "transfer, not checked": (
         lambda: with_transfer(data=b"\x03" + AMOUNT.to_bytes(8, "little")),
         RefusalReason.NO_TRANSFER,
@@ -307,7 +307,7 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
     ),
     "memo not UTF-8": (lambda: recipe(memo=b"\xff" * 32).build(), RefusalReason.QUOTE_FORGED),
     "an empty memo": (lambda: recipe(memo=b"").build(), RefusalReason.QUOTE_FORGED),
-    "a memo of one's own": (lambda: recipe(memo=b"A" * 32).build(), RefusalReason.QUOTE_FORGED),
+    "a memo of another text": (lambda: recipe(memo=b"A" * 32).build(), RefusalReason.QUOTE_FORGED),
     "a quote for another resource": (
         lambda: quoted(resource=Resource("/v1/other")),
         RefusalReason.QUOTE_FORGED,
@@ -366,11 +366,11 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
         lambda: budget(200_000, 5_000_000),
         RefusalReason.PRIORITY_FEE_TOO_HIGH,
     ),
-    "the highest price there is": (
+    "the highest possible price": (
         lambda: budget(1, 2**64 - 1),
         RefusalReason.PRIORITY_FEE_TOO_HIGH,
     ),
-    "a hair above the fee cap": (
+    "just above the fee cap": (
         lambda: budget(400_000, 25_001),
         RefusalReason.PRIORITY_FEE_TOO_HIGH,
     ),

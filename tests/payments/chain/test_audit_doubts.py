@@ -1,4 +1,4 @@
-"""Entries that an audit looks at again, for how long, and in which order they are kept."""
+"""Doubts of an audit: their causes, their duration, and the order in which they are stored."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def doubts(world: World) -> int:
     return int(world.sql("SELECT count(*) FROM doubt"))
 
 
-async def test_a_full_audit_finds_what_was_broken_behind_the_last_one(
+async def test_only_a_full_audit_finds_a_break_in_entries_audited_before(
     world: World, money: Money
 ) -> None:
     await bought(world)
@@ -50,10 +50,10 @@ async def test_a_sale_that_arrived_is_not_doubted(world: World) -> None:
     assert doubts(world) == 0
 
 
-async def test_a_full_comparison_that_is_under_way_goes_on_when_it_is_asked_for_again(
+async def test_a_full_comparison_goes_on_if_it_is_requested_again(
     world: World, money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages of two, one a time."""
+    """Each audit reads one page of two signatures."""
     monkeypatch.setattr("mintscope.payments.node.PAGE", 2)
     monkeypatch.setitem(PAGES_MAX, ScanScope.ALL, 1)
     for n in range(3):
@@ -69,7 +69,7 @@ async def test_a_full_comparison_that_is_under_way_goes_on_when_it_is_asked_for_
     assert ends == [False, False, True] * 2
 
 
-async def test_a_sale_is_doubted_after_five_minutes_and_no_sooner(world: World) -> None:
+async def test_a_sale_is_doubted_only_after_five_minutes(world: World) -> None:
     await bought(world)
     world.go_wrong(blind=["getTransaction"])
     found = []
@@ -82,7 +82,7 @@ async def test_a_sale_is_doubted_after_five_minutes_and_no_sooner(world: World) 
 
 
 async def lost_and_hidden(world: World) -> None:
-    """Lose a payment, of another pepper, that the node does not show when it is first met."""
+    """Lose the row of a payment, change the pepper, and hide the payment from the first audit."""
     await bought(world)
     forget_everything(world)
     world.seconds(60)
@@ -102,8 +102,8 @@ async def test_an_arrival_is_in_doubt_until_it_can_be_read(world: World) -> None
     assert doubts(world) == 0
 
 
-async def test_sales_are_stopped_before_a_doubt_is_forgotten(world: World, money: Money) -> None:
-    """The disk is full from the moment at which the doubt would be forgotten."""
+async def test_sales_are_stopped_before_a_doubt_is_deleted(world: World, money: Money) -> None:
+    """The disk is full when the doubt would be deleted."""
     await lost_and_hidden(world)
     world.sql(
         "CREATE TRIGGER full BEFORE DELETE ON doubt BEGIN SELECT RAISE(ABORT, 'no room'); END"

@@ -1,4 +1,4 @@
-"""Each invariant holds after anything that happens, and each is missed when it is broken."""
+"""Every invariant holds after all that may happen, and each broken invariant is reported."""
 
 from base64 import b64encode
 from contextlib import suppress
@@ -64,7 +64,9 @@ async def trade(world: World) -> None:
 
 
 @on_older_chain
-async def test_nothing_that_may_happen_is_a_violation(world: World, money: Money) -> None:
+async def test_an_audit_finds_no_violation_after_every_kind_of_payment(
+    world: World, money: Money
+) -> None:
     await trade(world)
 
     assert await world.audit() == []
@@ -105,7 +107,7 @@ async def test_every_contradiction_in_the_books_is_found(
     assert why.startswith(invariant)
 
 
-async def test_a_violation_stops_sales_until_the_operator_resumes_them(
+async def test_stopped_sales_stay_closed_until_the_operator_resumes_them(
     world: World, money: Money
 ) -> None:
     await trade(world)
@@ -118,7 +120,7 @@ async def test_a_violation_stops_sales_until_the_operator_resumes_them(
     assert isinstance(await buy(facilitator, payment), Settled)
 
 
-async def test_a_payment_that_arrived_unnoticed_is_issued_not_reported(
+async def test_an_audit_issues_a_landed_payment_instead_of_reporting_it(
     world: World, money: Money
 ) -> None:
     facilitator = world.facilitator(patience_s=0.05)
@@ -136,7 +138,7 @@ async def test_a_payment_that_arrived_unnoticed_is_issued_not_reported(
 
 
 async def test_a_payment_without_a_row_is_found(world: World) -> None:
-    """Its money has come, its row is gone, and it carries no quote of ours: of another pepper."""
+    """The payment landed, its row is deleted, and its quote is invalid under the new pepper."""
     facilitator = world.facilitator()
     outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(outcome, Settled)
@@ -151,7 +153,7 @@ async def test_a_payment_without_a_row_is_found(world: World) -> None:
 
 
 async def test_the_fee_payer_may_have_opened_the_treasurys_account(world: World) -> None:
-    """`spl-token create-account --fee-payer` with the key at hand is no payment without a row."""
+    """`spl-token create-account --fee-payer` with the service's key makes no orphan."""
     world.facilitator()
     fee_payer, terms = world.vm.genesis.fee_payer, world.terms
     accounts = [
@@ -177,7 +179,7 @@ def test_transfers_from_others_are_not_payments() -> None:
     assert compare([], {Signature("ours"): True}) == [Violation(Invariant.LANDED_IS_KNOWN, "ours")]
 
 
-async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
+async def test_the_first_audit_after_a_long_outage_raises_no_false_alarm(world: World) -> None:
     """The api died right after a sale, and the reconciler has not run for ten minutes."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(600)
@@ -187,8 +189,8 @@ async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world
     assert world.sql("SELECT count(*) FROM doubt") == 0
 
 
-async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
-    """Local entries are checked all the same."""
+async def test_an_outage_of_the_node_is_not_a_violation(world: World) -> None:
+    """The books are still checked during the outage."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.go_wrong(calls={"*": {"kind": "http"}})
     for _ in range(6):
@@ -204,9 +206,7 @@ async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
     assert await world.audit() == []
 
 
-async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
-    world: World, money: Money
-) -> None:
+async def test_a_silent_node_only_delays_the_daily_comparison(world: World, money: Money) -> None:
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(60)
     await world.audit()
@@ -225,7 +225,7 @@ async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
 
 
 @pytest.mark.parametrize("blind", ["getSignatureStatuses", "getTransaction"])
-async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
+async def test_an_arrival_is_not_a_violation_while_the_node_cannot_show_it(
     world: World, blind: str
 ) -> None:
     facilitator = world.facilitator(patience_s=0.02)
@@ -243,7 +243,7 @@ async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
     assert world.sql("SELECT count(*) FROM doubt") == 0
 
 
-async def test_a_landed_payment_that_cannot_be_issued_is_reported_in_the_end(
+async def test_a_landed_payment_that_cannot_be_issued_is_eventually_reported(
     world: World, money: Money
 ) -> None:
     facilitator = world.facilitator(patience_s=0.02)
@@ -259,10 +259,10 @@ async def test_a_landed_payment_that_cannot_be_issued_is_reported_in_the_end(
     assert str(await money.books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
 
 
-async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
+async def test_an_issued_payment_that_never_becomes_final_is_eventually_reported(
     world: World, money: Money
 ) -> None:
-    """The node says for ever that it is confirmed, though its time is over."""
+    """The node reports it as confirmed for ever, although its blockhash has expired."""
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(blind=["getTransaction"])
@@ -279,7 +279,7 @@ async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
 async def test_a_long_history_is_compared_over_many_audits(
     world: World, money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages of two, one a time, and a node that fails at every other page."""
+    """Each audit reads one page of two signatures, and the node fails in every other audit."""
     monkeypatch.setattr("mintscope.payments.node.PAGE", 2)
     monkeypatch.setitem(PAGES_MAX, ScanScope.NEW, 1)
     facilitator = world.facilitator()
@@ -310,8 +310,10 @@ async def test_a_long_history_is_compared_over_many_audits(
     assert everything.finished_at is not None
 
 
-async def test_a_process_that_starts_begins_no_walk_if_one_has_ended_today(world: World) -> None:
-    """A start costs the same at any age; entries since the last audit are checked."""
+async def test_an_audit_at_a_start_skips_the_full_walk_if_one_ended_within_a_day(
+    world: World,
+) -> None:
+    """The cost of a start does not grow with the age of the service."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(180)
     assert await world.audit(is_start=True) == []

@@ -1,4 +1,4 @@
-"""Whatever a node answers to the questions of payments, no payment is lost, none ends in a bug."""
+"""No answer of a node makes a payment lost or causes an unexpected error."""
 
 import asyncio
 import tempfile
@@ -40,7 +40,7 @@ from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, 
 from support.spoiling import RUINED, spoil
 
 PATIENCE_S: Final = 0.05
-HEALED_S: Final = 10.0  # what it ends at; on a crowded machine
+HEALED_S: Final = 10.0  # the longest wait, on a busy machine
 OF_SETTLEMENT: Final = [
     "simulateTransaction",
     "getBlockHeight",
@@ -90,7 +90,7 @@ def in_a_world(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
 @example({"sendTransaction": "text that is no UTF-8"})
 @example(dict.fromkeys(OF_SETTLEMENT[2:], "text that is no UTF-8"))
 @example(dict.fromkeys(OF_SETTLEMENT[2:], "no end of nesting"))
-def test_a_payment_of_which_nothing_can_be_read_is_pending_until_it_can(
+def test_a_payment_is_settled_after_unreadable_answers_of_a_node(
     ruined: Mapping[str, str],
 ) -> None:
     async def story(world: World) -> None:
@@ -117,7 +117,7 @@ def test_a_payment_of_which_nothing_can_be_read_is_pending_until_it_can(
 @pytest.mark.storm
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(spoilt=st.dictionaries(st.sampled_from(OF_SETTLEMENT), seeds, min_size=1))
-def test_a_node_that_lies_about_a_payment_ends_in_an_outcome(spoilt: Mapping[str, int]) -> None:
+def test_a_payment_has_an_outcome_if_a_node_lies_about_it(spoilt: Mapping[str, int]) -> None:
     async def story(world: World) -> None:
         facilitator = world.facilitator(patience_s=PATIENCE_S)
         payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -151,7 +151,7 @@ def sold(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Signature]:
 @pytest.mark.storm
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(VERBS)), seed=seeds)
-def test_a_changed_answer_is_an_answer_or_an_outage(
+def test_a_spoiled_answer_gives_a_valid_result_or_an_outage(
     sold: tuple[World, Signature], name: str, seed: int
 ) -> None:
     ask(sold, name, lambda good: spoil(good, seed))
@@ -160,14 +160,14 @@ def test_a_changed_answer_is_an_answer_or_an_outage(
 @pytest.mark.storm
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(VERBS)), body=st.binary())
-def test_any_bytes_are_an_answer_or_an_outage(
+def test_random_bytes_give_a_valid_result_or_an_outage(
     sold: tuple[World, Signature], name: str, body: bytes
 ) -> None:
     ask(sold, name, lambda _: body)
 
 
 def ask(sold: tuple[World, Signature], name: str, change: Callable[[bytes], bytes]) -> None:
-    """Ask all that needs an answer to *name*; each answer must be fit to be stored."""
+    """Call the function that reads the answer to *name*; its result must fit into the store."""
     world, signature = sold
 
     async def run() -> None:
@@ -197,7 +197,7 @@ def _inside(reported: object) -> Iterator[object]:
             yield from _inside(getattr(reported, name))
 
 
-async def test_a_packed_answer_that_grows_without_end_takes_little_memory() -> None:
+async def test_a_huge_compressed_answer_takes_little_memory() -> None:
     packed = zlib.compress(bytes(20 * ANSWER_BYTES_MAX), 9, wbits=31)
     async with raw_server(whole(packed, b"Content-Encoding: gzip")) as url:
         node = PaymentNode(Endpoint(url=url), None)
@@ -229,7 +229,7 @@ def feed(text: bytes) -> Quote | Doubt:
 @pytest.mark.storm
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(seed=seeds)
-def test_a_changed_answer_of_a_feed_is_a_price_or_a_doubt(seed: int) -> None:
+def test_a_spoiled_answer_of_a_feed_is_a_price_or_a_doubt(seed: int) -> None:
     assert isinstance(feed(spoil(HERMES, seed)), Quote | Doubt)
 
 
@@ -241,7 +241,7 @@ def test_a_changed_answer_of_a_feed_is_a_price_or_a_doubt(seed: int) -> None:
     ],
     ids=lambda figure: figure[:12],
 )
-def test_a_figure_that_is_no_price_is_a_doubt(figure: str) -> None:
+def test_an_odd_figure_of_a_feed_is_a_doubt_or_below_1000_usd(figure: str) -> None:
     found = feed(HERMES.replace(b"2000000", figure.encode()))
 
     assert isinstance(found, Doubt) or 0 < found.usd < 1_000

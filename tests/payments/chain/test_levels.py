@@ -1,9 +1,9 @@
-"""Whether an unknown blockhash is dead or a node behind, at any pace, whatever nodes do.
+"""The settlement decides whether an unknown blockhash has expired or the node is behind.
 
-A chain in a few lines: a block every slot but those that are skipped, finalized so many seconds
-behind.  One or two nodes of it are behind, ahead, stand still, forget or answer nothing.  Time
-passes by the settlement's own pauses alone.  The truth is known to the test: until which height the
-blockhash is good on the chain.
+The chain is simulated: every slot has a block, except those that are skipped, and blocks are final
+some seconds later.  One or two nodes of it are behind, ahead, stand still, forget or answer null.
+Time passes only by the settlement's own pauses.  The test knows the true height until which the
+blockhash is valid.
 """
 
 import json
@@ -36,7 +36,7 @@ START: Final = 1_000  # slot and height when a payment comes
 
 @dataclass
 class Chain:
-    """Height and slot of a chain that makes a block a slot; *skipped* of each hundred have none."""
+    """A chain with a block in each slot, except in *skipped* of every hundred slots."""
 
     slot_s: float
     finality_s: float
@@ -56,13 +56,13 @@ class Chain:
 
 @dataclass
 class Node:
-    """The chain by one node.
+    """The chain as one node reports it.
 
     lag         slots that it is behind
-    stands      it has not moved since it was first asked
+    stands      its slot stays that of the first request
     forgets     it knows no blockhash
     is_mute     its answers are null
-    samples     of its performance; None: it gives none
+    samples     its performance samples; None if it has none
     """
 
     chain: Chain
@@ -179,7 +179,7 @@ async def test_an_expired_blockhash_is_reported_within_some_slots(
 
 
 @paces
-async def test_an_offer_of_this_service_is_recognised_at_once(slot_s: float) -> None:
+async def test_an_expired_blockhash_that_was_offered_is_refused_at_once(slot_s: float) -> None:
     chain = Chain(slot_s, 0.15)
     scene = Scene(chain, [Node(chain)])
     await scene.settlement.refresh_offer()
@@ -192,7 +192,7 @@ async def test_an_offer_of_this_service_is_recognised_at_once(slot_s: float) -> 
 
 
 @paces
-async def test_a_node_that_forgets_one_it_has_named_is_behind_until_it_is_dead(
+async def test_a_node_that_forgets_an_offered_blockhash_is_behind_until_it_expires(
     slot_s: float,
 ) -> None:
     chain = Chain(slot_s, 13.0)
@@ -214,7 +214,7 @@ async def test_a_node_that_stands_still_is_behind(slot_s: float) -> None:
 
 
 @paces
-async def test_a_node_short_of_what_ingest_has_seen_is_behind(slot_s: float) -> None:
+async def test_a_node_is_behind_if_ingest_has_seen_later_slots(slot_s: float) -> None:
     chain = Chain(slot_s, 0.15)
     scene = Scene(chain, [Node(chain, lag=40)], followed=START)
 
@@ -222,13 +222,13 @@ async def test_a_node_short_of_what_ingest_has_seen_is_behind(slot_s: float) -> 
 
 
 @paces
-async def test_a_node_two_slots_behind_is_waited_for(slot_s: float) -> None:
+async def test_the_settlement_waits_for_a_node_two_slots_behind(slot_s: float) -> None:
     chain = Chain(slot_s, 0.15)
 
     assert isinstance(await Scene(chain, [Node(chain, lag=2)]).simulate(START), Simulated)
 
 
-async def test_a_node_that_answers_nothing_is_no_fault_of_the_payer() -> None:
+async def test_null_answers_of_a_node_are_an_outage() -> None:
     chain = Chain(0.2, 0.15)
     with pytest.raises(ChainUnavailable):
         await Scene(chain, [Node(chain, is_mute=True)]).simulate(START - 500)
@@ -246,8 +246,8 @@ async def test_a_blockhash_of_a_node_that_lags_behind_ingest_is_not_offered(lag:
 
 
 @pytest.mark.parametrize("slot_s", [0.04, *SLOTS_S])
-async def test_without_samples_the_pace_is_that_of_the_nodes_own_answers(slot_s: float) -> None:
-    """Before it is known the shortest is assumed: what is offered is young all the same."""
+async def test_the_pace_is_measured_by_answers_of_the_node_without_samples(slot_s: float) -> None:
+    """Until then the shortest slot is assumed, so that offered blockhashes are young."""
     chain = Chain(slot_s, 0.15)
     settlement = Scene(chain, [Node(chain)], measures=True).settlement
     await settlement.refresh_offer()
@@ -259,7 +259,7 @@ async def test_without_samples_the_pace_is_that_of_the_nodes_own_answers(slot_s:
     assert settlement.slot_s() == pytest.approx(slot_s, rel=0.1)
 
 
-async def test_a_node_that_jumps_makes_no_pace_of_nothing() -> None:
+async def test_a_slot_has_the_minimum_duration_after_a_jump_of_the_node() -> None:
     chain = Chain(0.2, 0.15)
     node = Node(chain)
     settlement = Scene(chain, [node], measures=True).settlement
@@ -270,7 +270,7 @@ async def test_a_node_that_jumps_makes_no_pace_of_nothing() -> None:
     assert settlement.slot_s() == SLOT_S_MIN
 
 
-async def test_samples_tell_the_pace_at_once() -> None:
+async def test_performance_samples_give_the_pace_at_once() -> None:
     chain = Chain(0.4, 0.15)
     samples = [{"slot": 9, "numSlots": 300, "numTransactions": 1, "samplePeriodSecs": 60}] * 5
     settlement = Scene(chain, [Node(chain, samples=samples)], measures=True).settlement
@@ -291,7 +291,7 @@ async def test_samples_tell_the_pace_at_once() -> None:
     follows=st.booleans(),
     offered=st.booleans(),
 )
-async def test_only_expired_blockhashes_are_refused_and_never_too_early(  # noqa: PLR0913
+async def test_a_blockhash_is_refused_only_after_it_has_expired(  # noqa: PLR0913
     *,
     slot_s: float,
     finality_s: float,
@@ -303,7 +303,7 @@ async def test_only_expired_blockhashes_are_refused_and_never_too_early(  # noqa
     follows: bool,
     offered: bool,
 ) -> None:
-    """With a source beside the node that is level, as ingest is, or one node that is."""
+    """This holds if ingest is followed, or if no node is behind by more than AHEAD_SLOTS."""
     chain = Chain(slot_s, finality_s, skipped)
     nodes = [Node(chain, lag, stands=stands, forgets=forgets) for lag in lags]
     scene = Scene(chain, nodes, followed=START if follows else 0)
@@ -316,14 +316,14 @@ async def test_only_expired_blockhashes_are_refused_and_never_too_early(  # noqa
 
     match found:
         case UnknownBlockhash(is_node_behind=False):
-            # A lone node that is behind all the time looks like a level one.
+            # A single node that is always behind looks like a node level with the chain.
             is_level = follows or max(lags) <= AHEAD_SLOTS
             assert not was_good or forgets or not is_level or not is_good(chain, made_at)
         case UnknownBlockhash():
             assert elapsed <= 9
         case Simulated(last_valid_height=last):
             end = chain.height(made_at) + GOOD_BLOCKS
-            # Slots between two nodes may have had no block, which neither of them shows.
+            # Slots between those of two nodes may have no block; neither node shows that.
             assert end <= last <= chain.height(chain.slot) + GOOD_BLOCKS + max(lags)
         case _:
             raise AssertionError(found)

@@ -1,4 +1,4 @@
-"""A node's answers as the settlement reads them, each as the documents of Solana have it."""
+"""The settlement reads the answers of a node, each in the form that Solana documents."""
 
 import asyncio
 import base64
@@ -77,7 +77,7 @@ def status(commitment: str, err: Any = None) -> dict[str, Any]:
 
 
 class Node:
-    """Answers from a script, and remembers the questions."""
+    """Answers from a script, and records the requests."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers: dict[str, Any] = answers
@@ -152,14 +152,16 @@ LOOKS: Final[list[tuple[Any, Any, Sighting]]] = [
 
 
 @pytest.mark.parametrize(("status_", "found", "sighting"), LOOKS)
-async def test_looking(status_: Any, found: Any, sighting: Sighting) -> None:
+async def test_a_look_returns_the_outcome_of_a_payment(
+    status_: Any, found: Any, sighting: Sighting
+) -> None:
     node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
     async with chain(node) as settlement:
         assert list(await settlement.look([SIGNATURE])) == [sighting]
 
 
-async def test_the_height_is_final_and_read_before_looking() -> None:
-    """Absence proves death only if the end had come before."""
+async def test_a_look_reads_the_final_height_before_the_statuses() -> None:
+    """A missing status proves expiry only if the height was reached before the status was read."""
     node = Node(getSignatureStatuses=statuses(None))
     async with chain(node) as settlement:
         await settlement.look([SIGNATURE])
@@ -170,8 +172,8 @@ async def test_the_height_is_final_and_read_before_looking() -> None:
     ]
 
 
-async def test_a_node_behind_proves_no_absence() -> None:
-    """One that is a slot short of where the height was read may simply not have seen it yet."""
+async def test_a_missing_status_proves_nothing_if_the_node_is_behind() -> None:
+    """A node one slot below the height that was read may not have seen the payment yet."""
     node = Node(getSignatureStatuses=statuses(None, slot=FINALIZED_SLOT - 1))
     async with chain(node) as settlement:
         assert list(await settlement.look([SIGNATURE])) == [Unseen()]
@@ -193,14 +195,16 @@ async def test_a_node_behind_proves_no_absence() -> None:
         (None, None, Unseen()),
     ],
 )
-async def test_waiting(status_: Any, found: Any, sighting: Sighting) -> None:
-    """A transaction that `getTransaction` has at confirmed is confirmed, whatever else is said."""
+async def test_a_wait_returns_the_outcome_of_a_payment(
+    status_: Any, found: Any, sighting: Sighting
+) -> None:
+    """A transaction that `getTransaction` returns is confirmed, even if its status is not."""
     node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
     async with chain(node) as settlement:
         assert await settlement.wait(SIGNATURE, patience_s=0.15) == sighting
 
 
-async def test_several_may_wait_for_one_and_one_may_give_up() -> None:
+async def test_a_short_wait_ends_without_an_outcome_and_a_longer_wait_finds_it() -> None:
     answers = iter([statuses(None)] * 2)
     node = Node(
         getSignatureStatuses=lambda _: next(answers, statuses(status("confirmed"))),
@@ -240,7 +244,7 @@ async def simulate(answer: Any) -> Trial:
         return await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
 
 
-async def test_simulating() -> None:
+async def test_a_simulation_succeeds_is_rejected_or_has_an_unknown_blockhash() -> None:
     assert await simulate(simulated(None, [holding(77)])) == Simulated(
         balance_after=77, last_valid_height=CONFIRMED_HEIGHT + 150
     )
@@ -255,7 +259,7 @@ async def test_simulating() -> None:
     assert isinstance(await simulate(simulated("BlockhashNotFound", None)), UnknownBlockhash)
 
 
-async def test_the_node_sees_the_payment_unsigned() -> None:
+async def test_a_payment_is_simulated_without_the_fee_payers_signature() -> None:
     node = Node(simulateTransaction=simulated(None, [holding(77)]))
     async with chain(node) as settlement:
         await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
@@ -268,8 +272,8 @@ async def test_the_node_sees_the_payment_unsigned() -> None:
     assert shown.message == envelope().message
 
 
-# Errors that are no fault of the payer's: the client may send the same payment again, and nothing
-# was sent.
+# Errors that the payer did not cause: nothing was sent, and the client may send the same payment
+# again.
 NOT_THE_PAYERS: Final[list[Any]] = [
     simulated("InsufficientFundsForFee", None),
     simulated("AccountNotFound", None),
@@ -283,7 +287,7 @@ NOT_THE_PAYERS: Final[list[Any]] = [
 
 
 @pytest.mark.parametrize("answer", NOT_THE_PAYERS)
-async def test_a_node_that_will_not_try_is_an_outage(answer: Any) -> None:
+async def test_a_node_that_refuses_to_simulate_is_an_outage(answer: Any) -> None:
     with pytest.raises(ChainUnavailable, match="simulateTransaction"):
         await simulate(answer)
 
@@ -318,7 +322,7 @@ async def test_an_unusable_answer_is_an_outage(method: str, name: str) -> None:
             await asking
 
 
-async def test_payments_that_come_together_ask_for_the_height_once() -> None:
+async def test_simultaneous_payments_request_the_height_once() -> None:
     node = Node(simulateTransaction=simulated(None, [holding(77)]))
     async with chain(node) as settlement:
         await asyncio.gather(*(settlement.simulate(envelope(), TERMS.treasury) for _ in range(5)))
@@ -340,7 +344,7 @@ def busy() -> dict[str, Any]:
 
 
 class Closing:
-    """Closes the connection so many times before it answers."""
+    """Closes the connection *times* times before it answers."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -353,8 +357,8 @@ class Closing:
         return self._node(request)
 
 
-async def test_a_connection_that_was_closed_meanwhile_is_no_outage() -> None:
-    """A node closes what was idle; that it does so right now says nothing about the chain."""
+async def test_a_closed_connection_is_an_outage_only_the_second_time() -> None:
+    """A node may close an idle connection at the moment of a request; the request is repeated."""
     for times, is_outage in ((1, False), (2, True)):
         closing = Closing(times)
         async with chain(closing) as settlement:
@@ -366,13 +370,13 @@ async def test_a_connection_that_was_closed_meanwhile_is_no_outage() -> None:
         assert closing.times == 0
 
 
-async def test_an_answer_for_fewer_is_no_answer() -> None:
+async def test_an_answer_with_too_few_statuses_is_an_outage() -> None:
     async with chain(Node(getSignatureStatuses=statuses(None))) as settlement:
         with pytest.raises(ChainUnavailable, match="expected 2 statuses; was 1"):
             await settlement.look([SIGNATURE, SIGNATURE])
 
 
-async def test_the_key_in_the_address_is_never_shown() -> None:
+async def test_an_outage_error_does_not_contain_the_key_in_the_node_address() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route", request=request)
 
@@ -408,7 +412,7 @@ def pages(count: int) -> Callable[[list[Any]], list[dict[str, Any]]]:
     return answer
 
 
-async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
+async def test_arrivals_are_read_in_pages_with_their_newest_and_oldest_signature() -> None:
     node = Node(getSignaturesForAddress=pages(PAGE + 1))
     async with chain(node) as settlement:
         first = await settlement.arrivals(after=None, before=None)
@@ -422,7 +426,7 @@ async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
     assert third == Arrivals(succeeded=[], newest=None, oldest=None)
 
 
-async def test_only_payments_with_our_fee_payer_are_ours() -> None:
+async def test_only_payments_with_the_fee_payer_of_the_service_are_sponsored() -> None:
     found: dict[str, Any] = {
         "ours": transaction(),
         "a gift": transaction(fee_payer="someone"),
@@ -470,7 +474,7 @@ async def test_one_unreadable_answer_does_not_hide_the_others(odd: Any) -> None:
     assert landed == Landed(paid=2_500, final=True)
 
 
-async def test_one_answer_that_never_comes_delays_no_other() -> None:
+async def test_a_look_is_an_outage_only_if_every_transaction_fails() -> None:
     good = Signature("t" * 88)
     node = Node(
         getSignatureStatuses=statuses(status("finalized"), status("finalized")),
@@ -488,8 +492,8 @@ async def test_one_answer_that_never_comes_delays_no_other() -> None:
             await settlement.look([SIGNATURE, good])
 
 
-async def test_one_arrival_without_an_answer_does_not_keep_others_from_being_compared() -> None:
-    """Anybody may send dust: a node that is asked about all of it does not answer each time."""
+async def test_one_arrival_without_an_answer_does_not_hide_the_others() -> None:
+    """Anyone may send dust, and a node does not answer every request about it."""
     node = Node(
         getTransaction=lambda params: (
             httpx.Response(429) if params[0] == SIGNATURE else transaction()
@@ -503,14 +507,14 @@ async def test_one_arrival_without_an_answer_does_not_keep_others_from_being_com
     assert list(reported.values()) == [None, True]
 
 
-async def test_audits_leave_room_for_payments() -> None:
+async def test_an_audit_limits_its_simultaneous_requests() -> None:
     node, now, most = Node(getTransaction=transaction()), 0, 0
 
     async def slowly(request: httpx.Request) -> httpx.Response:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        for _ in range(10):
+        for _ in range(10):  # so that every request that may begin meanwhile has begun
             await asyncio.sleep(0)
         now -= 1
         return node(request)
@@ -521,8 +525,8 @@ async def test_audits_leave_room_for_payments() -> None:
     assert 1 < most <= AUDITS_AT_ONCE
 
 
-async def test_parameters_that_are_refused_for_another_reason_change_no_level() -> None:
-    """A transaction that a node cannot read is refused by the same code."""
+async def test_refused_parameters_do_not_change_the_commitment_level() -> None:
+    """A node refuses a transaction that it cannot read with the same code."""
     node = Node(
         getBalance={"code": -32602, "message": "Invalid params"},
         getSlot=CONFIRMED_SLOT,

@@ -1,4 +1,4 @@
-"""Payments without a row: explained by their quote, and settled once and for good."""
+"""Payments without a row: they are recognised by their quote, and adopted or acknowledged once."""
 
 import asyncio
 from base64 import b64encode
@@ -47,7 +47,7 @@ OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
 async def lost(
     world: World, resource: Resource = RESOURCE, *, final_s: int = FINAL_S
 ) -> tuple[Presented, Signature]:
-    """Buy with a key that the quote names, and lose every row, as a restore of a new file does."""
+    """Buy with a key that the quote names, then delete every row, as a restore of an empty file."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(resource, AMOUNT, KEY))
     outcome = await buy(facilitator, payment, resource=resource)
@@ -80,7 +80,7 @@ def events(world: World) -> str:
         (f"/v1/token/{TRACKED}/swaps?limit=7", "/v1/token"),
     ],
 )
-async def test_an_orphan_that_its_quote_explains_stops_nothing(
+async def test_an_orphan_with_a_valid_quote_does_not_stop_sales(
     world: World, money: Money, resource: Resource, bought: str
 ) -> None:
     _, signature = await lost(world, resource)
@@ -94,7 +94,7 @@ async def test_an_orphan_that_its_quote_explains_stops_nothing(
     assert await money.books.orphans() == [orphan]
 
 
-async def test_an_orphan_is_none_once_its_buyer_came_for_it(world: World, money: Money) -> None:
+async def test_an_orphan_is_removed_after_its_buyer_redeems_it(world: World, money: Money) -> None:
     payment, _ = await lost(world)
     await world.audit()
 
@@ -104,7 +104,7 @@ async def test_an_orphan_is_none_once_its_buyer_came_for_it(world: World, money:
     assert list(world.ledger().values()) == [10]
 
 
-async def test_what_no_quote_explains_stops_sales_until_it_is_acknowledged(
+async def test_an_orphan_without_a_valid_quote_stops_sales_until_acknowledged(
     world: World, money: Money
 ) -> None:
     _, signature = await lost(world)
@@ -121,7 +121,7 @@ async def test_what_no_quote_explains_stops_sales_until_it_is_acknowledged(
     assert await money.books.why_stopped() is None
 
 
-async def test_an_orphan_that_a_silent_node_hides_is_met_by_a_later_audit(
+async def test_an_orphan_is_found_by_a_later_audit_after_an_outage(
     world: World, money: Money
 ) -> None:
     _, signature = await lost(world)
@@ -134,7 +134,7 @@ async def test_an_orphan_that_a_silent_node_hides_is_met_by_a_later_audit(
     assert [each.signature for each in await money.books.orphans()] == [signature]
 
 
-async def test_adopting_hands_out_once_however_often(world: World) -> None:
+async def test_repeated_adoptions_issue_a_payment_once(world: World) -> None:
     _, signature = await lost(world)
     world.facilitator()
     adopters = [world.adopter() for _ in range(3)]
@@ -148,7 +148,7 @@ async def test_adopting_hands_out_once_however_often(world: World) -> None:
     assert await world.audit(full=True) == []
 
 
-async def test_a_buyer_and_an_operator_at_once_are_one_purchase(world: World) -> None:
+async def test_a_payment_is_issued_once_to_a_buyer_and_an_operator_at_once(world: World) -> None:
     """Two processes, each with its store: the buyer's key in one, `sales adopt` in the other."""
     payment, signature = await lost(world)
     facilitators = [world.facilitator() for _ in range(2)]
@@ -167,7 +167,7 @@ async def test_a_buyer_and_an_operator_at_once_are_one_purchase(world: World) ->
     assert await world.audit(full=True) == []
 
 
-async def test_what_was_acknowledged_is_never_handed_out(world: World, money: Money) -> None:
+async def test_an_acknowledged_payment_is_never_issued(world: World, money: Money) -> None:
     payment, signature = await lost(world)
     await world.audit()
     assert await acknowledge(world, money, signature) is Acknowledgement.DONE
@@ -182,7 +182,7 @@ async def test_what_was_acknowledged_is_never_handed_out(world: World, money: Mo
     assert events(world) == f"command line acknowledged payment:{signature}"
 
 
-async def test_what_was_handed_out_is_not_acknowledged(world: World, money: Money) -> None:
+async def test_an_issued_payment_cannot_be_acknowledged(world: World, money: Money) -> None:
     payment, signature = await lost(world)
     await world.audit()
     await buy(world.facilitator(), payment)
@@ -191,14 +191,18 @@ async def test_what_was_handed_out_is_not_acknowledged(world: World, money: Mone
     assert isinstance(await buy(world.facilitator(), payment), Settled)
 
 
-async def test_only_what_an_audit_has_met_is_acknowledged(world: World, money: Money) -> None:
+async def test_a_payment_cannot_be_acknowledged_before_an_audit_finds_it(
+    world: World, money: Money
+) -> None:
     _, signature = await lost(world)
 
     assert await acknowledge(world, money, signature) is Acknowledgement.UNKNOWN
 
 
 @on_older_chain
-async def test_what_is_not_ours_final_and_good_is_not_adopted(world: World) -> None:
+async def test_a_payment_is_not_adopted_if_unknown_failed_not_final_or_foreign(
+    world: World,
+) -> None:
     facilitator = world.facilitator()
     adopter = world.adopter()
     unknown = Signature(str(world.buyer.sign_message(b"anything")))
@@ -224,8 +228,8 @@ async def test_what_is_not_ours_final_and_good_is_not_adopted(world: World) -> N
     assert isinstance(await adopter.adopt(fresh, by=COMMAND_LINE), Payment)
 
 
-async def test_a_payment_of_another_price_or_resource_is_no_quote_of_ours(world: World) -> None:
-    """Payments on chain are compared as they stand: a chosen amount or resource is not."""
+async def test_a_payment_of_another_price_or_resource_is_not_recognised(world: World) -> None:
+    """The amount and the resource of a payment must be those of its quote."""
     facilitator = world.facilitator()
     cheap = facilitator.require(RESOURCE, AMOUNT - 1)
     for changes in (
@@ -279,10 +283,10 @@ async def own_money(world: World) -> AsyncIterator[Money]:
 
 
 @pytest.mark.parametrize("signer_count", [1, 2])
-async def test_a_transaction_of_strangers_is_refused_without_a_list_of_all_mints(
+async def test_a_transaction_of_strangers_is_refused_without_reading_all_mints(
     world: World, own_money: Money, signer_count: int
 ) -> None:
-    """Anyone can name any transaction, and the list is long."""
+    """Anyone can submit any signature, and the list of all mints is long."""
     quote = world.facilitator().require(RESOURCE, AMOUNT).memo.encode()
     strangers: Sequence[Keypair] = [world.fund(f"stranger {n}") for n in range(signer_count)]
     signature = noted(world, quote, *strangers)
@@ -304,7 +308,7 @@ async def test_a_transaction_of_strangers_is_refused_without_a_list_of_all_mints
         ("/else", None, 0),
     ],
 )
-async def test_only_a_quote_for_a_token_is_looked_for_among_all_mints(
+async def test_all_mints_are_read_only_for_a_quote_of_a_token(
     world: World, own_money: Money, resource: Resource, bought: str | None, lists: int
 ) -> None:
     _, signature = await lost(world, resource)

@@ -1,4 +1,4 @@
-"""Searches of support for a payment on chain, with its row or without."""
+"""Support searches for a payment on chain, with or without its row."""
 
 from pathlib import Path
 from typing import Final
@@ -45,7 +45,7 @@ async def bought(world: World) -> Signature:
     return outcome.payment.signature
 
 
-async def test_of_a_payment_with_a_row_the_chain_says_what_arrived(tmp_path: Path) -> None:
+async def test_a_search_shows_the_arrived_amount_of_a_payment_with_a_row(tmp_path: Path) -> None:
     async with world_at(tmp_path) as world:
         signature = await bought(world)
         answers = await asked(world, [signature], has_row=True)
@@ -71,7 +71,9 @@ async def test_a_payment_that_lost_its_row_is_recognised_and_may_be_adopted(
     assert f"mintscope sales adopt {signature}" in advice.do
 
 
-async def test_a_signature_that_is_on_no_chain_and_a_node_that_is_away(tmp_path: Path) -> None:
+async def test_an_unknown_signature_is_not_found_and_a_silent_node_is_reported(
+    tmp_path: Path,
+) -> None:
     async with world_at(tmp_path) as world:
         unknown = await asked(world, [UNKNOWN], has_row=False)
         away = await asked(world, [UNKNOWN], has_row=False, url="http://127.0.0.1:1")
@@ -84,7 +86,7 @@ async def test_a_signature_that_is_on_no_chain_and_a_node_that_is_away(tmp_path:
 
 
 @pytest.mark.parametrize("changes", [{"fee_payer_key": None}, {"pay_to": None}])
-async def test_without_payments_the_chain_is_not_asked_and_the_reason_is_shown(
+async def test_a_search_names_the_missing_setting_if_payments_are_off(
     tmp_path: Path, changes: dict[str, None]
 ) -> None:
     async with world_at(tmp_path) as world:

@@ -1,4 +1,4 @@
-"""Prices from outside: read, refused, or said to be missing; never made up."""
+"""Prices from external sources are read or refused; a missing price is a doubt."""
 
 from decimal import Decimal
 
@@ -66,7 +66,7 @@ async def test_a_feed_is_read() -> None:
         (" " * 300_000 + hermes(), 200, Doubt.NO_ANSWER),
     ],
 )
-async def test_a_feed_that_is_no_price_is_a_doubt(text: str, status: int, doubt: Doubt) -> None:
+async def test_an_invalid_answer_of_a_feed_is_a_doubt(text: str, status: int, doubt: Doubt) -> None:
     assert await read(text, status) is doubt
 
 
@@ -81,9 +81,9 @@ async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
 
 
 class FakeChain:
-    """A PaymentChain that answers one look after the other, as set.
+    """A PaymentChain whose looks give the results that are set, in their order.
 
-    late_s    by how much its newest block is older than this machine's clock
+    late_s    age of its newest block by this machine's clock
     """
 
     def __init__(self, clock: ManualClock, *looks: Exception | None) -> None:
@@ -114,8 +114,8 @@ class FakeChain:
         return self._clock.now() // 1000 - self.late_s
 
 
-async def test_a_clock_that_the_chain_contradicts_quotes_nothing() -> None:
-    """Fail closed where quotes expire by it, and open again by itself."""
+async def test_no_price_is_quoted_while_the_clock_disagrees_with_the_chain() -> None:
+    """Quotes expire by the clock, so sales close, and open again by themselves."""
     clock = ManualClock(NOW)
     chain = FakeChain(clock)
     source = TrueClock(PinnedPrice(Decimal(1)), chain, clock)
@@ -124,12 +124,13 @@ async def test_a_clock_that_the_chain_contradicts_quotes_nothing() -> None:
         chain.late_s = late_s
         closed.append(await source.read(NOW) is Doubt.CLOCK)
 
-    # Confirmed blocks are some seconds late; none is from the future.  A node away changes nothing.
+    # Confirmed blocks are some seconds late; none is from the future.  Without an answer of the
+    # node nothing changes.
     assert closed == [False, False, True, True, False, True, True, True, False]
 
 
-async def test_on_another_chain_nothing_is_quoted() -> None:
-    """A node away changes nothing, and neither does a log from files, which names no chain."""
+async def test_no_price_is_quoted_if_payments_settle_on_another_chain() -> None:
+    """A silent node changes nothing, and neither does a log from files, which names no chain."""
     chain, reader = FakeChain(ManualClock(NOW)), FakeLog()
     source = OwnChain(PinnedPrice(Decimal(1)), chain, reader)
     closed = []
@@ -144,7 +145,7 @@ async def test_on_another_chain_nothing_is_quoted() -> None:
     assert closed == [False, False, False, True, True, False, False]
 
 
-async def test_a_source_that_breaks_is_reported_and_gives_no_price() -> None:
+async def test_an_error_of_a_price_source_is_logged_and_gives_no_price() -> None:
     class Broken:
         async def read(self, _now: UnixMs) -> Quote | Doubt:
             raise ZeroDivisionError("a bug")
@@ -159,7 +160,7 @@ async def test_a_source_that_breaks_is_reported_and_gives_no_price() -> None:
     assert event["log_level"] == "error"
 
 
-async def test_sol_costs_what_its_last_trade_said_for_an_hour() -> None:
+async def test_sol_has_the_price_of_its_last_trade_for_an_hour() -> None:
     market = FakeLog()
     sol = SolPrice(market)
     assert await sol.read(NOW) is None
@@ -178,12 +179,13 @@ async def raising() -> None:
     raise ServiceUnavailable("the store does not answer")
 
 
-async def test_nothing_has_a_price_before_the_chain_was_seen_to_be_fit() -> None:
+async def test_no_price_is_quoted_until_the_payment_token_was_found_usable() -> None:
     clock = ManualClock(NOW)
     away, unfit = ChainUnavailable("away"), UnusablePaymentToken("it has a transfer fee")
     chain = FakeChain(clock, away, None, away, unfit, away, None)
     source = UsableToken(PinnedPrice(Decimal(1)), chain)
     sells = [isinstance(await source.read(NOW), Quote) for _ in range(6)]
 
-    # Away at first: shut.  Fit: open.  Away later: still open.  Unfit: shut, by the next look.
+    # No answer at first: closed.  Usable: open.  No answer later: still open.  Unusable: closed
+    # until a look finds the token usable.
     assert sells == [False, True, True, False, False, True]

@@ -1,4 +1,4 @@
-"""After a rotation quotes and receipts of before are good for a while, credentials for good."""
+"""After a rotation old quotes are valid for a while, and old credentials stay valid."""
 
 from hashlib import sha256
 
@@ -21,8 +21,8 @@ def rotated_now(world: World) -> Secrets:
     return Secrets.derive(SECRETS.pepper, [Root(now_s, sha256(b"a new root").digest())])
 
 
-async def test_a_quote_of_before_is_good_for_the_overlap_and_no_longer(world: World) -> None:
-    """The date of a forged quote is up to its forger: so the time of the root decides."""
+async def test_an_old_quote_is_valid_only_for_the_overlap_after_a_rotation(world: World) -> None:
+    """A forger chooses the date of a quote, so validity depends on the time of the root."""
     before = world.facilitator()
     quoted = before.require(RESOURCE, AMOUNT)
     after = world.facilitator(secrets=rotated_now(world))
@@ -37,7 +37,7 @@ async def test_a_quote_of_before_is_good_for_the_overlap_and_no_longer(world: Wo
     assert world.received() == 2 * AMOUNT
 
 
-async def test_a_lost_answer_is_given_again_after_a_rotation(world: World) -> None:
+async def test_a_lost_answer_is_redelivered_after_a_rotation(world: World) -> None:
     before = world.facilitator()
     payment = world.pay(before.require(RESOURCE, AMOUNT))
     bought = await buy(before, payment)
@@ -52,10 +52,10 @@ async def test_a_lost_answer_is_given_again_after_a_rotation(world: World) -> No
     assert again.token == bought.token
 
 
-async def test_a_root_that_begins_later_signs_nothing_yet_and_counts_already(
+async def test_a_future_root_is_accepted_but_does_not_sign_yet(
     world: World,
 ) -> None:
-    """So that every replica knows it before the first of them signs with it."""
+    """Every replica then knows the root before the first replica signs with it."""
     later = Root(world.clock.now() // 1000 + 60, sha256(b"a later root").digest())
     secrets = Secrets.derive(SECRETS.pepper, [later])
     replica = world.facilitator(secrets=secrets)

@@ -1,4 +1,4 @@
-"""A balance moves to a new token, and everything that concerns it moves along."""
+"""A rotation moves a balance to a new credit token; later freezes and top-ups follow it."""
 
 from mintscope.kit.credentials import hash_credential, hint, make_credit_token
 from mintscope.kit.primitives import CreditAccount, Signature
@@ -25,7 +25,9 @@ async def rotate(world: World, purchase: Signature) -> int:
     return moved
 
 
-async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: World) -> None:
+async def test_a_rotation_moves_the_balance_and_ends_redelivery_of_the_old_token(
+    world: World,
+) -> None:
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     bought = await buy(facilitator, payment)
@@ -44,7 +46,7 @@ async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: Wo
 
 
 @on_older_chain
-async def test_credits_of_a_vanished_payment_are_frozen_where_they_went(world: World) -> None:
+async def test_credits_of_a_vanished_payment_are_frozen_in_the_new_token(world: World) -> None:
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
     bought = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -55,7 +57,7 @@ async def test_credits_of_a_vanished_payment_are_frozen_where_they_went(world: W
     assert world.ledger()[hint(NEW)] == 0
 
 
-async def test_a_payment_for_a_rotated_token_goes_to_its_successor(world: World) -> None:
+async def test_a_top_up_of_a_rotated_token_is_added_to_the_new_token(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     bought = await buy(world.facilitator(), world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(bought, Settled)
@@ -74,7 +76,7 @@ async def test_a_payment_for_a_rotated_token_goes_to_its_successor(world: World)
     assert await world.audit(full=True) == []
 
 
-async def test_an_unknown_purchase_cannot_be_rotated(world: World) -> None:
+async def test_an_unknown_purchase_is_not_found(world: World) -> None:
     world.facilitator()
 
     assert await world.stores[0].find_purchase(Signature("unknown")) is None

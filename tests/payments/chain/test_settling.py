@@ -1,4 +1,4 @@
-"""A payment from the header to the answer, on a chain that does what chains do."""
+"""A payment from the header to the answer, on a simulated chain with the faults of real chains."""
 
 import asyncio
 from dataclasses import replace
@@ -48,7 +48,7 @@ async def test_a_payment_buys_a_token(world: World) -> None:
     assert world.fees() == 10_001
 
 
-async def test_a_report_and_a_top_up_are_bought_likewise(world: World) -> None:
+async def test_a_payment_buys_a_report_or_a_top_up(world: World) -> None:
     facilitator = world.facilitator()
     first = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(first, Settled)
@@ -87,7 +87,7 @@ async def test_two_equal_purchases_are_two_payments(world: World) -> None:
     assert list(world.ledger().values()) == [10, 10]
 
 
-async def test_an_answer_is_given_again_to_its_owner_alone(world: World) -> None:
+async def test_an_answer_is_redelivered_only_to_the_holder_of_its_key(world: World) -> None:
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     first = await buy(facilitator, payment)
@@ -106,7 +106,7 @@ async def test_an_answer_is_given_again_to_its_owner_alone(world: World) -> None
     assert world.calls.count("sendTransaction") == 1
 
 
-async def test_an_answer_is_given_again_for_a_day_and_until_first_use(world: World) -> None:
+async def test_an_answer_is_redelivered_for_a_day_and_until_first_use(world: World) -> None:
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     await buy(facilitator, payment)
@@ -121,7 +121,7 @@ async def test_an_answer_is_given_again_for_a_day_and_until_first_use(world: Wor
     assert isinstance(await buy(facilitator, payment), AlreadyUsed)
 
 
-async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World) -> None:
+async def test_a_payment_sent_twenty_times_at_once_is_settled_once(world: World) -> None:
     facilitators = [world.facilitator(), world.facilitator()]
     payment = world.pay(facilitators[0].require(RESOURCE, AMOUNT))
     outcomes = await asyncio.gather(
@@ -142,7 +142,7 @@ async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World
 async def test_a_payment_that_lands_between_lookup_and_simulation_is_not_refused(
     world: World, key: str | None
 ) -> None:
-    """The chain refuses to run a payment twice; a client that hears it would pay a second time."""
+    """The chain refuses to run a payment twice; a client that gets this would pay again."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     slow = await facilitator.present(
@@ -161,8 +161,10 @@ async def test_a_payment_that_lands_between_lookup_and_simulation_is_not_refused
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-async def test_twenty_payments_with_funds_for_one(world: World, processes: int) -> None:
-    """One is served and one fee is paid, however many processes there are."""
+async def test_one_of_twenty_payments_is_served_if_the_funds_suffice_for_one(
+    world: World, processes: int
+) -> None:
+    """One payment is served and one fee is paid, for any number of processes."""
     poor = world.fund("poor", atoms=AMOUNT)
     facilitators = [world.facilitator() for _ in range(processes)]
     payments = [world.pay(facilitators[0].require(RESOURCE, AMOUNT), poor) for _ in range(20)]
@@ -181,7 +183,7 @@ async def test_twenty_payments_with_funds_for_one(world: World, processes: int) 
     assert world.received() == AMOUNT
 
 
-async def test_sixty_at_once_need_few_questions(world: World) -> None:
+async def test_sixty_simultaneous_payments_need_at_most_forty_status_requests(world: World) -> None:
     facilitator = world.facilitator(patience_s=10)
     buyers = [world.fund(f"buyer {n}") for n in range(60)]
     outcomes = await asyncio.gather(
@@ -208,8 +210,8 @@ async def test_a_payment_that_cannot_succeed_is_never_sent(world: World) -> None
     assert "sendTransaction" not in world.calls
 
 
-async def test_a_node_that_stands_still_may_not_know_a_blockhash_yet(world: World) -> None:
-    """The payer is only blamed once the node has come past the slot where the payment came."""
+async def test_an_unknown_blockhash_is_refused_only_while_the_node_moves(world: World) -> None:
+    """A payment is refused only after the node has passed the slot at which the payment came."""
     world.seconds(30)  # so that there are blocks no fork can take back
     facilitator = world.facilitator()
     requirement = facilitator.require(RESOURCE, AMOUNT)
@@ -221,8 +223,8 @@ async def test_a_node_that_stands_still_may_not_know_a_blockhash_yet(world: Worl
     assert "sendTransaction" not in world.calls
 
 
-async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> None:
-    """The payer's node is a slot ahead of ours: the payment is as good as any."""
+async def test_a_payment_waits_for_a_node_that_is_a_slot_behind(world: World) -> None:
+    """The payer's node is one slot ahead of the service's node; the payment is valid."""
     facilitator = world.facilitator()
     ahead = world.vm.genesis.blockhash(world.vm.block("processed").slot + 1)
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT), blockhash=ahead)
@@ -233,7 +235,9 @@ async def test_a_node_that_is_a_moment_behind_is_asked_again(world: World) -> No
     assert isinstance(await buying, Settled)
 
 
-async def test_an_empty_fee_payer_does_not_count_against_the_payer(world: World) -> None:
+async def test_a_payment_is_unavailable_but_not_refused_if_the_fee_payer_is_empty(
+    world: World,
+) -> None:
     spent = world.vm.genesis.key("a fee payer without SOL")
     terms = replace(world.terms, fee_payer=Wallet(str(spent.pubkey())))
     facilitator = world.facilitator(terms=terms, fee_payer=spent)
@@ -242,8 +246,8 @@ async def test_an_empty_fee_payer_does_not_count_against_the_payer(world: World)
     assert await buy(facilitator, payment) == Unavailable(Obstacle.CHAIN)
 
 
-async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: World) -> None:
-    """They cannot be sent again, but what landed is handed out all the same."""
+async def test_a_payment_of_an_old_fee_payer_is_still_issued_after_it_lands(world: World) -> None:
+    """It cannot be sent again, but is issued if it landed."""
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 15_000})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -255,8 +259,8 @@ async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: Worl
     assert isinstance(await buy(new, payment), Settled)
 
 
-async def test_a_token_that_was_not_issued_is_not_handed_out(world: World) -> None:
-    """After a change of the pepper another token would be derived, which holds nothing."""
+async def test_a_token_derived_from_another_pepper_is_not_delivered(world: World) -> None:
+    """After a change of the pepper another token would be derived, which has no credits."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     await buy(facilitator, payment)
@@ -266,7 +270,7 @@ async def test_a_token_that_was_not_issued_is_not_handed_out(world: World) -> No
         await buy(world.facilitator(secrets=other), payment)
 
 
-async def test_another_requirement_is_not_ours(world: World) -> None:
+async def test_a_payment_for_another_network_is_refused(world: World) -> None:
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     other = replace(payment, network="solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1")
@@ -275,7 +279,7 @@ async def test_another_requirement_is_not_ours(world: World) -> None:
     assert world.calls == []
 
 
-async def test_what_is_no_payment_is_refused_with_the_reason(world: World) -> None:
+async def test_an_invalid_payment_is_refused_with_the_reason(world: World) -> None:
     facilitator = world.facilitator()
     requirement = facilitator.require(RESOURCE, AMOUNT)
     garbled = replace(world.pay(requirement), transaction=b"none")
@@ -286,7 +290,7 @@ async def test_what_is_no_payment_is_refused_with_the_reason(world: World) -> No
     assert world.calls == []
 
 
-async def test_a_quote_is_good_for_one_payment(world: World) -> None:
+async def test_a_quote_is_valid_for_one_payment(world: World) -> None:
     facilitator = world.facilitator()
     requirement = facilitator.require(RESOURCE, AMOUNT)
     first = world.pay(requirement)
@@ -298,7 +302,9 @@ async def test_a_quote_is_good_for_one_payment(world: World) -> None:
     assert world.received() == AMOUNT
 
 
-async def test_a_payment_that_reverts_buys_nothing_and_counts(world: World) -> None:
+async def test_reverted_payments_buy_nothing_and_the_fourth_payment_is_refused(
+    world: World,
+) -> None:
     """The payer empties its account between the simulation and the block."""
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "failed"})
@@ -317,7 +323,7 @@ async def test_a_payment_that_reverts_buys_nothing_and_counts(world: World) -> N
     assert world.fees() == 3 * 10_001
 
 
-async def test_a_late_landing_is_redeemed_with_the_key_that_was_given(world: World) -> None:
+async def test_a_late_landing_is_redeemed_with_the_generated_key(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 15_000})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -334,7 +340,7 @@ async def test_a_late_landing_is_redeemed_with_the_key_that_was_given(world: Wor
     assert world.fees() == 10_001
 
 
-async def test_a_client_with_a_key_is_given_no_other(world: World) -> None:
+async def test_a_client_with_a_key_gets_no_generated_key(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never"})
     pending = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -343,7 +349,7 @@ async def test_a_client_with_a_key_is_given_no_other(world: World) -> None:
     assert pending.key is None
 
 
-async def test_a_key_is_not_lent_to_another_payment(world: World) -> None:
+async def test_a_key_cannot_be_used_for_a_second_payment(world: World) -> None:
     """A client that pays again under the same key would pay twice."""
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never", "times": 1})
@@ -359,7 +365,7 @@ async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     await buy(facilitator, payment)
-    world.slots(150)  # its blockhash is old, but not by what is final
+    world.slots(150)  # its blockhash has expired, but not yet at the finalized height
     await world.reconciler().once()
     assert state(world) == State.PENDING
     world.slots(EXPIRY_SLOTS)
@@ -374,7 +380,7 @@ async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
     )
 
 
-async def test_a_dropped_payment_is_sent_again_by_its_resend(world: World) -> None:
+async def test_a_dropped_payment_is_broadcast_again_if_the_client_resends_it(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "dropped", "times": 4})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -417,8 +423,8 @@ async def test_a_payment_seen_between_two_misses_is_not_frozen(world: World) -> 
     assert state(world) == State.ISSUED
 
 
-async def test_credits_frozen_because_a_node_was_blind_are_given_back(world: World) -> None:
-    """It never vanished: the treasury's history has it, so it is looked for again."""
+async def test_credits_frozen_by_the_error_of_a_blind_node_are_restored(world: World) -> None:
+    """The payment never vanished: an audit finds it in the treasury's history."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     await buy(facilitator, payment)
@@ -432,7 +438,7 @@ async def test_credits_frozen_because_a_node_was_blind_are_given_back(world: Wor
     assert isinstance(await buy(facilitator, payment), Settled)
 
 
-async def test_a_landed_payment_becomes_final_in_the_end(world: World) -> None:
+async def test_a_landed_payment_becomes_final_at_the_next_reconciliation(world: World) -> None:
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.slots(60)
@@ -442,7 +448,7 @@ async def test_a_landed_payment_becomes_final_in_the_end(world: World) -> None:
 
 
 @pytest.mark.parametrize("methods", [["getSignatureStatuses"], ["getTransaction"]])
-async def test_a_blind_node_only_delays(world: World, methods: list[str]) -> None:
+async def test_a_blind_node_only_delays_a_payment(world: World, methods: list[str]) -> None:
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=methods)
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -454,8 +460,8 @@ async def test_a_blind_node_only_delays(world: World, methods: list[str]) -> Non
     assert isinstance(await buy(facilitator, payment), Settled)
 
 
-async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None:
-    """A node that never saw the payment declared it dead; the treasury's history says otherwise."""
+async def test_late_landing_wins_even_over_the_verdict_of_a_blind_node(world: World) -> None:
+    """A node that never saw the payment declared it dead; the treasury's history lists it."""
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=["getSignatureStatuses"])
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -481,7 +487,7 @@ async def test_late_landing_wins_even_over_a_blind_verdict(world: World) -> None
         {"kind": "rpc"},
     ],
 )
-async def test_an_outage_before_the_broadcast_costs_nothing(
+async def test_a_payment_can_be_sent_again_after_an_outage_before_the_broadcast(
     world: World, trouble: dict[str, object]
 ) -> None:
     facilitator = world.facilitator()
@@ -495,7 +501,7 @@ async def test_an_outage_before_the_broadcast_costs_nothing(
 
 @pytest.mark.parametrize("kind", ["http", "rpc"])
 async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: str) -> None:
-    """It is unknown whether the node received it: the payment is pending, and is redeemed later."""
+    """The node may have received the payment: it is pending, and is redeemed later."""
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(calls={"sendTransaction": {"kind": kind}})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -508,8 +514,10 @@ async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: s
 @pytest.mark.parametrize(
     "after", ["simulateTransaction", "sendTransaction", "getSignatureStatuses"]
 )
-async def test_a_handler_that_dies_loses_nothing(world: World, after: str) -> None:
-    """The client goes, or the process: at whatever point, the owner gets its token in the end."""
+async def test_a_payment_is_issued_to_its_owner_after_its_handler_was_cancelled(
+    world: World, after: str
+) -> None:
+    """The client or the process may stop at any point; the owner still gets its token."""
     payment = world.pay(world.facilitator().require(RESOURCE, AMOUNT))
     dying = asyncio.create_task(buy(world.facilitator(), payment))
     await world.until_called(after)
@@ -527,7 +535,7 @@ async def test_a_handler_that_dies_loses_nothing(world: World, after: str) -> No
     assert world.fees() == 10_001
 
 
-async def test_closed_sales(world: World) -> None:
+async def test_a_payment_is_not_sent_while_sales_are_closed(world: World) -> None:
     facilitator = world.facilitator()
     world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -541,7 +549,7 @@ def state(world: World) -> str | None:
     return None if found is None else str(found)
 
 
-async def test_the_start_looks_at_the_token_and_the_treasury(world: World) -> None:
+async def test_the_start_check_expects_the_treasury_of_the_payee(world: World) -> None:
     await world.chain().expect_usable()
     elsewhere = replace(world.terms, pay_to=Wallet(str(world.vm.genesis.key("new").pubkey())))
 
@@ -550,14 +558,14 @@ async def test_the_start_looks_at_the_token_and_the_treasury(world: World) -> No
     assert await world.chain().lamports(world.terms.fee_payer) == 10 * 10**9
 
 
-async def test_the_chains_time_is_that_of_its_newest_block(world: World) -> None:
+async def test_the_time_of_the_chain_equals_that_of_its_newest_block(world: World) -> None:
     world.seconds(60)
 
     assert await world.chain().block_time_s() == world.vm.block("processed").at_ms // 1000
 
 
 class Enough(Exception):
-    """Ends a loop that has no end."""
+    """Ends an endless loop."""
 
 
 async def test_the_reconciler_goes_on_after_an_outage(world: World) -> None:
