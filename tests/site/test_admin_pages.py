@@ -1,4 +1,4 @@
-"""Administration: for administrators alone, on the listener it is meant to be on."""
+"""Administration: for administrators only, and on a listener of its own if that is configured."""
 
 import re
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_removing_ones_own_account_signs_out(site: Website, administrator:
 
 
 @pytest.mark.parametrize("typed", ["", "admin", "ADMIN"])
-async def test_a_removal_takes_the_whole_name(
+async def test_a_removal_requires_the_whole_name(
     site: Website, administrator: Person, typed: str
 ) -> None:
     async with Person(site) as person:
@@ -90,9 +90,7 @@ async def test_an_unknown_path_is_404(administrator: Person, path: str) -> None:
     assert (await administrator.open(path)).status_code == 404
 
 
-async def test_a_decision_is_one_of_two_and_a_scope_one_that_is(
-    site: Website, administrator: Person
-) -> None:
+async def test_an_unknown_decision_or_scope_is_a_400(site: Website, administrator: Person) -> None:
     path = f"/admin/applications/{await site.apply('agent@example.org')}"
     other = await administrator.send(path, {"decision": "maybe"})
     unknown = await administrator.send(
@@ -104,9 +102,7 @@ async def test_a_decision_is_one_of_two_and_a_scope_one_that_is(
     assert "Mailbox not confirmed" in words(await administrator.open(path))
 
 
-async def test_the_review_ticks_the_scopes_that_were_asked_for(
-    site: Website, administrator: Person
-) -> None:
+async def test_the_review_ticks_the_requested_scopes(site: Website, administrator: Person) -> None:
     asked = await site.apply("agent@example.org", "To buy.", Scope.TRADE_WRITE)
     path = f"/admin/applications/{asked}"
     page = await administrator.open(path)
@@ -119,7 +115,7 @@ async def test_the_review_ticks_the_scopes_that_were_asked_for(
     assert "checked" not in again.text.partition("Also allow")[2].partition("</fieldset>")[0]
 
 
-async def test_an_application_says_what_it_says_as_text(
+async def test_html_in_an_application_is_shown_as_text(
     site: Website, administrator: Person
 ) -> None:
     signup_id = await site.apply("agent@example.org", f"  {HOSTILE}\n\n\tEnd")
@@ -135,7 +131,7 @@ async def test_an_application_says_what_it_says_as_text(
     assert "\n\n\tEnd" in page.text
 
 
-async def test_every_step_is_in_the_log(site: Website, administrator: Person) -> None:
+async def test_an_approval_is_in_the_audit_log(site: Website, administrator: Person) -> None:
     signup_id = await site.apply("agent@example.org")
     form = {"decision": "approve", "unconfirmed": "yes", "scope": ["trade:write", "groups:write"]}
     await administrator.send(f"/admin/applications/{signup_id}", form)
@@ -161,7 +157,7 @@ def paths(site: Website, *, administration: bool) -> list[PageRoute]:
     ]
 
 
-async def test_with_a_listener_of_its_own_the_public_one_knows_no_administration(
+async def test_the_public_listener_has_no_administration_if_that_has_its_own(
     apart: Website,
 ) -> None:
     async with Person(apart) as person:
@@ -173,7 +169,7 @@ async def test_with_a_listener_of_its_own_the_public_one_knows_no_administration
         assert "/admin" not in (await person.open("/")).text
 
 
-async def test_the_listener_of_administration_knows_nothing_else(apart: Website) -> None:
+async def test_the_listener_of_administration_has_no_other_pages(apart: Website) -> None:
     async with Person(apart, app=apart.administration) as person:
         assert where(await person.open("/admin")) == "/sign-in?next=%2Fadmin"
         await person.sign_in(ADMINISTRATOR)
@@ -191,7 +187,9 @@ async def test_the_listener_of_administration_knows_nothing_else(apart: Website)
         assert where(await person.send("/sign-out")) == "/?notice=signed-out"
 
 
-async def test_people_may_sign_in_there_and_find_nothing(apart: Website) -> None:
+async def test_a_user_at_the_listener_of_administration_sees_no_administration(
+    apart: Website,
+) -> None:
     async with Person(apart) as public, Person(apart, app=apart.administration) as person:
         await public.sign_up()
         await person.sign_in(ALICE, PASSWORD)
@@ -199,7 +197,7 @@ async def test_people_may_sign_in_there_and_find_nothing(apart: Website) -> None
         assert "/admin" not in (await person.open("/")).text.partition("<main")[2]
 
 
-async def test_scopes_that_a_key_asks_for_are_shown_and_granted(
+async def test_scopes_requested_by_a_key_are_shown_granted_and_withdrawn(
     site: Website, administrator: Person
 ) -> None:
     signup_id, secret = await site.apply_for_key("agent@example.org")

@@ -1,4 +1,4 @@
-"""A request of an administrator who is none any more changes nothing, however late it is."""
+"""A request of a former administrator changes nothing, even if it has already begun."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""The history of a token, as administrators ask for it."""
+"""Backfills of tokens that administrators request on a page."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -65,7 +65,7 @@ async def test_a_backfill_is_requested_confirmed_and_shown_to_its_end(
     assert log.count("requested a backfill") == log.count("confirmed a backfill") == 1
 
 
-async def test_one_is_cancelled_by_its_button(administrator: Person, market: Market) -> None:
+async def test_a_backfill_is_cancelled_by_its_button(administrator: Person, market: Market) -> None:
     await administrator.send(BACKFILLS, asking())
     (ask,) = await market.backfill_jobs.newest(9)
     await administrator.send(BACKFILLS, {"do": "cancel", "ask": str(ask.ask_id)})
@@ -75,7 +75,7 @@ async def test_one_is_cancelled_by_its_button(administrator: Person, market: Mar
     assert "cancelled a backfill" in words(await administrator.open(AUDIT))
 
 
-async def test_nothing_is_done_that_cannot_be_recorded(
+async def test_no_backfill_is_changed_if_the_audit_log_cannot_be_written(
     site: Website, administrator: Person, market: Market
 ) -> None:
     path = site.folder / MONEY_FILE
@@ -96,7 +96,9 @@ async def test_nothing_is_done_that_cannot_be_recorded(
     assert await market.backfill_jobs.newest(9) == [ask]
 
 
-async def test_what_cannot_be_is_refused_in_words(administrator: Person, market: Market) -> None:
+async def test_an_impossible_backfill_is_refused_with_the_reason(
+    administrator: Person, market: Market
+) -> None:
     for mint, days, reported in (
         ("none", "10", "Expected"),
         (WSOL, "10", "SOL is always tracked"),
@@ -108,7 +110,7 @@ async def test_what_cannot_be_is_refused_in_words(administrator: Person, market:
     assert await market.backfill_jobs.newest(1) == []
 
 
-async def test_a_token_is_asked_for_once_and_all_are_bounded(
+async def test_a_token_has_one_open_backfill_and_all_tokens_at_most_twenty(
     administrator: Person, market: Market
 ) -> None:
     await administrator.send(BACKFILLS, asking())
@@ -122,7 +124,7 @@ async def test_a_token_is_asked_for_once_and_all_are_bounded(
     assert (full.status_code, "20 backfills are waiting" in words(full)) == (422, True)
 
 
-async def test_anything_else_and_strangers_change_nothing(
+async def test_invalid_actions_and_other_users_change_no_backfill(
     site: Website, administrator: Person, market: Market
 ) -> None:
     for wrong, status in (({"do": "x"}, 400), ({"do": "confirm", "ask": "x"}, 404), ({}, 400)):
@@ -136,7 +138,7 @@ async def test_anything_else_and_strangers_change_nothing(
     assert await market.backfill_jobs.newest(1) == []
 
 
-async def test_where_blocks_come_from_files_it_says_so(tmp_path: Path) -> None:
+async def test_the_page_refuses_backfills_if_blocks_come_from_files(tmp_path: Path) -> None:
     async with website(tmp_path, origin=ORIGIN, chain=ChainConfig(source="files")) as site:
         await site.make_administrator()
         async with Person(site) as person:

@@ -70,7 +70,7 @@ async def pay(person: Person, transaction: str, **fields: str) -> httpx.Response
     return await person.send("/buy/10", {"transaction": transaction, "key": KEY} | fields)
 
 
-async def test_a_proposal_is_taken_once_and_repeated_to_the_holder_of_the_key(
+async def test_a_proposed_payment_is_settled_once_and_redelivered_to_its_key_holder(
     shop: Shopfront, person: Person
 ) -> None:
     wallet = shop.world.buyer
@@ -96,7 +96,9 @@ async def test_a_proposal_is_taken_once_and_repeated_to_the_holder_of_the_key(
     assert await shop.world.audit() == []
 
 
-async def test_a_payment_that_is_sent_twice_at_once_is_one(shop: Shopfront, person: Person) -> None:
+async def test_a_payment_sent_four_times_at_once_is_settled_once(
+    shop: Shopfront, person: Person
+) -> None:
     payment = signed(await unsigned(person, shop.world.buyer), shop.world.buyer)
     answers = await asyncio.gather(*(pay(person, payment) for _ in range(4)))
     assert {state_of(each) for each in answers} <= {"bought", "waiting"}
@@ -109,7 +111,7 @@ async def test_a_payment_that_is_sent_twice_at_once_is_one(shop: Shopfront, pers
 
 
 def with_another_memo(asked: VersionedTransaction) -> VersionedTransaction:
-    """Return it as a wallet might spoil it: with a memo that is no quote."""
+    """Return *asked* with a memo that is not a quote, as a wallet might change it."""
     message = asked.message
     assert isinstance(message, MessageV0)
     spoiled = bytes(message).replace(bytes(message.instructions[3].data), b"\0" * 32)
@@ -155,7 +157,7 @@ async def test_a_payment_that_cannot_be_made_is_not_proposed(
     assert "The payment needs 0.025 SCOPE" in words(await propose(person, poor))
 
 
-async def test_payments_are_written_out_within_the_budget_of_questions(tmp_path: Path) -> None:
+async def test_payment_proposals_are_limited_by_the_trials_of_a_minute(tmp_path: Path) -> None:
     async with (
         shopfront(tmp_path, served=False, trials_max=2) as shop,
         Person(shop.site) as person,
@@ -192,7 +194,7 @@ async def test_a_reason_not_to_sell_is_reported_before_anything_is_signed(
     assert "no price in SCOPE now" in words(await person.open("/pricing"))
 
 
-async def test_credits_go_to_who_is_signed_in_and_no_other_hears_of_them(
+async def test_credits_go_to_the_signed_in_account_and_are_hidden_from_others(
     shop: Shopfront, person: Person
 ) -> None:
     await person.sign_up(ALICE)
@@ -213,7 +215,7 @@ async def test_credits_go_to_who_is_signed_in_and_no_other_hears_of_them(
     assert shop.site.rows("SELECT balance FROM credit_account WHERE owner IS NOT NULL") == [(10,)]
 
 
-async def test_a_credit_token_is_topped_up_once_and_only_who_shows_it_hears_of_it(
+async def test_a_credit_token_is_topped_up_once_and_only_its_holder_sees_the_balance(
     shop: Shopfront, person: Person
 ) -> None:
     token, other = credit_token(1), credit_token(2)
@@ -252,7 +254,7 @@ async def test_a_credit_token_is_topped_up_once_and_only_who_shows_it_hears_of_i
         ("/buy/10", {"transaction": "not base64!"}),
     ],
 )
-async def test_what_no_page_of_ours_sends_is_400(
+async def test_an_invalid_field_of_a_purchase_is_a_400(
     shop: Shopfront, person: Person, path: str, fields: dict[str, str]
 ) -> None:
     usual: dict[str, Any] = {
@@ -263,14 +265,14 @@ async def test_what_no_page_of_ours_sends_is_400(
     assert (await person.send(path, usual | fields)).status_code == 400
 
 
-async def test_other_sites_and_other_sizes_buy_nothing(person: Person) -> None:
+async def test_a_purchase_from_another_site_or_of_another_size_is_refused(person: Person) -> None:
     response = await person.send("/buy/10/terms", {"key": KEY}, origin="https://evil.example")
     assert response.status_code == 403
     for size in ("11", "010", "many"):
         assert (await person.open(f"/buy/{size}")).status_code == 404
 
 
-async def test_prices_are_those_of_the_api_in_every_token(tmp_path: Path) -> None:
+async def test_prices_equal_those_of_the_api_in_every_payment_token(tmp_path: Path) -> None:
     async with shopfront(tmp_path, served=False, takes_usdc=True) as shop, Person(shop.site) as one:
         shop.price.usd = Decimal("0.5")
         page, api = words(await one.open("/pricing")), httpx.ASGITransport(shop.site.api)
@@ -288,7 +290,9 @@ async def test_prices_are_those_of_the_api_in_every_token(tmp_path: Path) -> Non
     assert f"--asset {USDC}" in chosen
 
 
-async def test_what_each_call_costs_is_what_the_routes_say(shop: Shopfront, person: Person) -> None:
+async def test_the_pricing_page_shows_the_cost_of_each_charged_call(
+    shop: Shopfront, person: Person
+) -> None:
     page = words(await person.open("/pricing"))
     operations = [each for each in shop.site.api.router if isinstance(each, Operation)]
     charged = [each for each in operations if each.is_charged]
@@ -300,13 +304,13 @@ async def test_what_each_call_costs_is_what_the_routes_say(shop: Shopfront, pers
     assert f"{len(unreported)} more calls" in page
 
 
-async def test_where_nothing_is_sold_nothing_can_be_bought(site: Website) -> None:
+async def test_the_purchase_page_is_a_404_if_nothing_is_for_sale(site: Website) -> None:
     async with Person(site) as person:
         assert "Credits are not for sale here" in words(await person.open("/pricing"))
         assert (await person.open("/buy/10")).status_code == 404
 
 
-async def test_the_statement_is_for_who_is_signed_in(alice: Person, site: Website) -> None:
+async def test_the_statement_requires_a_sign_in(alice: Person, site: Website) -> None:
     async with Person(site) as stranger:
         assert where(await stranger.open("/credits/statement.csv")).startswith("/sign-in")
     response = await alice.open("/credits/statement.csv")

@@ -1,4 +1,4 @@
-"""Credits of a credit token are moved into an account by a form, once, and it is shown nowhere."""
+"""A form moves the credits of a credit token to an account, once; it never shows the token."""
 
 import pytest
 
@@ -29,14 +29,14 @@ async def test_a_credit_token_is_emptied_into_the_account_once(
 
 
 @pytest.mark.parametrize("text", ["", "svc_credit_", "svc_credit_" + "0" * 64])
-async def test_what_is_no_credit_token_moves_nothing(alice: Person, text: str) -> None:
+async def test_an_invalid_credit_token_moves_no_credits(alice: Person, text: str) -> None:
     refused = await alice.send("/credits/deposit", {"deposited": text})
 
     assert refused.status_code == 422
     assert "This service did not issue this credit token" in words(refused)
 
 
-async def test_strangers_move_nothing(site: Website) -> None:
+async def test_a_visitor_who_is_not_signed_in_moves_no_credits(site: Website) -> None:
     token = credit_token(3)
     account = await site.ledger.issue(token, 70, "")
     async with Person(site) as person:
@@ -46,4 +46,4 @@ async def test_strangers_move_nothing(site: Website) -> None:
     assert where(refused).startswith("/sign-in")
     assert await site.ledger.balance(account) == 70
     assert "/credits/deposit" not in page
-    assert f" {ORIGIN}/v1/credits/history" in page  # a line that runs, for those without scripts
+    assert f" {ORIGIN}/v1/credits/history" in page  # a command, for browsers without scripts

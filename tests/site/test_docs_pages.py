@@ -1,4 +1,4 @@
-"""The documentation has a page for every endpoint, and all that its description says is on it."""
+"""The documentation has a page for every endpoint, with the whole description of the endpoint."""
 
 import json
 import re
@@ -29,7 +29,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 @pytest.fixture
 async def person(site: Website) -> AsyncIterator[Person]:
-    """A reader whose limits are not what is looked at."""
+    """A reader of the documentation."""
     async with Person(site) as person:
         yield person
 
@@ -44,7 +44,7 @@ def addresses(document: dict[str, Any]) -> list[str]:
     return [*FIXED, *endpoints, *(f"/docs/guides/{each.slug}" for each in GUIDES)]
 
 
-async def test_every_endpoint_has_a_page_that_says_all_of_it(
+async def test_every_endpoint_has_a_page_with_its_whole_description(
     person: Person, document: dict[str, Any]
 ) -> None:
     reference = Reference(document)
@@ -69,7 +69,7 @@ async def test_every_endpoint_has_a_page_that_says_all_of_it(
         assert endpoint.path in index
 
 
-async def test_what_is_not_json_is_shown_as_it_is_sent(
+async def test_an_answer_that_is_not_json_is_shown_as_it_is_sent(
     person: Person, document: dict[str, Any]
 ) -> None:
     begins = {"text/event-stream": "event: minute data: {", "image/svg+xml": "&lt;svg xmlns="}
@@ -84,7 +84,7 @@ async def test_what_is_not_json_is_shown_as_it_is_sent(
         assert begins[media_type] in " ".join(page.text.split())
 
 
-async def test_every_field_stands_on_its_page_with_its_meaning(
+async def test_every_field_is_on_its_page_with_its_description(
     person: Person, document: dict[str, Any]
 ) -> None:
     schemas = document["components"]["schemas"]
@@ -125,7 +125,7 @@ def fields_in(
         yield from fields_in(part, schemas, seen)
 
 
-async def test_every_link_leads_somewhere_and_pages_are_small(
+async def test_every_link_has_a_target_and_every_page_is_small(
     person: Person, document: dict[str, Any]
 ) -> None:
     asked: dict[str, str] = {}
@@ -150,14 +150,18 @@ async def test_every_link_leads_somewhere_and_pages_are_small(
     assert (missing, no_place) == ([], [])
 
 
-async def test_every_error_says_what_to_do(person: Person, document: dict[str, Any]) -> None:
+async def test_the_page_of_errors_has_every_error_with_its_description(
+    person: Person, document: dict[str, Any]
+) -> None:
     shown = words(await person.open("/docs/errors"))
     for name, example in document["components"]["examples"].items():
         assert name.partition(".")[2] in shown
         assert plain(example["description"]) in shown
 
 
-async def test_what_is_found_is_on_its_page(person: Person, document: dict[str, Any]) -> None:
+async def test_the_search_index_leads_to_existing_pages(
+    person: Person, document: dict[str, Any]
+) -> None:
     found = json.loads((await person.open("/docs/words.json")).text)
 
     assert set(found) <= set(addresses(document))
@@ -166,11 +170,11 @@ async def test_what_is_found_is_on_its_page(person: Person, document: dict[str, 
 
 
 @pytest.mark.parametrize("path", ["/docs/api/nothing", "/docs/guides/nothing", "/docs/nothing"])
-async def test_other_addresses_are_missing(person: Person, path: str) -> None:
+async def test_an_unknown_address_is_a_404(person: Person, path: str) -> None:
     assert (await person.open(path)).status_code == 404
 
 
-async def test_the_changelog_has_all_that_customers_notice(person: Person) -> None:
+async def test_the_changelog_page_has_every_change_for_customers(person: Person) -> None:
     parts = re.split(r"^##+ ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     of_operators = [part for part in parts if part.startswith("For operators")]
     of_customers = "".join(part for part in parts if part not in of_operators)
@@ -192,7 +196,7 @@ def test_every_indicator_is_defined(document_fields: set[str]) -> None:
 
 @pytest.fixture
 async def document_fields(document: dict[str, Any]) -> set[str]:
-    """The names of what is computed from candles."""
+    """The names of the fields that are computed from candles."""
     schemas = document["components"]["schemas"]
     return {
         *schemas["TimeframeIndicators"]["properties"],
@@ -227,7 +231,7 @@ async def test_every_page_is_served_as_markdown_too(
     assert linked <= {f"{address}.md" for address in addresses(document)}
 
 
-async def test_the_markdown_of_an_endpoint_says_all_that_its_page_does(
+async def test_the_markdown_of_an_endpoint_has_its_cost_parameters_and_headers(
     person: Person, document: dict[str, Any]
 ) -> None:
     for endpoint in Reference(document).endpoints.values():

@@ -1,4 +1,4 @@
-"""Every address that stands in an e-mail is one that answers."""
+"""Every address in an e-mail exists."""
 
 import re
 

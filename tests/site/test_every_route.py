@@ -1,4 +1,4 @@
-"""Rules of every route, and of those that are added."""
+"""Rules that hold for every route, also for new ones."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,7 +25,7 @@ PLACES = {
     "{mint}": "So11111111111111111111111111111111111111112",
 }
 FRESH_FORMS = ("/admin", "/settings/api-keys", "/settings/second-factor")
-# Forms of the reader of an e-mail, or of a stranger with a new account: no session's form.
+# Forms without a session: for readers of an e-mail, and for visitors who sign in or sign up.
 OPEN_FORMS = {
     "/sign-in",
     "/sign-in/code",
@@ -38,7 +38,7 @@ OPEN_FORMS = {
     "/undo-email/{link}",
     "/pause-alert/{link}",
 }
-# Times at which sessions were used: what a visit may change.
+# Without the times at which sessions were last used, because a visit may change them.
 DUMP = [
     "SELECT * FROM watchlist",
     "SELECT * FROM signal",
@@ -55,7 +55,7 @@ DUMP = [
 def paths(
     site: Website, method: str, places: Mapping[str, str] = PLACES
 ) -> Iterator[tuple[PageRoute, str]]:
-    """Yield every row of *method*, and a path that fits it."""
+    """Yield every route of *method*, and a path that matches it."""
     for route in site.routes():
         if route.method == method:
             path = route.path
@@ -67,7 +67,7 @@ def paths(
 
 @pytest.fixture
 async def scene(site: Website) -> Website:
-    """The service, with something for every page to show."""
+    """The service, with data for every page."""
     await scene_at(site)
     return site
 
@@ -104,7 +104,7 @@ async def test_every_form_of_another_origin_is_refused(scene: Website) -> None:
         await person.sign_in(ADMINISTRATOR)
         before = [scene.rows(query) for query in DUMP]
         for route, path in paths(scene, "POST"):
-            if route.is_from_anywhere:  # its proof is in the path; x is none
+            if route.is_from_anywhere:  # its proof is in the path, where x is invalid
                 assert (await person.send(path, origin=None)).status_code == 404
                 continue
             for origin in [None, "https://evil.example"]:
@@ -113,7 +113,7 @@ async def test_every_form_of_another_origin_is_refused(scene: Website) -> None:
     assert [scene.rows(query) for query in DUMP] == before
 
 
-async def test_every_form_of_a_session_carries_its_text(scene: Website) -> None:
+async def test_every_form_of_a_session_requires_its_csrf_text(scene: Website) -> None:
     async with Person(scene) as person:
         await person.sign_in(ADMINISTRATOR)
         before = [scene.rows(query) for query in DUMP]
@@ -147,13 +147,15 @@ async def test_pages_that_need_a_fresh_password_ask_for_it(scene: Website) -> No
     assert [scene.rows(query) for query in DUMP] == before
 
 
-async def test_every_change_to_keys_and_by_administrators_is_fresh(site: Website) -> None:
+async def test_changes_to_keys_and_by_administrators_require_a_fresh_password(
+    site: Website,
+) -> None:
     for route in site.routes():
         if route.method == "POST" and route.path.startswith(FRESH_FORMS):
             assert route.access is Access.FRESH, route.path
 
 
-async def test_to_others_administration_is_nowhere(scene: Website) -> None:
+async def test_the_administration_is_a_404_for_other_users(scene: Website) -> None:
     async with Person(scene) as person:
         await person.sign_in(PERSON)
         nowhere = (await person.open("/nowhere")).text.partition("<main")[2]

@@ -1,4 +1,4 @@
-"""The first page says what this installation offers, and nothing that it does not."""
+"""The first page lists the offers of this installation, and no others."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from support.scenes.website import website
 
 
 @pytest.mark.parametrize("has_payments", [False, True])
-async def test_payments_are_offered_where_they_are_taken(
+async def test_payments_are_offered_only_if_the_service_takes_them(
     tmp_path: Path, *, has_payments: bool
 ) -> None:
     async with website(tmp_path, has_payments=has_payments) as site, Person(site) as person:

@@ -1,7 +1,7 @@
-"""A form whose session has ended keeps what was typed into it, for its user alone.
+"""A form whose session has ended keeps its text, for its user only.
 
-With scripts every form does (`typed.js`, which the base of all pages loads).  Without scripts the
-server puts the text into the address of the page to return to, where no secret may be.
+With scripts every form does so (`typed.js`, which the base of all pages loads).  Without scripts
+the server puts the text into the address of the page to return to, which must hold no secret.
 """
 
 import re
@@ -56,7 +56,7 @@ def typed_forms() -> dict[str, list[bool]]:
     return found
 
 
-def test_every_form_with_fields_keeps_its_text_or_says_why_not() -> None:
+def test_every_form_with_fields_keeps_its_text_or_is_a_listed_exception() -> None:
     found = typed_forms()
     assert {name for name, kept in found.items() if not all(kept)} == set(NOT_KEPT)
     assert len(found) > 20
@@ -79,7 +79,9 @@ async def fill(person: Person, page: str, form: str, name: str, text: str) -> st
     return parse_qs(urlsplit(address).query)["next"][0]
 
 
-async def test_what_was_typed_is_there_again_without_scripts(site: Website, alice: Person) -> None:
+async def test_the_text_of_a_form_is_restored_after_a_sign_in_without_scripts(
+    site: Website, alice: Person
+) -> None:
     made = await alice.send("/settings/api-keys/new/review?name=Bot&lifetime=30d", {"newest": "0"})
     assert made.status_code == 200
     await alice.send("/watchlists", {"name": "Mine"})
@@ -107,11 +109,11 @@ async def test_what_was_typed_is_there_again_without_scripts(site: Website, alic
     assert EVERY not in words(await alice.open("/watchlists"))
 
 
-async def test_administrators_keep_their_text_through_the_password(
+async def test_the_text_of_an_administrators_form_survives_the_password_prompt(
     site: Website,
     alice: Person,  # noqa: ARG001 - who has signed up
 ) -> None:
-    """The session goes on, and its password was entered too long ago."""
+    """The session is still valid, but its password was entered too long ago."""
     await site.make_administrator()
     async with Person(site, address="198.51.100.8") as admin:
         await admin.sign_in(ADMINISTRATOR)

@@ -1,4 +1,4 @@
-"""Forms of other sites, of other sessions, and what is no form: refused, and nothing is done."""
+"""Forms of other sites or sessions, and invalid bodies, are refused and change nothing."""
 
 from itertools import product
 
@@ -48,7 +48,7 @@ async def test_the_text_of_another_session_is_refused(alice: Person) -> None:
             assert response.status_code == 403
 
 
-async def test_a_second_csrf_field_is_one_too_many(alice: Person) -> None:
+async def test_a_form_with_two_csrf_fields_is_refused(alice: Person) -> None:
     csrf = await alice.csrf()
     response = await alice.send("/sign-out", {"csrf": [csrf, csrf]})
     assert response.status_code == 400
@@ -66,16 +66,16 @@ async def test_forms_of_other_origins_are_refused(site: Website, alice: Person) 
             assert text in words(response)
             assert "set-cookie" not in response.headers
     assert site.accounts.mailbox is not None
-    assert len(await site.accounts.mailbox.recent(limit=10)) == 1  # that of the sign-up
+    assert len(await site.accounts.mailbox.recent(limit=10)) == 1  # the e-mail of the sign-up
 
 
-async def test_two_origins_are_none(alice: Person) -> None:
+async def test_a_form_with_two_origin_headers_is_refused(alice: Person) -> None:
     headers = [("origin", ORIGIN), ("origin", ORIGIN), ("content-type", FORM["content-type"])]
     response = await alice.client.post("/forgot", content=b"email=a%40b.example", headers=headers)
     assert response.status_code == 403
 
 
-async def test_a_refused_form_spends_nothing_of_the_limit(alice: Person) -> None:
+async def test_a_refused_form_does_not_count_against_the_rate_limit(alice: Person) -> None:
     for _ in range(100):
         assert (await alice.send("/forgot", {"csrf": ""}, origin=None)).status_code == 403
     assert (await alice.send("/forgot", {"email": ALICE})).status_code == 303
@@ -95,7 +95,7 @@ async def test_a_refused_form_spends_nothing_of_the_limit(alice: Person) -> None
         (b"email=a&email=b", FORM["content-type"], 400, "Expected one field email; were 2."),
     ],
 )
-async def test_a_body_that_is_no_form_is_named_as_such(
+async def test_a_body_that_is_not_a_valid_form_is_refused_with_the_reason(
     site: Website, body: bytes, content_type: str, status: int, message: str
 ) -> None:
     async with Person(site) as person:
@@ -105,7 +105,7 @@ async def test_a_body_that_is_no_form_is_named_as_such(
     assert message in words(response)
 
 
-async def test_a_form_of_exactly_the_most_is_read(site: Website) -> None:
+async def test_a_form_of_the_maximum_fields_and_size_is_read(site: Website) -> None:
     async with Person(site) as person:
         body = b"email=a%40example.org" + b"&x=1" * 49
         response = await person.client.post("/forgot", content=body, headers=FORM)
@@ -150,7 +150,7 @@ async def test_a_form_that_is_cut_off_changes_nothing(site: Website, alice: Pers
     assert await alice.csrf()
 
 
-async def test_more_forms_than_a_client_may_send_are_429(site: Website) -> None:
+async def test_the_61st_form_of_a_client_in_a_minute_is_a_429(site: Website) -> None:
     async with Person(site) as flood, Person(site, address="203.0.113.9") as other:
         responses = [await flood.send("/forgot", {"email": "no"}) for _ in range(61)]
         assert [r.status_code for r in responses[:60]] == [422] * 60
@@ -164,7 +164,7 @@ async def test_more_forms_than_a_client_may_send_are_429(site: Website) -> None:
         assert (await flood.send("/forgot", {"email": "no"})).status_code == 422
 
 
-async def test_nothing_changes_by_get(alice: Person) -> None:
+async def test_a_get_request_to_a_form_does_not_end_the_session(alice: Person) -> None:
     for path in [*SESSION_FORMS, *OPEN_FORMS]:
         assert (await alice.open(path)).status_code < 500
     assert await alice.csrf()

@@ -1,4 +1,4 @@
-"""The first page: the numbers of the API at the same slot, and what is a person's own."""
+"""The first page: the numbers of the API at the same slot, and the data of its user."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def is_within(part: object, whole: object) -> bool:
 
 
 @pytest.mark.parametrize("path", ["/", "/live"])
-async def test_what_it_shows_of_sol_is_the_report_at_the_same_slot(
+async def test_the_answer_about_sol_equals_the_report_at_the_same_slot(
     shop: Website, path: str
 ) -> None:
     assert shop.market is not None
@@ -57,7 +57,9 @@ async def test_what_it_shows_of_sol_is_the_report_at_the_same_slot(
     assert shown["price"]["usd"] == shop.market.prices[mint_named("SOL")]
 
 
-async def test_movers_are_the_eight_of_the_most_traded_that_moved_most(shop: Website) -> None:
+async def test_movers_are_the_eight_listed_tokens_with_the_largest_daily_change(
+    shop: Website,
+) -> None:
     async with Person(shop) as person:
         page = await person.open("/")
         listed = (await person.open("/v1/tokens?limit=100")).json()["data"]["tokens"]
@@ -68,7 +70,7 @@ async def test_movers_are_the_eight_of_the_most_traded_that_moved_most(shop: Web
     assert [unescape(name) for name in shown] == names[:8]
 
 
-async def test_what_is_live_is_not_sent_again(shop: Website) -> None:
+async def test_the_live_part_is_not_sent_again_without_a_new_slot(shop: Website) -> None:
     assert shop.market is not None
     async with Person(shop) as person:
         slot = shop.market.slot
@@ -79,7 +81,9 @@ async def test_what_is_live_is_not_sent_again(shop: Website) -> None:
         assert (await person.open(f"/live?seen={slot}")).status_code == 200
 
 
-async def test_it_says_how_old_its_block_is_and_shows_none_that_is_too_old(shop: Website) -> None:
+async def test_the_page_shows_the_age_of_its_block_and_hides_data_that_is_too_old(
+    shop: Website,
+) -> None:
     assert shop.market is not None
     async with Person(shop) as person:
         for age_ms, state, age in (
@@ -101,7 +105,7 @@ async def test_it_says_how_old_its_block_is_and_shows_none_that_is_too_old(shop:
             assert "SOL is not shown, because its data is too old." in words(late)
 
 
-async def test_who_signs_in_sees_credits_keys_and_what_is_watched(shop: Website) -> None:
+async def test_a_signed_in_user_sees_credits_keys_and_watched_tokens(shop: Website) -> None:
     async with Person(shop) as person:
         await person.sign_up()
         new = words(await person.open("/"))
@@ -116,7 +120,7 @@ async def test_who_signs_in_sees_credits_keys_and_what_is_watched(shop: Website)
     assert "Bot 0 this month" in page
 
 
-async def test_without_a_market_there_is_no_live_part(tmp_path: Path) -> None:
+async def test_the_first_page_has_no_live_part_without_a_market(tmp_path: Path) -> None:
     async with website(tmp_path) as site, Person(site) as person:
         assert (await person.open("/live")).status_code == 404
         page = await person.open("/")
@@ -142,7 +146,7 @@ def test_minutes_without_a_trade_are_dotted_and_have_no_area() -> None:
     }
 
 
-async def test_every_page_of_the_sitemap_is_there_for_strangers(shop: Website) -> None:
+async def test_every_page_of_the_sitemap_is_open_without_a_sign_in(shop: Website) -> None:
     async with Person(shop) as stranger:
         for path in PAGES:
             assert (await stranger.open(path)).status_code == 200, path

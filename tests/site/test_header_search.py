@@ -26,7 +26,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Website]:
         yield site
 
 
-async def test_what_is_typed_leads_to_a_token_or_to_the_list(shop: Website) -> None:
+async def test_a_search_leads_to_a_token_or_to_the_list(shop: Website) -> None:
     async with Person(shop) as person:
         found = {
             typed: where(await person.client.get("/search", params={"q": typed}))
@@ -64,7 +64,7 @@ async def test_what_is_typed_leads_to_a_token_or_to_the_list(shop: Website) -> N
     assert 'action="/search"' in header
 
 
-def test_a_mint_is_read_of_links_and_a_name_of_cashtags() -> None:
+def test_a_mint_is_read_from_a_link_and_a_name_from_a_cashtag() -> None:
     assert mint_in(f"https://birdeye.so/token/{JUP}?chain=solana") == JUP
     assert mint_in("https://example.org/about") is None
     assert name_of("$GOAT") == "GOAT"
@@ -72,7 +72,7 @@ def test_a_mint_is_read_of_links_and_a_name_of_cashtags() -> None:
 
 
 def slow_near(one: str, other: str) -> bool:
-    """Say the same by trying every typo of *one* there is."""
+    """Return the same as `is_near`, by trying every possible typo of *one*."""
     signs = set(one + other)
     typos = {one}
     for place in range(len(one) + 1):
@@ -85,7 +85,7 @@ def slow_near(one: str, other: str) -> bool:
 
 
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
-def test_one_typo_differs_from_two(one: str, other: str) -> None:
+def test_two_names_are_near_if_at_most_one_typo_separates_them(one: str, other: str) -> None:
     assert is_near(one.encode(), other.encode()) == slow_near(one, other)
 
 

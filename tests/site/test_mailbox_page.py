@@ -1,4 +1,4 @@
-"""The mailbox of a demo: e-mails for people and for scripts, and nothing if they are sent."""
+"""The mailbox page of a demo, for people and scripts; it is a 404 if e-mails are really sent."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 class OneEmail:
-    """A mailbox with one e-mail that tries everything."""
+    """A mailbox with one hostile e-mail."""
 
     async def recent(self, *, limit: int) -> list[SentEmail]:
         text = f'{SCRIPT}\n{ORIGIN}/reset/1.x"onclick=x\nhttps://evil.example/\njavascript:x'
@@ -64,10 +64,10 @@ async def test_a_script_reads_an_email_as_it_would_have_been_sent(site: Website)
         page = await person.open("/mailbox/1")
         assert (
             f'href="{await site.link(AGENT)}"' in page.text
-        )  # a path: whatever this host is called
+        )  # a path, which works under every name of this host
 
 
-async def test_a_reader_of_the_newest_email_is_shown_only_newer_ones(site: Website) -> None:
+async def test_the_mailbox_page_is_a_204_if_no_email_is_newer_than_after(site: Website) -> None:
     async with Person(site) as person:
         assert (await person.open("/mailbox?after=0")).status_code == 204
         await site.apply(AGENT)
@@ -82,7 +82,7 @@ async def test_a_reader_of_the_newest_email_is_shown_only_newer_ones(site: Websi
 
 
 @pytest.mark.parametrize("name", ["2", "0", "x", "1.html", "-1", ".txt", "1.txt.txt", "9" * 40])
-async def test_other_emails_are_not_there(site: Website, name: str) -> None:
+async def test_an_unknown_email_is_a_404(site: Website, name: str) -> None:
     await site.apply(AGENT)
     async with Person(site) as person:
         assert (await person.open(f"/mailbox/{name}")).status_code == 404
@@ -101,7 +101,7 @@ async def test_the_text_of_emails_is_escaped(site: Website) -> None:
     assert '/reset/1.x"onclick=x' in links
 
 
-async def test_the_mailbox_page_is_not_there_where_emails_are_sent(site: Website) -> None:
+async def test_the_mailbox_page_is_a_404_if_emails_are_sent(site: Website) -> None:
     async with Person(pages_with(site, None)) as person:
         for path in ["/mailbox", "/mailbox/1", "/mailbox/1.txt"]:
             assert (await person.open(path)).status_code == 404

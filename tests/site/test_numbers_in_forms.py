@@ -17,7 +17,7 @@ pytestmark = pytest.mark.storm  # each number in each field of each form
 NUMBERS = [str(2**63), str(-(2**63) - 1), "9" * 100, "9" * 400, "1e400", "-1", "nan", "٣", "²"]
 READ = re.compile(r"\.(?:text|texts|line)\(\s*\"(\w+)\"")
 SEGMENT_MAX = 128
-ASKED_SIGNED_IN = 4  # pages one after the other: later the password is asked for again
+ASKED_SIGNED_IN = 4  # requests between two sign-ins; later ones would need the password again
 ASKS_AGAIN = ("/sign-in?", "/prove?")  # where a page sends visitors who must sign in first
 
 
@@ -48,7 +48,7 @@ async def test_no_page_and_no_form_answers_a_hostile_number_with_500(
         for route in site.routes():
             query = urlencode([(name, number) for name in names if name != "next"][:45])
             for path in [re.sub(r"\{\w+\}", "1", route.path), *places(route.path, number)]:
-                site.clock.advance(MINUTE_MS)  # the limits have forgotten the one before
+                site.clock.advance(MINUTE_MS)  # so that rate limits allow the next request
                 # A form, such as that of signing out, may have ended the session.
                 if person.cookie is None or asked % ASKED_SIGNED_IN == 0:
                     await person.sign_in(ADMINISTRATOR)

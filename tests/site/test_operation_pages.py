@@ -1,4 +1,4 @@
-"""The service for administrators: numbers, tokens, sales, the audit log."""
+"""Pages on which administrators operate the service: numbers, tokens, sales, the audit log."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
 TOKENS, SALES, AUDIT = "/admin/tokens", "/admin/sales", "/admin/audit"
 
 
-async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
+async def test_a_token_is_added_searched_and_removed(administrator: Person) -> None:
     assert "expected" in words(await administrator.send(TOKENS, {"mint": "none"})).lower()
     assert where(await administrator.send(TOKENS, {"mint": BONK})).startswith(TOKENS)
     await administrator.send(TOKENS, {"mint": BONK})
@@ -69,7 +69,7 @@ async def test_sol_cannot_be_dropped(administrator: Person) -> None:
     assert "dropped token" not in words(await administrator.open(AUDIT))
 
 
-async def test_tokens_are_called_by_their_names(
+async def test_tokens_are_listed_with_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(listing, "sparkline")  # the page shows none, so it draws none
@@ -91,7 +91,7 @@ async def test_sales_are_paused_and_resumed(site: Website, administrator: Person
         assert (await administrator.send(f"{SALES}/pause", {"why": wrong})).status_code == 422
     await administrator.send(f"{SALES}/pause", {"why": "The treasury moves."})
     assert await books.why_stopped() == "paused by an administrator: The treasury moves."
-    assert violation_of(await books.why_stopped()) is None  # the books add up all the same
+    assert violation_of(await books.why_stopped()) is None  # a pause is no violation
     assert violation_of("I2: a balance (7)") == "I2: a balance (7)"
     assert "Stopped" in words(await administrator.open("/admin/overview"))
     await administrator.send(f"{SALES}/resume")
@@ -101,7 +101,7 @@ async def test_sales_are_paused_and_resumed(site: Website, administrator: Person
     assert "resumed sales" not in log
 
 
-async def test_nothing_is_changed_that_cannot_be_recorded(
+async def test_nothing_is_changed_if_the_audit_log_cannot_be_written(
     site: Website, administrator: Person
 ) -> None:
     await administrator.send(TOKENS, {"mint": BONK})
@@ -133,7 +133,7 @@ async def test_nothing_is_changed_that_cannot_be_recorded(
     assert "Sales Open" not in still
 
 
-async def test_the_overview_adds_up_what_every_process_wrote(
+async def test_the_overview_adds_up_the_numbers_of_every_process(
     site: Website, administrator: Person
 ) -> None:
     hour = hour_of(site.clock.now())
@@ -160,7 +160,7 @@ async def test_the_overview_adds_up_what_every_process_wrote(
     assert "Every call of the last seven days was read." in text
 
 
-async def test_what_was_missed_is_drawn_by_program_over_the_week(
+async def test_unread_calls_are_shown_by_program_and_day_over_a_week(
     site: Website, administrator: Person
 ) -> None:
     hour = hour_of(site.clock.now())
@@ -179,7 +179,7 @@ async def test_what_was_missed_is_drawn_by_program_over_the_week(
     assert "p0, by hour over seven days: 112 in all, 100 in an hour at most" in page.text
 
 
-async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
+async def test_coverage_and_unlisted_programs_are_shown_by_day(
     site: Website, administrator: Person
 ) -> None:
     hour = hour_of(site.clock.now())
@@ -204,7 +204,7 @@ def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) ->
     )  # fmt: skip
 
 
-async def test_what_a_process_counted_is_written_once(site: Website) -> None:
+async def test_the_counts_of_a_process_are_written_once(site: Website) -> None:
     store, hour = site.accounts.review.store, hour_of(site.clock.now())
     assert site.accounts.operations is not None
     assert site.accounts.operations.sales is not None

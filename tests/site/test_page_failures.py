@@ -1,4 +1,4 @@
-"""Pages for failures: words, a way on, and nothing of the inside."""
+"""Pages for failures: an explanation, a way on, and no internals."""
 
 import re
 from dataclasses import replace
@@ -25,7 +25,7 @@ HTMX = {"hx-request": "true"}
 
 
 class FailingEngine:
-    """Stands where `People` stands; what is named in *verbs* fails."""
+    """Replaces `People`; its methods named in *verbs* raise *error*."""
 
     def __init__(self, people: People, error: Exception, *verbs: str) -> None:
         self._people = people
@@ -40,7 +40,7 @@ class FailingEngine:
 
 
 def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
-    """Return someone at pages whose `People` fail; by default to look up a session."""
+    """Return a visitor of pages whose `People` fails; by default it fails to find a session."""
     people: Any = FailingEngine(site.accounts.people, error, *(verbs or ["session"]))
     app = create_web(
         parts=replace(site.accounts, people=people, mailbox=None),
@@ -54,7 +54,7 @@ def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
     return person
 
 
-async def test_a_bug_tells_the_request_id_and_nothing_else(site: Website) -> None:
+async def test_the_page_of_a_bug_shows_only_the_request_id(site: Website) -> None:
     with capture_logs() as logs:
         async with with_failure(site, RuntimeError(SECRET)) as person:
             response = await person.open("/settings/account")
@@ -69,7 +69,7 @@ async def test_a_bug_tells_the_request_id_and_nothing_else(site: Website) -> Non
     assert line["request_id"] == request_id
 
 
-async def test_a_refusal_that_no_page_has_words_for_is_a_bug(site: Website) -> None:
+async def test_an_error_without_a_text_for_pages_is_a_500(site: Website) -> None:
     with capture_logs() as logs:
         async with with_failure(site, InvalidCredentials()) as person:
             assert (await person.open("/")).status_code == 500
@@ -84,7 +84,7 @@ async def test_a_store_that_does_not_answer_is_503(site: Website) -> None:
             assert SECRET not in response.text
 
 
-async def test_an_account_that_was_made_is_there_whatever_fails_after_it(site: Website) -> None:
+async def test_a_new_account_exists_even_if_the_steps_after_it_fail(site: Website) -> None:
     error = ServiceUnavailable("")
     async with with_failure(site, error, "request_verification", "sign_out") as person:
         person.client.cookies.clear()
@@ -102,16 +102,16 @@ async def test_a_session_ended_in_the_middle_of_a_form_leads_to_signing_in(site:
         assert "Max-Age=0" in response.headers["set-cookie"]
 
 
-async def test_a_page_that_is_not_there_is_404(alice: Person) -> None:
+async def test_an_unknown_page_is_a_404(alice: Person) -> None:
     for path in ["/nothing", "/settings/none", "/reset", "/reset/", "/reset/a/b", "/reset/a%0ab"]:
         response = await alice.open(path)
         assert response.status_code == 404
         assert "There is nothing here" in words(response)
-        assert "Sign out" in words(response)  # one is still signed in
+        assert "Sign out" in words(response)  # the visitor is still signed in
 
 
 @pytest.mark.parametrize("path", ["/?a=%ff", "/?notice=a&notice=b", "/?" + "&".join(["a=1"] * 51)])
-async def test_an_address_that_says_nothing_is_400(site: Website, path: str) -> None:
+async def test_an_unreadable_query_is_a_400(site: Website, path: str) -> None:
     async with Person(site) as person:
         response = await person.open(path)
     assert response.status_code == 400
@@ -124,7 +124,7 @@ async def test_an_unsupported_method_is_refused_in_words(site: Website) -> None:
     assert "That is not how this page is used" in words(response)
 
 
-async def test_failures_are_in_the_design_of_all_pages(site: Website) -> None:
+async def test_pages_of_failures_have_the_common_style_and_a_request_id(site: Website) -> None:
     async with Person(site) as person:
         for response in [await person.open("/nothing"), await person.open("/sign-out")]:
             assert response.headers["content-type"] == "text/html; charset=utf-8"
@@ -139,7 +139,7 @@ async def test_request_ids_differ(site: Website) -> None:
     assert all(re.fullmatch(r"[0-9a-f]{16}", each) for each in ids)
 
 
-async def test_answers_are_counted_by_the_path_of_their_row(site: Website) -> None:
+async def test_answers_are_counted_by_the_pattern_of_their_route(site: Website) -> None:
     def counted() -> dict[tuple[str, str], float]:
         (family,) = REQUESTS.collect()
         return {
@@ -174,14 +174,14 @@ class TestScripts:
         assert response.headers["hx-redirect"] == "/sign-in?next=%2Fsettings%2Fsessions"
         assert response.content == b""
 
-    async def test_a_failure_takes_the_place_of_the_page(self, alice: Person) -> None:
+    async def test_a_failure_replaces_the_content_of_the_page(self, alice: Person) -> None:
         response: httpx.Response = await alice.open("/nothing", **HTMX)
         assert response.status_code == 404
         assert response.headers["hx-retarget"] == "main"
         assert response.headers["hx-reselect"] == "main"
         assert response.headers["hx-reswap"] == "outerHTML"
 
-    async def test_other_answers_are_as_ever(self, alice: Person) -> None:
+    async def test_a_successful_answer_has_no_htmx_headers(self, alice: Person) -> None:
         response = await alice.open("/settings/sessions", **HTMX)
         assert response.status_code == 200
         assert not any(name.startswith("hx-") for name in response.headers)

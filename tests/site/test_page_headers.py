@@ -1,4 +1,4 @@
-"""Headers that guard every answer of the pages."""
+"""Security headers of every answer of the pages."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def expect_guarded(response: httpx.Response) -> None:
     assert "server" not in response.headers
 
 
-async def test_every_answer_is_guarded(site: Website) -> None:
+async def test_every_answer_has_the_security_headers(site: Website) -> None:
     await site.make_administrator()
     await site.apply(MALLORY)
     async with Person(site) as stranger, Person(site) as person, Person(site) as administrator:
@@ -77,7 +77,7 @@ async def body_of(site: Website, method: str, path: str) -> bytes:
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/nothing", "/settings/account", "/mailbox"])
 async def test_head_is_get_without_the_body(site: Website, path: str) -> None:
     async with Person(site) as person:
-        await person.open(path)  # which may set a cookie: a page for one is not compressed
+        await person.open(path)  # may set a cookie; pages for one are not compressed
         get, head = await person.open(path), await person.client.head(path)
     assert head.status_code == get.status_code
     assert await body_of(site, "HEAD", path) == b""  # the client would not show it

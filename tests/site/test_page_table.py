@@ -1,4 +1,4 @@
-"""Any look-up in the table of pages finds only addresses of this site."""
+"""Every path that is found in the table of pages is an address of this site."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def is_page(path: str) -> bool:
 @example("/reset/..")
 @example("/reset/.")
 @example("/settings/../rotate")
-def test_what_is_found_leads_nowhere_else(path: str) -> None:
+def test_a_path_that_is_found_stays_on_this_site(path: str) -> None:
     if is_page(path):
         assert re.fullmatch(r"/[A-Za-z0-9._~/-]*", path)
         assert not path.startswith("//")
@@ -59,7 +59,7 @@ def test_what_is_found_leads_nowhere_else(path: str) -> None:
 
 
 @given(PATHS, st.sampled_from(["GET", "HEAD", "POST", "PUT", ""]))
-def test_looking_up_finds_the_row_or_says_that_there_is_none(path: str, method: str) -> None:
+def test_a_look_up_finds_the_matching_route_or_raises_an_error(path: str, method: str) -> None:
     try:
         route, parameters = ROUTER.find(method, path)
     except (MethodNotAllowed, NotFound):
@@ -94,7 +94,7 @@ def test_a_405_names_the_allowed_methods() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_body_is_a_form_or_none(body: bytes) -> None:
+def test_any_body_is_read_as_a_form_or_refused(body: bytes) -> None:
     try:
         form = parse_form(body)
     except BadRequest:
@@ -109,7 +109,7 @@ def test_any_body_is_a_form_or_none(body: bytes) -> None:
         max_size=FIELDS_MAX,
     )
 )
-def test_every_value_is_there_in_its_order(pairs: list[tuple[str, str]]) -> None:
+def test_a_form_keeps_every_value_in_its_order(pairs: list[tuple[str, str]]) -> None:
     form = FormData(pairs)
     for name in {name for name, _ in pairs}:
         values = form.texts(name)

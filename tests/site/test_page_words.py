@@ -1,4 +1,4 @@
-"""The words for times, browsers and messages."""
+"""Texts for times, browsers and messages."""
 
 import pytest
 
@@ -32,12 +32,12 @@ WINDOWS = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, 
         (400 * DAY_MS, "400 days ago", "in 400 days"),
     ],
 )
-def test_spans(span_ms: int, ago: str, until: str) -> None:
+def test_spans_of_time_have_these_texts(span_ms: int, ago: str, until: str) -> None:
     assert ago_text(UnixMs(NOW - span_ms), NOW) == ago
     assert until_text(UnixMs(NOW + span_ms), NOW) == until
 
 
-def test_moments() -> None:
+def test_points_in_time_are_shown_in_utc() -> None:
     assert utc_text(NOW) == "18 Nov 2026, 11:06 UTC"
     assert iso_time(UnixMs(NOW + 999)) == "2026-11-18T11:06:40Z"
     assert utc_text(UnixMs(0)) == "1 Jan 1970, 00:00 UTC"
@@ -61,7 +61,7 @@ def test_moments() -> None:
         ("<script>", "An unknown browser"),
     ],
 )
-def test_browsers(agent: str, name: str) -> None:
+def test_a_user_agent_is_shown_as_browser_and_system(agent: str, name: str) -> None:
     assert describe_agent(agent) == name
 
 
@@ -69,5 +69,5 @@ def test_browsers(agent: str, name: str) -> None:
     ("text", "expected"),
     [("expected a", "Expected a."), ("Is it?", "Is it?"), ("Done.", "Done."), ("", ".")],
 )
-def test_sentences(text: str, expected: str) -> None:
+def test_a_text_becomes_a_sentence(text: str, expected: str) -> None:
     assert sentence(text) == expected

@@ -1,4 +1,4 @@
-"""Money in sight: what customers paid, receipts, and what administrators see of all of it."""
+"""Payments on pages: lists and receipts for customers, and all payments for administrators."""
 
 import csv
 import re
@@ -40,7 +40,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 
 async def paid(site: Website, email: str = ALICE) -> tuple[PaidRow, PaidRow]:
-    """Let a customer have bought ten credits, and failed to buy ten more."""
+    """Store a settled and a failed purchase of ten credits; a paid answer is stored beside them."""
     users = await site.accounts.review.users(limit=50)
     user = next(each for each in users if each.email == email)
     account = await site.accounts.credits.open(user.user_id)
@@ -82,10 +82,10 @@ async def test_a_customer_sees_each_purchase_and_its_receipt(site: Website, alic
     assert failed.signature in table[2]
 
 
-async def test_each_payment_of_many_has_a_place_in_the_list_and_a_receipt(
+async def test_each_of_many_payments_is_in_the_list_and_has_a_receipt(
     site: Website, alice: Person
 ) -> None:
-    """More than two pages of them, of which several began in the same millisecond."""
+    """There are more than two pages of payments, and several began in the same millisecond."""
     first, _ = await paid(site)
     rows = [
         PaidRow(
@@ -125,7 +125,7 @@ def older_place(row: PaidRow) -> str:
     return f"{row.begun_at}.{row.signature}"
 
 
-async def test_a_customer_sees_what_each_key_used_of_each_endpoint(
+async def test_a_customer_sees_the_usage_of_each_endpoint_by_each_key(
     site: Website, alice: Person
 ) -> None:
     ledger = site.ledger
@@ -170,7 +170,7 @@ async def test_a_customer_sees_what_each_key_used_of_each_endpoint(
     ]
 
 
-async def test_payments_of_others_do_not_exist(site: Website, alice: Person) -> None:
+async def test_a_payment_of_another_customer_is_a_404(site: Website, alice: Person) -> None:
     bought, _ = await paid(site)
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
@@ -182,11 +182,11 @@ async def test_payments_of_others_do_not_exist(site: Website, alice: Person) -> 
     assert (await alice.open(f"/credits/payments/{bought.signature}")).status_code == 200
 
 
-async def test_an_administrator_sees_what_was_paid_in_two_clicks(
+async def test_an_administrator_finds_the_payments_of_a_customer(
     site: Website,
     alice: Person,  # noqa: ARG001 - who has signed up
 ) -> None:
-    """From the list of users to the customer: what that customer paid last week."""
+    """The list of users links to the customer, whose page shows the payments."""
     bought, _ = await paid(site)
     await site.make_administrator()
     async with Person(site, address="198.51.100.8") as admin:
@@ -221,8 +221,10 @@ async def test_an_administrator_sees_what_was_paid_in_two_clicks(
     assert "Payments" in customer[0]
 
 
-async def test_linked_wallets_and_what_each_paid_are_one_page(site: Website, alice: Person) -> None:
-    """Two linked wallets, one that paid three times; an administrator sees the same sums."""
+async def test_one_page_shows_the_linked_wallets_and_their_payments(
+    site: Website, alice: Person
+) -> None:
+    """One of two linked wallets has paid three times; an administrator sees the same sums."""
     bought, failed = await paid(site)
     at = site.clock.now()
     first, second = (str(Keypair.from_seed(bytes([each]) * 32).pubkey()) for each in (91, 92))
@@ -304,7 +306,7 @@ async def test_an_administrator_sees_ended_keys_and_alerts_of_a_customer(
     assert "revoked key:" in alerts.partition("Audit log")[2]
 
 
-async def test_every_page_says_who_operates_the_service(alice: Person) -> None:
+async def test_every_page_names_the_operator_of_the_service(alice: Person) -> None:
     for path in ("/pricing", "/credits", "/alerts", "/watchlists"):
         page = await alice.open(path)
         assert "operated by Trader Tools Ltd" in words(page)
@@ -315,7 +317,7 @@ async def test_every_page_says_who_operates_the_service(alice: Person) -> None:
     assert "Privacy https://example.org/privacy" in about
 
 
-def test_amounts_and_prices_are_whole_numbers_until_they_are_shown() -> None:
+def test_amounts_are_shown_in_coins_and_bundles_have_usd_prices() -> None:
     assets = Assets(Coin("MINT", 9), {USDC: Coin("USDC", 6)})
 
     assert assets.amount(1_234_567_890_000, USDC) == "1,234,567.89 USDC"

@@ -1,4 +1,4 @@
-"""Redirects stay on this site, whatever a link or a header says."""
+"""Redirects stay on this site, for every link and every header."""
 
 import pytest
 
@@ -25,7 +25,7 @@ ELSEWHERE = [
     ".evil.example/",
     " /settings/account",
     "/nothing-here",
-    "/sign-out",  # no page: it answers POST alone
+    "/sign-out",  # not a page: it accepts POST only
     "settings/account",
     "/settings/account/",
 ]
@@ -60,7 +60,7 @@ async def test_signing_in_leads_back_to_the_page_that_asked_for_it(alice: Person
             assert where(await again.sign_in(next=own)) == own
 
 
-async def test_signing_up_leads_back_too(site: Website) -> None:
+async def test_signing_up_leads_back_to_the_page_that_asked_for_it(site: Website) -> None:
     async with Person(site) as person:
         fields = {"email": ALICE, "password": PASSWORD, "next": "/settings/api-keys"}
         assert where(await person.send("/sign-up", fields)) == (
@@ -68,7 +68,7 @@ async def test_signing_up_leads_back_too(site: Website) -> None:
         )
 
 
-async def test_a_query_that_no_form_of_ours_makes_does_not_come_along(alice: Person) -> None:
+async def test_an_unsafe_query_is_removed_from_a_redirect(alice: Person) -> None:
     page = "/settings/api-keys/new"
     for query in [
         "a=//evil.example", "a=b\r\nset-cookie:x", "a=<b>", "a=b#c", "a=b\\c", "a" * 2_000,
@@ -77,7 +77,7 @@ async def test_a_query_that_no_form_of_ours_makes_does_not_come_along(alice: Per
         assert where(response) == page, query
 
 
-async def test_a_notice_is_one_of_ours_or_none(site: Website) -> None:
+async def test_only_a_known_notice_is_shown(site: Website) -> None:
     async with Person(site) as person:
         assert "You are signed out." in words(await person.open("/?notice=signed-out"))
         page = await person.open("/?notice=Call+this+number")

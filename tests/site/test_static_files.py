@@ -1,4 +1,4 @@
-"""Scripts and styles: ours but for one, all from here, named by their content."""
+"""Scripts and styles: all are served by this site and named by their content; one is htmx."""
 
 import re
 from base64 import b64decode
@@ -18,7 +18,7 @@ FORM = re.compile(r"(<form[^>]*>)(.*?)</form>", re.DOTALL)
 PACKAGE = WEB / "assets" / "node_modules" / "htmx.org"
 
 
-async def test_files_named_by_their_content_are_kept_for_ever(site: Website) -> None:
+async def test_files_named_by_their_content_are_cached_for_ever(site: Website) -> None:
     async with Person(site) as person:
         page = (await person.open("/sign-in")).text
         addresses = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', page))
@@ -44,7 +44,9 @@ async def test_files_named_by_their_content_are_kept_for_ever(site: Website) -> 
         ("licences.txt", "text/plain; charset=utf-8"),
     ],
 )
-async def test_each_says_what_it_is(site: Website, name: str, content_type: str) -> None:
+async def test_each_static_file_has_its_content_type(
+    site: Website, name: str, content_type: str
+) -> None:
     async with Person(site) as person:
         response = await person.open(f"/static/{name}")
         assert response.headers["content-type"] == content_type
@@ -53,7 +55,7 @@ async def test_each_says_what_it_is(site: Website, name: str, content_type: str)
         assert head.headers["content-length"] == response.headers["content-length"]
 
 
-async def test_the_icon_is_where_browsers_look_for_it(site: Website) -> None:
+async def test_the_icon_is_also_at_favicon_ico(site: Website) -> None:
     async with Person(site) as person:
         icon = await person.open("/favicon.ico")
         named = await person.open("/static/icon.svg")
@@ -73,7 +75,7 @@ async def test_a_file_that_the_browser_has_is_not_sent_again(site: Website) -> N
             assert (other.status_code, other.content) == (200, first.content)
 
 
-async def test_large_files_are_compressed_where_that_is_accepted(site: Website) -> None:
+async def test_large_files_are_compressed_if_the_client_accepts_gzip(site: Website) -> None:
     async with Person(site) as person:
         plain = await person.client.get("/static/style.css", headers={"accept-encoding": "br"})
         packed = await person.client.get("/static/style.css", headers={"accept-encoding": "gzip"})
@@ -104,7 +106,7 @@ async def test_pages_of_a_session_are_not_compressed(alice: Person) -> None:
         "/static//style.css",
     ],
 )
-async def test_nothing_else_is_there(site: Website, path: str) -> None:
+async def test_any_other_static_path_is_a_404(site: Website, path: str) -> None:
     async with Person(site) as person:
         assert (await person.open(path)).status_code == 404
 
@@ -121,13 +123,13 @@ def test_no_template_has_a_script_or_style_in_it(template: Path) -> None:
     assert "autoescape" not in text
 
 
-def test_a_page_that_htmx_makes_quicker_takes_it() -> None:
+def test_exactly_the_pages_with_htmx_attributes_load_htmx() -> None:
     users = {path.name for path in TEMPLATES if re.search(r"\shx-[a-z]+=", path.read_text())}
     takers = {path.name for path in TEMPLATES if '"htmx.html"' in path.read_text()}
     assert users == takers != set()
 
 
-def test_every_form_that_changes_something_carries_the_text_of_the_session() -> None:
+def test_every_form_of_a_session_contains_its_csrf_text() -> None:
     signing_in = {"/sign-in", "/sign-in/code", "/sign-in/passkey", "/sign-in/passkey-alone"}
     open_forms = {"/sign-up", "/forgot"} | signing_in
     links = {"reset.html", "confirm.html", "undo_email.html", "pause.html"}
@@ -142,7 +144,7 @@ def test_every_form_that_changes_something_carries_the_text_of_the_session() -> 
                 assert re.search(r"{{ csrf\((is_kept=true)?\) }}", inside), (template.name, tag)
 
 
-def test_the_script_of_others_is_what_its_package_holds() -> None:
+def test_the_served_htmx_equals_that_of_its_package() -> None:
     lock = loads((WEB / "assets" / "package-lock.json").read_text())
     locked = lock["packages"]["node_modules/htmx.org"]
     assert PACKAGE.is_dir(), "npm ci --prefix src/mintscope/site/assets was not run"

@@ -1,4 +1,4 @@
-"""The page of the status: what works, what does not, and why."""
+"""The status page: parts that work, parts that do not, and the reasons."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ async def shown(  # noqa: PLR0913 - one for each part of the page
     is_selling: bool = False,
     coverage: Coverage | None = None,
 ) -> str:
-    """Return the text of the page for such a status."""
+    """Return the text of the page for the given status."""
 
     async def read() -> ServiceStatus:
         started_at = UnixMs(NOW - 90_000_000)
@@ -53,7 +53,7 @@ async def shown(  # noqa: PLR0913 - one for each part of the page
     return words(response)
 
 
-async def test_a_service_that_works(tmp_path: Path) -> None:
+async def test_the_page_of_a_working_service_shows_no_fault(tmp_path: Path) -> None:
     page = await shown(tmp_path)
     assert "Everything works" in page
     assert "1 s old Slot 350,000,040" in page
@@ -71,7 +71,7 @@ async def test_a_service_that_works(tmp_path: Path) -> None:
         (None, "The finality time is not measured yet."),
     ],
 )
-async def test_how_soon_blocks_are_final_is_said_in_words(
+async def test_the_page_shows_the_time_until_a_block_is_final(
     tmp_path: Path, finality: Behind | None, said: str
 ) -> None:
     assert said in await shown(tmp_path, market=MARKET._replace(finality=finality))
@@ -86,7 +86,7 @@ async def test_blocks_behind_are_counted_at_the_pace_of_the_chain(
     assert f"at {slot_s * 1000:.0f} ms a slot" in page
 
 
-async def test_blocks_behind_are_not_known_before_the_pace_is(tmp_path: Path) -> None:
+async def test_blocks_behind_are_unknown_until_the_pace_is_known(tmp_path: Path) -> None:
     assert "Behind the chain Not known." in await shown(tmp_path, market=MARKET._replace(pace=None))
 
 
@@ -96,7 +96,7 @@ def covered(*rows: tuple[str, Tally]) -> Coverage:
     return Coverage(since, UnixS(since + 60), found, 200, skipped_slots=7, missing_slots=2)
 
 
-async def test_the_parsed_condition_is_shown_in_plain_words(tmp_path: Path) -> None:
+async def test_the_coverage_of_trades_is_shown_in_plain_words(tmp_path: Path) -> None:
     some = covered(("read", Tally(98, 98, 9_999)), ("no_movement", Tally(2, 1, 1)))
     page = await shown(tmp_path, coverage=some)
     assert (
@@ -107,7 +107,7 @@ async def test_the_parsed_condition_is_shown_in_plain_words(tmp_path: Path) -> N
     )
 
 
-async def test_what_was_read_where_all_was_or_nothing(tmp_path: Path) -> None:
+async def test_the_coverage_is_shown_if_all_or_no_trades_were_read(tmp_path: Path) -> None:
     whole = await shown(tmp_path, coverage=covered(("read", Tally(9))))
     assert "100 % of the trades Since" in whole
     assert "All of them were read." in whole
@@ -115,13 +115,13 @@ async def test_what_was_read_where_all_was_or_nothing(tmp_path: Path) -> None:
     assert "Coverage of trades Not counted yet." in await shown(tmp_path)
 
 
-async def test_too_little_that_was_read_is_a_fault(tmp_path: Path) -> None:
+async def test_a_coverage_that_is_too_low_is_a_fault(tmp_path: Path) -> None:
     checks = WELL | {"coverage": "expected 95 %; was 90 %"}
     page = await shown(tmp_path, checks=checks)
     assert "Too little of what is exchanged is read: expected 95 %; was 90 %" in page
 
 
-async def test_gaps_and_old_data(tmp_path: Path) -> None:
+async def test_gaps_and_late_data_are_shown(tmp_path: Path) -> None:
     gaps = [Gap(Slot(349_999_000), Slot(349_999_009), "the node no longer has it")]
     market = MARKET._replace(gap_count=3, gap_slots=112, gaps=gaps, age_ms=61_000)
     checks = WELL | {"gaps": "slots 349999000 to 349999009 are missing"}
@@ -134,7 +134,7 @@ async def test_gaps_and_old_data(tmp_path: Path) -> None:
     assert "349,999,000 to 349,999,009 the node no longer has it" in page
 
 
-async def test_sales_that_are_closed_and_books_that_contradict_themselves(tmp_path: Path) -> None:
+async def test_closed_sales_and_a_violation_of_the_books_are_shown(tmp_path: Path) -> None:
     why = "closed: stopped by an audit or an administrator: credits go on working"
     books = BooksStatus("I2: a balance is not the sum of its entries: account 7", UnixMs(NOW))
     checks = WELL | {"sales": why}
@@ -149,13 +149,13 @@ async def test_sales_that_are_closed_and_books_that_contradict_themselves(tmp_pa
     assert "Every balance is the sum of its entries" in page
 
 
-async def test_a_market_that_cannot_be_read_is_no_error(tmp_path: Path) -> None:
+async def test_the_page_is_shown_if_the_market_cannot_be_read(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=None, books=None, is_selling=True)
     assert page.count("Not available right now.") == 2
     assert "cannot be read right now" in page
 
 
-async def test_it_is_that_of_the_market_that_runs(tmp_path: Path) -> None:
+async def test_the_page_shows_the_slot_of_the_running_market(tmp_path: Path) -> None:
     async with website(tmp_path, has_market=True) as site, Person(site) as person:
         assert site.market is not None
         page = words(await person.open("/status"))
@@ -164,7 +164,7 @@ async def test_it_is_that_of_the_market_that_runs(tmp_path: Path) -> None:
 
 
 async def test_late_data_is_reported_with_its_meaning(tmp_path: Path) -> None:
-    """The checks of this scene find nothing wrong, whatever the age."""
+    """The checks of this scene pass at any age of the data."""
     async with website(tmp_path, has_market=True) as site, Person(site) as person:
         newest = f"no block read since {utc_text(NOW)}"
         for age_s, begin, means in (
@@ -185,13 +185,13 @@ async def test_late_data_is_reported_with_its_meaning(tmp_path: Path) -> None:
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 
 
-async def test_a_block_of_which_nothing_is_known_is_not_fresh(tmp_path: Path) -> None:
+async def test_the_data_is_late_if_the_newest_block_is_unknown(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=MARKET._replace(age_ms=None, slot=None))
     assert "Everything works" not in page
     assert "The data is late: the newest block is unknown" in page
 
 
-async def test_reports_pause_while_credits_are_sold(tmp_path: Path) -> None:
+async def test_only_credits_are_sold_while_the_data_is_too_old(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=MARKET._replace(age_ms=301_000), is_selling=True)
     assert "Sales Credits only Reports are sold again once the data is up to date." in page
 

@@ -1,4 +1,4 @@
-"""The list of tokens for people: the numbers of the API, narrowed, and watched."""
+"""The list of tokens for people: the numbers of the API, with filters and a watchlist."""
 
 import asyncio
 import csv
@@ -56,7 +56,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Website]:
 
 
 def rows(response: httpx.Response) -> dict[str, dict[str, str]]:
-    """Return the cells of each token by what they are called; whole numbers where there are."""
+    """Return the cells of each token by their labels, with whole numbers instead of short ones."""
     return {
         mint: {
             found[1]: reported(cell)
@@ -78,7 +78,9 @@ def number(text: str) -> float | None:
 
 
 @pytest.mark.parametrize("sort", ["volume", "price", "change", "age", "rsi_h1", "pressure_h1"])
-async def test_its_numbers_are_those_of_the_api_at_the_same_slot(shop: Website, sort: str) -> None:
+async def test_the_numbers_of_the_list_equal_those_of_the_api_at_the_same_slot(
+    shop: Website, sort: str
+) -> None:
     column = {"change": "d1", "rsi_h1": "rsi", "pressure_h1": "buys"}.get(sort, sort)
     async with Person(shop) as person:
         page = await person.open(f"/tokens?sort={column}&order=asc")
@@ -107,7 +109,7 @@ async def test_a_price_of_low_confidence_is_marked(shop: Website) -> None:
     assert page.count('aria-label="low confidence"') == len(low)
 
 
-async def test_a_change_since_the_first_price_says_so(shop: Website) -> None:
+async def test_a_change_since_the_first_price_is_marked(shop: Website) -> None:
     async with Person(shop) as person:
         page = (await person.open("/tokens")).text
         listed = (await person.open("/v1/tokens")).json()["data"]["tokens"]
@@ -125,7 +127,7 @@ def assert_change(cells: dict[str, str], label: str, change: float | None) -> No
         assert value == pytest.approx(change * 100, abs=0.5 if abs(change) >= 1 else 0.0051)
 
 
-async def test_rsi_and_pressure_are_those_of_the_report(shop: Website) -> None:
+async def test_rsi_and_pressure_equal_those_of_the_report(shop: Website) -> None:
     assert shop.market is not None
     async with Person(shop) as person:
         shown = rows(await person.open("/tokens"))
@@ -144,7 +146,7 @@ async def test_rsi_and_pressure_are_those_of_the_report(shop: Website) -> None:
     assert compared > 10
 
 
-async def test_it_is_searched_and_narrowed(shop: Website) -> None:
+async def test_the_list_is_searched_and_filtered(shop: Website) -> None:
     async with Person(shop) as person:
         by_name = rows(await person.open("/tokens?q=jupiter"))
         by_mint = rows(await person.open(f"/tokens?q={JUP[:9]}"))
@@ -171,7 +173,7 @@ async def test_a_page_that_is_current_is_not_sent_again(shop: Website) -> None:
     assert (changed.status_code, f'data-live="{slot + 1}"' in changed.text) == (200, True)
 
 
-async def test_what_strangers_wrote_is_text(shop: Website) -> None:
+async def test_html_in_the_list_is_escaped(shop: Website) -> None:
     async with Person(shop) as person:
         text = (await person.open("/tokens")).text
     assert "<script>alert" not in text
@@ -206,7 +208,7 @@ async def test_two_first_stars_at_the_same_moment_make_one_watchlist(shop: Websi
     assert [each.mint_count for each in lists] == [2]
 
 
-async def test_a_full_watchlist_says_so(shop: Website) -> None:
+async def test_a_star_is_refused_with_a_notice_if_the_watchlist_is_full(shop: Website) -> None:
     async with Person(shop) as person:
         await person.sign_up()
         await person.send("/tokens/watch", {"add": JUP})
@@ -219,7 +221,7 @@ async def test_a_full_watchlist_says_so(shop: Website) -> None:
         assert "Your watchlist is full" in words(await person.open(full.headers["location"]))
 
 
-async def test_strangers_watch_nothing(shop: Website) -> None:
+async def test_a_visitor_must_sign_in_to_watch_a_token(shop: Website) -> None:
     async with Person(shop) as person:
         page = await person.open("/tokens")
         assert 'name="add"' not in page.text
@@ -232,12 +234,12 @@ async def test_strangers_watch_nothing(shop: Website) -> None:
 @pytest.mark.parametrize(
     "query", ["sort=macd", "volume=2k", "age=2d", "after=x", "after=1~short", "after=1e999~" + JUP]
 )
-async def test_what_no_page_leads_to_is_not_found(shop: Website, query: str) -> None:
+async def test_an_unknown_sort_filter_or_place_is_a_404(shop: Website, query: str) -> None:
     async with Person(shop) as person:
         assert (await person.open(f"/tokens?{query}")).status_code == 404
 
 
-async def test_a_list_that_is_being_loaded_says_so(shop: Website) -> None:
+async def test_the_list_is_a_503_while_it_is_being_loaded(shop: Website) -> None:
     assert shop.market is not None
     unread = ListCache(shop.market.kept.market.lists, shop.clock, wait=look_again_soon)
     parts = replace(shop.market.parts, lists=unread)
@@ -272,20 +274,20 @@ PLACES: Final = st.builds(
         after=st.none() | PLACES,
     )
 )
-def test_an_address_says_what_it_was_made_of(asked: TokensQuestion) -> None:
+def test_a_question_is_restored_from_its_address(asked: TokensQuestion) -> None:
     address = asked.address(after=asked.after)
     assert question_of(parse_form(address.partition("?")[2].encode())) == asked
 
 
 @given(st.text(max_size=40))
-def test_any_place_is_one_or_is_not_found(text: str) -> None:
+def test_any_text_is_a_place_in_the_list_or_not_found(text: str) -> None:
     query = urlencode({"after": text.replace("\0", "")})
     with suppress(NotFound):
         question_of(parse_form(query.encode()))
 
 
-async def test_the_list_is_a_file_with_the_numbers_of_the_api(shop: Website) -> None:
-    """As narrowed; a name that a spreadsheet would take for a formula is text."""
+async def test_the_csv_of_the_list_has_the_numbers_of_the_api(shop: Website) -> None:
+    """The file has the order and the filters of the page."""
     async with Person(shop) as person:
         whole = list(csv.DictReader(StringIO((await person.open("/tokens.csv")).text)))
         gainers = await person.open("/tokens.csv?sort=d1&volume=10k")
@@ -316,8 +318,8 @@ async def test_presets_and_rows_are_in_the_address(shop: Website) -> None:
     assert wrong.status_code == 404
 
 
-async def test_any_column_is_filtered_in_the_words_of_screens(shop: Website) -> None:
-    """The numbers of the form stand in the address, as a condition; so do the CSV and the page."""
+async def test_any_column_is_filtered_by_a_condition_in_the_address(shop: Website) -> None:
+    """The numbers of the form become a condition in the address, for the page and for the CSV."""
     async with Person(shop) as person:
         sent = await person.open("/tokens?where=&rsi_below=60&buys_above=40&liquidity_above=")
         both = "rsi_h1+%3C+60+and+pressure_h1+%3E+0.4"
@@ -402,4 +404,6 @@ async def test_columns_are_chosen_by_the_form_and_kept_in_the_address(shop: Webs
     assert read[0] == ["mint", "symbol", "name", "price_usd", "rsi_h1", "look_alike_of", "slot"]
     assert {len(each) for each in read} == {7}
     assert where(whole) == "/tokens"
-    assert len(next(iter(rows(unknown).values()))) == len(COLUMNS) - 1  # a day has no label
+    assert (
+        len(next(iter(rows(unknown).values()))) == len(COLUMNS) - 1
+    )  # the cell of the day has no label

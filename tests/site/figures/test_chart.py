@@ -1,4 +1,4 @@
-"""The drawn chart: everything is inside of it, and it says what it shows."""
+"""The drawn chart: all marks are inside of it, and it has a label."""
 
 import re
 from html.parser import HTMLParser
@@ -41,8 +41,8 @@ def at_minutes(points: list[ChartPoint]) -> list[ChartPoint]:
     return [ChartPoint(BEGIN + 60 * n, *values[1:]) for n, values in enumerate(fields)]
 
 
-def test_candles_of_one_swap_are_joined_by_the_last_price_and_others_are_not() -> None:
-    """Each is a dash at its own price, and many of them were a cloud."""
+def test_candles_of_one_swap_are_joined_by_a_line_of_the_last_price() -> None:
+    """Alone each is a dash at its own price, and many of them would look like a cloud."""
     prices = [1.0 + n % 7 for n in range(30)]
     flat = [ChartPoint(BEGIN + 60 * n, p, p, p, p, 1.0, 0.0, 0.0) for n, p in enumerate(prices)]
     long = [ChartPoint(BEGIN + 60 * n, 1.0, 3.0, 0.5, 2.0, 1.0, 0.0, 0.0) for n in range(30)]
@@ -54,7 +54,7 @@ def test_candles_of_one_swap_are_joined_by_the_last_price_and_others_are_not() -
 
 
 def test_the_axis_is_true_to_time() -> None:
-    """Two candles, eight minutes without a trade, two candles: each where its minute is."""
+    """Two candles, eight minutes without a trade, two candles: each is at its minute."""
     points = made(12)
     points = [*points[:2], *points[10:]]
     drawn = Drawn(draw_chart(points, {}, 60, ""))
@@ -67,7 +67,7 @@ def test_the_axis_is_true_to_time() -> None:
     assert on_one_axis([], 60) == []
 
 
-def test_a_candle_of_one_swap_among_many_empty_spans_is_seen() -> None:
+def test_a_candle_of_one_swap_among_many_empty_spans_is_visible() -> None:
     points = [point(0, 1.0), point(SPANS_MAX - 1, 1.0)]
     drawn = Drawn(draw_chart(points, {}, 60, ""))
     [bars] = drawn.paths("rise")[1:2]
@@ -79,11 +79,11 @@ def test_a_candle_of_one_swap_among_many_empty_spans_is_seen() -> None:
         assert float(bottom) - float(top) >= BODY_MIN - 0.1
 
 
-def test_names_of_levels_do_not_lie_on_each_other() -> None:
+def test_names_of_levels_do_not_overlap() -> None:
     levels = {"100": 5.0, "61.8": 5.01, "50": 9.0}
     drawn = Drawn(draw_chart(made(10), levels, 60, ""))
     assert [name for name in levels if name in drawn.texts] == ["61.8", "50"]
-    assert len(drawn.paths("level-line")) == 3 + 2  # all levels, and those of RSI
+    assert len(drawn.paths("level-line")) == 3 + 2  # all three levels, and the two of the RSI
 
 
 class Drawn(HTMLParser):
@@ -113,7 +113,7 @@ class Drawn(HTMLParser):
 
 
 @given(st.lists(candles(), max_size=30))
-def test_everything_is_inside(points: list[ChartPoint]) -> None:
+def test_every_path_is_inside_the_chart(points: list[ChartPoint]) -> None:
     drawn = Drawn(draw_chart(at_minutes(points), {}, 60, ""))
 
     for path in (each["d"] for tag, each in drawn.tags if tag == "path"):
@@ -142,7 +142,7 @@ def made(count: int, **changes: float | None) -> list[ChartPoint]:
     ]
 
 
-def test_higher_prices_are_higher() -> None:
+def test_higher_prices_are_drawn_higher() -> None:
     drawn = Drawn(draw_chart(made(20, ema9=None), {}, 60, ""))
     tops = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)V", "".join(drawn.paths("wick")))]
 
@@ -150,7 +150,7 @@ def test_higher_prices_are_higher() -> None:
     assert len(tops) == 20
 
 
-def test_a_line_begins_where_its_values_do() -> None:
+def test_a_line_begins_at_its_first_value() -> None:
     points = [*made(5), *(ChartPoint(p.t + 300, p.open, p.high, p.low, p.close, 0, 0, 0, ema9=2.0)
                           for p in made(5))]  # fmt: skip
     [line] = Drawn(draw_chart(points, {}, 60, "")).paths("ema9")
@@ -160,14 +160,14 @@ def test_a_line_begins_where_its_values_do() -> None:
     assert line.startswith(f"M{SIZE * 0.55:.1f} ")
 
 
-def test_levels_outside_of_what_is_shown_are_left_out() -> None:
+def test_levels_outside_of_the_price_range_are_omitted() -> None:
     drawn = Drawn(draw_chart(made(10), {"50": 5.0, "far": 5_000.0}, 60, ""))
 
     assert "50" in drawn.texts
     assert "far" not in drawn.texts
 
 
-def test_times_are_few_and_round() -> None:
+def test_the_chart_axis_has_at_most_seven_round_times() -> None:
     for width_s, count in ((60, 150), (300, 150), (3600, 150), (60, 3)):
         points = [ChartPoint(BEGIN + width_s * n, 1, 1, 1, 1, 0, 0, 0) for n in range(count)]
         texts = Drawn(draw_chart(points, {}, width_s, "")).texts
@@ -176,7 +176,7 @@ def test_times_are_few_and_round() -> None:
         assert all(text.endswith(("0", "5")) for text in times if ":" in text)
 
 
-def test_what_it_shows_is_read_out_and_cannot_break_out() -> None:
+def test_the_chart_has_a_label_and_escapes_its_texts() -> None:
     drawn = Drawn(draw_chart(made(3), {'"><script>': 2.0}, 60, '"><script>alert(1)</script>'))
 
     assert [tag for tag, _ in drawn.tags if tag == "script"] == []
@@ -185,7 +185,7 @@ def test_what_it_shows_is_read_out_and_cannot_break_out() -> None:
     assert all("style" not in given for _, given in drawn.tags)
 
 
-def test_without_candles_there_is_an_empty_chart() -> None:
+def test_a_chart_without_candles_is_empty() -> None:
     assert Drawn(draw_chart([], {}, 60, "nothing yet")).paths("wick") == []
 
 

@@ -1,4 +1,4 @@
-"""Numbers on pages: short for eyes, whole for ears, never another number."""
+"""Numbers on pages: short in print, whole for screen readers, and always the same number."""
 
 import re
 from decimal import Decimal
@@ -21,7 +21,7 @@ SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
 
 
 def read_back(text: str) -> Decimal:
-    """Return the number that *text* shows, read by a rule of its own."""
+    """Return the number that *text* shows, without the code under test."""
     counted = re.fullmatch("(\N{MINUS SIGN}?)0[.]0([₀-₉]+)([0-9]+)", text)
     if counted is None:
         return Decimal(text.replace(",", "").replace("\N{MINUS SIGN}", "-"))
@@ -63,18 +63,18 @@ def test_a_whole_number_is_the_number_itself_without_an_exponent(value: float) -
     assert re.fullmatch(r"-?\d+(\.\d+)?", text)
 
 
-def test_a_price_is_read_out_whole() -> None:
+def test_a_screen_reader_gets_the_whole_price() -> None:
     html = price(0.000022584)
 
     assert '<span aria-hidden="true">$0.0₄22584</span>' in html
     assert '<span class="unseen">$0.000022584</span>' in html
 
 
-def test_the_unit_of_another_price_stands_behind_it() -> None:
+def test_the_unit_of_a_price_follows_its_number() -> None:
     assert "0.00014060 SOL" in price(0.0001406, "SOL")
 
 
-def test_what_is_not_known_is_no_zero() -> None:
+def test_an_unknown_number_is_shown_as_a_dash() -> None:
     for html in (price(None), dollars(None), percent(None)):
         assert "\N{EN DASH}" in html
         assert "0" not in html
@@ -114,7 +114,7 @@ def test_an_amount_has_three_digits(value: float, shown: str) -> None:
     st.floats(min_value=1e-9, max_value=1e9),
     st.integers(2, 9),
 )
-def test_steps_are_inside_evenly_apart_and_about_as_many(
+def test_axis_steps_are_inside_the_range_and_about_as_many_as_requested(
     low: float, span: float, count: int
 ) -> None:
     high = low + max(span, low * 1e-6)

@@ -13,7 +13,7 @@ def points(svg: str) -> list[tuple[float, float]]:
 
 
 @given(st.lists(st.floats(min_value=1e-12, max_value=1e12), min_size=1, max_size=200))
-def test_it_stays_in_its_box_and_rises_where_the_values_do(values: list[float]) -> None:
+def test_a_sparkline_stays_in_its_box_and_rises_with_its_values(values: list[float]) -> None:
     drawn = sorted(set(points(sparkline(values))))
 
     assert len(drawn) == len(values)
@@ -25,17 +25,17 @@ def test_it_stays_in_its_box_and_rises_where_the_values_do(values: list[float]) 
             assert y1[1] <= y0[1]
 
 
-def test_its_colour_is_that_of_the_whole_way() -> None:
+def test_the_class_of_a_sparkline_compares_its_last_value_with_its_first() -> None:
     assert 'class="spark up"' in sparkline([1.0, 0.5, 2.0])
     assert 'class="spark down"' in sparkline([2.0, 3.0, 1.0])
     assert 'class="spark level"' in sparkline([])
 
 
-def test_a_gap_is_not_drawn_across() -> None:
+def test_a_sparkline_is_interrupted_at_a_gap() -> None:
     assert sparkline([1.0, 2.0, None, 3.0, 4.0]).count("M") == 2
 
 
-def test_what_was_not_traded_is_dotted() -> None:
+def test_spans_without_a_change_are_drawn_as_quiet() -> None:
     drawn = re.findall(r'<path( class="quiet")? d="([^"]*)"', sparkline([1.0, 1.0, 2.0, 3.0, 3.0]))
 
     assert drawn == [
@@ -44,5 +44,5 @@ def test_what_was_not_traded_is_dotted() -> None:
     ]
 
 
-def test_it_is_never_read_out() -> None:
+def test_a_sparkline_is_hidden_from_screen_readers() -> None:
     assert 'aria-hidden="true"' in sparkline([1.0, 2.0])

@@ -1,4 +1,4 @@
-"""Readers of the same things are served by one look, each with its news."""
+"""One look serves all readers of the same views, each with the changes that it lacks."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ READERS = 100
 
 @dataclass
 class KeptOutlet:
-    """Keeps what is written; *behind* as the test says."""
+    """Keeps the chunks that are written; the test sets *behind*."""
 
     written: list[bytes] = field(default_factory=list)
     behind: bool = False
@@ -36,7 +36,7 @@ class KeptOutlet:
 
 @dataclass
 class Counter:
-    """The news: how often it was counted on."""
+    """A source of news: the news of each view is *count*."""
 
     count: int = 0
     looks: int = 0
@@ -54,11 +54,11 @@ def stream_into(outlet: KeptOutlet, known: int | None = None) -> PageStream:
 async def until_quiet(channel: Channel[str]) -> None:
     """Wait until *channel* has nothing left to do."""
     async with asyncio.timeout(10):
-        while channel.is_busy:  # noqa: ASYNC110 - nothing tells it
+        while channel.is_busy:  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(PAUSE_S)
 
 
-async def test_one_look_tells_all_and_each_what_it_does_not_know() -> None:
+async def test_one_look_serves_all_readers_each_with_its_missing_changes() -> None:
     counter = Counter(7)
     channel = Channel(counter.look, PAUSE_S)
     outlets = [KeptOutlet() for _ in range(READERS)]
@@ -77,7 +77,7 @@ async def test_one_look_tells_all_and_each_what_it_does_not_know() -> None:
     assert not channel
 
 
-async def test_a_slow_reader_gets_all_events_later() -> None:
+async def test_a_slow_reader_gets_the_newest_state_later() -> None:
     counter, slow = Counter(1), KeptOutlet()
     channel = Channel(counter.look, PAUSE_S)
     with channel.reading(stream_into(slow), "a"):
@@ -85,7 +85,7 @@ async def test_a_slow_reader_gets_all_events_later() -> None:
         slow.behind = True
         for counter.count in (2, 3):
             channel.note()
-            await asyncio.sleep(20 * PAUSE_S)
+            await asyncio.sleep(20 * PAUSE_S)  # many times the pause of the channel
         assert slow.written == [b"a=1"]
         looks, slow.behind = counter.looks, False
         await until_quiet(channel)

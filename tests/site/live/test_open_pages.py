@@ -1,4 +1,4 @@
-"""The first page and the list follow changes, and show then what a new page would."""
+"""The open first page and the open list get changes, and then equal a new page."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from support.scenes.shown_market import mint_named
 from support.scenes.streaming import Reader
 from support.scenes.website import Website, served_website
 
-SOON_S = 5.0  # of this process, however busy the machine
+SOON_S = 5.0  # of processor time, which does not depend on other processes
 ROW = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
 CELL = re.compile(r"<t[hd][ >].*?</t[hd]>", re.DOTALL)
 ANSWERED = b"HTTP/1.1 200 "
@@ -48,7 +48,7 @@ async def page(site: Website, path: str) -> str:
 
 
 async def trade(site: Website) -> int:
-    """Let all trade a second later; return the slot."""
+    """Let all tokens trade a second later; return the slot."""
     assert site.market is not None
     site.clock.advance(1_000)
     await site.market.trade()
@@ -56,12 +56,12 @@ async def trade(site: Website) -> int:
 
 
 def rows(text: str) -> Rows:
-    """Return the cells of each line of a page."""
+    """Return the cells of each row of a page, by mint."""
     return {mint: [cell.strip() for cell in CELL.findall(row)] for mint, row in ROW.findall(text)}
 
 
 def put(known: Rows, reported: dict[str, Any]) -> Rows:
-    """Return the content of a page that gets the changes to *known*."""
+    """Return the rows of a page that had the rows *known* and got the changes *reported*."""
     shown = {}
     for mint in reported["order"]:
         cells = dict(enumerate(known.get(mint, ()))) | dict(reported["rows"].get(mint, ()))
@@ -69,7 +69,7 @@ def put(known: Rows, reported: dict[str, Any]) -> Rows:
     return shown
 
 
-async def test_the_first_page_gets_the_rows_that_a_new_one_would_show(tmp_path: Path) -> None:
+async def test_an_open_first_page_gets_the_content_of_a_new_page(tmp_path: Path) -> None:
     async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
         assert site.market is not None
         first = await stack.enter_async_context(stream(site, "/live/events"))
@@ -93,7 +93,7 @@ async def test_the_first_page_gets_the_rows_that_a_new_one_would_show(tmp_path: 
     assert answer["price"] == {unit: price[unit] for unit in ("usd", "sol")}
 
 
-async def test_a_list_gets_the_cells_that_change(tmp_path: Path) -> None:
+async def test_an_open_list_gets_only_the_cells_that_change(tmp_path: Path) -> None:
     async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
         assert site.market is not None
         asked, slot = "sort=d1&volume=1k", site.market.slot
@@ -150,7 +150,9 @@ async def test_each_change_of_a_list_without_a_new_slot_reaches_every_page(tmp_p
 
 
 @pytest.mark.parametrize("path", ["/live/events", "/tokens/events", f"/token/{WSOL}/live"])
-async def test_head_of_a_stream_has_no_body_and_takes_no_room(tmp_path: Path, path: str) -> None:
+async def test_a_head_request_to_a_stream_has_no_body_and_opens_no_page(
+    tmp_path: Path, path: str
+) -> None:
     web = WebConfig(live_pages_max=1)
     request = f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     async with served_website(tmp_path, has_market=True, web=web) as site:
@@ -167,7 +169,7 @@ async def test_head_of_a_stream_has_no_body_and_takes_no_room(tmp_path: Path, pa
     assert second == ANSWERED
 
 
-async def test_there_is_room_for_so_many_pages_of_all_kinds(tmp_path: Path) -> None:
+async def test_the_limit_of_open_pages_counts_pages_of_all_kinds(tmp_path: Path) -> None:
     web = WebConfig(live_pages_max=2)
     async with (
         served_website(tmp_path, has_market=True, web=web) as site,

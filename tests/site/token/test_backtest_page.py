@@ -22,7 +22,7 @@ VERIFY = "UPDATE user SET verified_at = 1"
 PATH = f"/token/{RISKY}/backtest"
 
 
-async def test_a_test_costs_a_credit_once_and_shows_what_the_api_finds(
+async def test_a_backtest_costs_one_credit_once_and_shows_the_results_of_the_api(
     shown_site: Website, stranger: Person
 ) -> None:
     await stranger.sign_up()
@@ -86,7 +86,7 @@ async def shown_site_later(site: Website, minutes: int) -> None:
         ({"fee": "x"}, "Expected a whole number from 0 to 1000."),
     ],
 )
-async def test_what_cannot_be_tested_is_said_and_costs_nothing(
+async def test_an_invalid_backtest_is_refused_with_the_reason_and_costs_nothing(
     shown_site: Website, stranger: Person, changes: dict[str, str], said: str
 ) -> None:
     await stranger.sign_up()
@@ -97,7 +97,7 @@ async def test_what_cannot_be_tested_is_said_and_costs_nothing(
     assert await balance(shown_site, ALICE) == 1
 
 
-async def test_without_data_or_credits_nothing_is_spent(
+async def test_a_backtest_without_data_or_credits_costs_nothing(
     shown_site: Website, stranger: Person
 ) -> None:
     assert where(await stranger.open(PATH)).startswith("/sign-in")
@@ -117,7 +117,7 @@ async def test_without_data_or_credits_nothing_is_spent(
     assert await balance(shown_site, ALICE) == 1
 
 
-async def test_a_bought_test_whose_candles_have_left_its_span_says_so(
+async def test_a_bought_backtest_is_not_shown_if_its_candles_are_too_old(
     shown_site: Website, stranger: Person
 ) -> None:
     await shown_site_later(shown_site, 24 * 60 - 1)
@@ -131,7 +131,7 @@ async def test_a_bought_test_whose_candles_have_left_its_span_says_so(
     assert "The candles of this test are now older than the chosen span." in words(later)
 
 
-async def test_a_ledger_that_does_not_answer_leaves_no_test(
+async def test_a_backtest_is_not_bought_if_the_ledger_does_not_answer(
     shown_site: Website, stranger: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stranger.sign_up()
@@ -179,7 +179,7 @@ async def test_one_click_makes_the_tested_rule_an_alert_once(
     assert "Expected one comparison" in words(refused)
 
 
-async def test_the_pages_of_a_token_and_of_the_list_lead_here(stranger: Person) -> None:
+async def test_the_token_page_and_the_list_link_to_the_backtest_page(stranger: Person) -> None:
     assert f'href="/token/{BONE}/backtest"' in (await stranger.open(f"/token/{BONE}")).text
     listed = (await stranger.open("/tokens?where=price+%3E+0")).text
     assert re.search(r'href="/token/[^/"]+/backtest\?where=price%20%3E%200"', listed)

@@ -32,13 +32,15 @@ def shown(pools: int, *, rejected: int = 0, depth: int | None = 10**12) -> tuple
         (3, 1, f"3 pools agree; {SET}; 25% of the hour&#39;s volume was at rejected prices"),
     ],
 )
-def test_it_says_what_a_price_rests_on(pools: int, rejected: int, title: str) -> None:
+def test_the_title_of_a_confidence_states_the_evidence_of_the_price(
+    pools: int, rejected: int, title: str
+) -> None:
     assert shown(pools, rejected=rejected) == ("number", title, "high")
 
 
-def test_a_low_one_is_marked() -> None:
+def test_a_low_confidence_is_marked() -> None:
     assert shown(1, depth=None)[0] == "unsure"
 
 
-def test_without_a_price_nothing_is_known() -> None:
+def test_the_confidence_is_unknown_without_a_price() -> None:
     assert "not known yet" in confidence_of(None)

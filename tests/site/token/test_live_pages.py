@@ -1,4 +1,4 @@
-"""Open pages get changes: all of them within a second, and no more than they may see."""
+"""Open pages get changes soon, and only of tokens that they may show."""
 
 import asyncio
 import gc
@@ -25,9 +25,9 @@ from support.scenes.token_market import BONE, RISKY, SOL, TokenMarket, swap_of
 from support.scenes.website import Website, served_website
 
 PAGES = 200
-SOON_S = 5.0  # of this process, however busy the machine; what it costs is counted in reads
+SOON_S = 5.0  # of processor time, which does not depend on other processes
 READS_A_LOOK = 3  # the swaps, and the candles of each of two timeframes
-LOOKS_MAX = 3  # while a slot is sent to 200 pages: one, and those that its updates bring
+LOOKS_MAX = 3  # for one slot and 200 pages: its own look, and the looks that its updates cause
 PAGES_ALLOWED = WebConfig()
 AVERAGES = ("ema9", "ema21", "ema50", "ema200", "rsi")
 LEVELS = ("swingHigh", "level236", "level382", "level500", "level618", "level764", "swingLow")
@@ -44,7 +44,7 @@ async def open_site(
 
 @asynccontextmanager
 async def page_at(site: Website, mint: str, query: str = "tf=m1") -> AsyncIterator[Reader]:
-    """Open the stream of a page; what it begins with is read."""
+    """Open the stream of a page."""
     async with (
         httpx.AsyncClient(base_url=site.origin, timeout=30) as client,
         client.stream("GET", f"/token/{mint}/live?{query}") as response,
@@ -55,7 +55,7 @@ async def page_at(site: Website, mint: str, query: str = "tf=m1") -> AsyncIterat
 
 
 async def until(reader: Reader, name: str) -> Event:
-    """Return the next event of that name."""
+    """Return the next event named *name*."""
     while True:
         event = await reader.next()
         if event.name == name:
@@ -71,7 +71,7 @@ async def until_candle(reader: Reader, usd: float) -> list[Any]:
 
 
 async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> None:
-    """The second swap comes in the middle of what the first one made them do."""
+    """The second swap comes while the pages still handle the first."""
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         frames = [("m1", "h1")[number % 2] for number in range(PAGES)]
         readers = [await stack.enter_async_context(page_at(site, SOL, f"tf={f}")) for f in frames]
@@ -112,7 +112,7 @@ async def test_a_candle_is_sent_as_the_page_would_show_it(tmp_path: Path) -> Non
 
 
 async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> None:
-    """So do levels, those of frames that are asked for, too.  A page loaded then has the same."""
+    """So do levels, also in timeframes on request.  A page loaded then has the same numbers."""
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         readers = {
             frame: await stack.enter_async_context(page_at(site, SOL, f"tf={frame}"))
@@ -136,7 +136,7 @@ async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> Non
         assert [usd for _, _, usd in _attribute(page, "levels")] == pytest.approx(levels), frame
 
 
-async def test_the_cells_of_the_list_are_sent_without_a_swap(tmp_path: Path) -> None:
+async def test_the_figures_of_the_list_are_sent_after_a_fold_without_a_swap(tmp_path: Path) -> None:
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         await _page(site, BONE)  # a free view
         await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
@@ -161,7 +161,7 @@ async def test_the_cells_of_the_list_are_sent_without_a_swap(tmp_path: Path) -> 
     assert reported["liquidity"] == dollars(line["price"]["liquidityUsd"])
 
 
-async def test_a_page_that_was_away_gets_all_candles_again(tmp_path: Path) -> None:
+async def test_a_page_gets_all_candles_again_if_it_lacks_several(tmp_path: Path) -> None:
     async with open_site(tmp_path) as (site, _):
         page = await _page(site, SOL)
         shown = _attribute(page, "points")
@@ -209,7 +209,7 @@ async def test_a_caller_who_may_not_see_a_token_gets_no_data_of_it(tmp_path: Pat
     assert end.data["message"].startswith("The view has ended")
 
 
-async def test_pages_leave_room_for_streams_that_are_paid_for(tmp_path: Path) -> None:
+async def test_an_open_page_above_the_limit_gets_no_stream(tmp_path: Path) -> None:
     async with (
         open_site(tmp_path, WebConfig(live_pages_max=2)) as (site, _),
         AsyncExitStack() as stack,
@@ -221,7 +221,7 @@ async def test_pages_leave_room_for_streams_that_are_paid_for(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("mint", ["not-a-mint", "4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R"])
-async def test_what_is_no_token_of_ours_has_no_stream(shown_site: Website, mint: str) -> None:
+async def test_an_untracked_or_invalid_mint_has_no_stream(shown_site: Website, mint: str) -> None:
     async with Person(shown_site) as person:
         assert (await person.open(f"/token/{mint}/live")).status_code in {204, 404}
 

@@ -32,7 +32,7 @@ def imitation(now: UnixMs) -> MintFacts:
     )
 
 
-async def test_a_look_alike_is_named_as_one_on_its_page_and_in_the_list(tmp_path: Path) -> None:
+async def test_a_look_alike_is_marked_on_its_page_and_in_the_list(tmp_path: Path) -> None:
     async with (
         website(tmp_path, origin=ORIGIN, has_token_market=True) as site,
         Person(site) as person,

@@ -1,4 +1,4 @@
-"""Pictures of tokens: what is in them, what they cost, and who draws them."""
+"""Pictures of tokens: their content, their cost, and the process that draws them."""
 
 import asyncio
 import re
@@ -53,7 +53,7 @@ QUIET: Final = ChartPoint(1_795_000_200, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 def texts(svg: str) -> dict[str, str]:
-    """Return the texts of a picture by their kind; of ticks and times the last."""
+    """Return the texts of a picture by class: the last text of each class."""
     return {each.get("class", ""): each.text or "" for each in ET.fromstring(svg).iter(TAG)}
 
 
@@ -64,7 +64,7 @@ def pages_of(site: Website) -> TokenPages:
     return owner
 
 
-async def test_its_numbers_are_those_of_page_and_api_at_one_slot(
+async def test_the_numbers_of_a_picture_equal_those_of_page_and_api_at_one_slot(
     shown_site: Website, stranger: Person
 ) -> None:
     svg = await pages_of(shown_site).draw(BONE, WIDTHS["m5"])
@@ -89,7 +89,7 @@ async def test_its_numbers_are_those_of_page_and_api_at_one_slot(
 
 
 @pytest.mark.process
-async def test_a_link_to_a_token_names_its_picture_and_anyone_gets_it(
+async def test_a_token_page_names_its_picture_which_everyone_may_open(
     shown_site: Website, stranger: Person
 ) -> None:
     page = (await stranger.open(f"/token/{BONE}?tf=h1")).text
@@ -117,7 +117,7 @@ async def test_the_font_of_the_package_has_each_character_that_is_drawn() -> Non
     resvg = import_module(RASTERISER)
     drawn = [chr(code) for code in (*range(0x21, 0x7F), *range(0xA1, 0x100))]
     drawn += [*"₀₁₂₃₄₅₆₇₈₉\u2212\u2013…"]
-    drawn.remove("\xad")  # the soft hyphen is seen at the end of a line alone
+    drawn.remove("\xad")  # the soft hyphen is visible only at the end of a line
     font = str(files("mintscope.site.token") / FONT_FILE)
 
     def picture(text: str) -> bytes:
@@ -159,7 +159,7 @@ def test_any_price_is_drawn(usd: float) -> None:
 
 
 class Artist:
-    """Draws when it is let; counts what it has drawn."""
+    """Draws after *may* is set; counts its drawings."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -179,11 +179,11 @@ def key(number: int) -> PictureKey:
     return PictureKey(Mint(f"{number}"), "m5")
 
 
-async def test_it_is_drawn_once_a_minute_however_many_ask() -> None:
+async def test_a_picture_is_drawn_once_a_minute_for_any_number_of_clients() -> None:
     artist = Artist()
     pictures = Pictures(MemoryLimits(ManualClock(UnixMs(0))), artist)
     asked = [asyncio.create_task(pictures.get(key(1), 7, str(n), source)) for n in range(50)]
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # so that all of them have begun before the first is drawn
     artist.may.set()
     assert set(await asyncio.gather(*asked)) == {b"<svg/>"}
     await pictures.get(key(1), 7, "late", source)
@@ -192,13 +192,13 @@ async def test_it_is_drawn_once_a_minute_however_many_ask() -> None:
     assert artist.count == 2
 
 
-async def test_a_client_has_few_drawn_and_few_wait_at_once() -> None:
+async def test_drawings_of_a_client_and_waiting_drawings_are_limited() -> None:
     artist = Artist()
     pictures = Pictures(MemoryLimits(ManualClock(UnixMs(0))), artist)
     asked = [
         asyncio.create_task(pictures.get(key(n), 7, str(n), source)) for n in range(WAITING_MAX)
     ]
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # so that WAITING_MAX drawings wait
     with pytest.raises(ServiceUnavailable):
         await pictures.get(key(99), 7, "one more", source)
     artist.may.set()

@@ -1,7 +1,7 @@
-"""The numbers of a token's page are those of the API, each of them, at the same slot.
+"""Each number of a token's page equals that of the API at the same slot.
 
-So are those of the streams, of the e-mail of an alert, and of the picture that links are shown
-with.  Rounded numbers are those of the API, rounded.
+So does each number of the streams, of the e-mail of an alert, and of the picture in the preview of
+links.  Rounded numbers are the numbers of the API, rounded.
 """
 
 import re
@@ -66,7 +66,7 @@ async def data_of(person: Person, path: str) -> tuple[Any, dict[str, str]]:
 
 
 def fields_of(page: str) -> dict[str, str]:
-    """Return the content of each named place of the page: the whole number, or the text."""
+    """Return the content of each named field of the page: the whole number, or the text."""
     found = {}
     for name, inside in re.findall(r'data-field="([^"]*)"[^>]*>(.*?)</(?:td|strong)>', page):
         title = re.search(r'title="([^"]*)"', inside)
@@ -86,7 +86,7 @@ def attribute(page: str, name: str) -> Any:
 
 
 @pytest.mark.parametrize("mint", [SOL, BONE])
-async def test_each_number_of_the_page_is_that_of_the_api(stranger: Person, mint: str) -> None:
+async def test_each_number_of_the_page_equals_that_of_the_api(stranger: Person, mint: str) -> None:
     report, headers = await data_of(stranger, f"/v1/token/{mint}")
     for timeframe in TIMEFRAMES:
         page = (await stranger.open(f"/token/{mint}?tf={timeframe}")).text
@@ -176,7 +176,7 @@ async def test_the_last_swaps_are_those_of_the_api(stranger: Person) -> None:
 @pytest.mark.parametrize(
     ("rsi", "tone"), [(71.0, "extreme"), (29.0, "extreme"), (70.0, "level"), (55.0, "level")]
 )
-def test_an_overbought_token_looks_no_better_than_an_oversold_one(rsi: float, tone: str) -> None:
+def test_an_overbought_and_an_oversold_rsi_have_the_same_tone(rsi: float, tone: str) -> None:
     report = msgspec.json.decode(whole_report(), type=TokenReport)
     frame = replace(report.indicators.m1, rsi=rsi)
     (row,) = [
@@ -268,7 +268,7 @@ async def user_of(site: Website) -> UserId:
 
 
 async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> None:
-    """Make an alert of the number *name*, called as it, that writes an e-mail."""
+    """Make an alert on the number *name*, with the same name, that sends an e-mail."""
     rule = AlertRule(
         name=name,
         mint=BONE,
@@ -326,7 +326,7 @@ def pages_of(site: Website) -> TokenPages:
 
 
 def drawing_of(svg: str) -> dict[str, str]:
-    """Return the texts of a picture by their kind."""
+    """Return the texts of a picture by class."""
     return {each.get("class", ""): each.text or "" for each in ET.fromstring(svg).iter(SVG_TEXT)}
 
 

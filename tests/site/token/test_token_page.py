@@ -20,7 +20,7 @@ def title_of(page: str) -> str:
     return found[1]
 
 
-async def test_it_says_what_the_token_is_and_what_it_costs(stranger: Person) -> None:
+async def test_the_page_shows_the_name_the_price_and_the_slot_of_a_token(stranger: Person) -> None:
     page = await stranger.open(f"/token/{BONE}")
     reported = words(page)
 
@@ -32,8 +32,8 @@ async def test_it_says_what_the_token_is_and_what_it_costs(stranger: Person) -> 
     assert "under a second old" in reported
 
 
-async def test_a_link_to_it_is_shown_with_price_change_and_mint(stranger: Person) -> None:
-    """As its title has them: a name may be that of another token, the mint is not."""
+async def test_the_preview_of_a_link_has_price_change_and_mint(stranger: Person) -> None:
+    """It begins with the title of the page, and has the mint, because names are not unique."""
     page = (await stranger.open(f"/token/{BONE}")).text
     reported = dict(re.findall('<meta property="og:([a-z_]+)" content="([^"]*)">', page))
 
@@ -41,14 +41,14 @@ async def test_a_link_to_it_is_shown_with_price_change_and_mint(stranger: Person
     assert re.match(rf"[+\u2212][\d.]+\W%? in 24h\. Mint {BONE}\.", reported["description"])
 
 
-async def test_it_has_no_script_and_no_style_of_its_own(stranger: Person) -> None:
+async def test_the_page_has_no_inline_script_or_style(stranger: Person) -> None:
     page = (await stranger.open(f"/token/{BONE}")).text
 
     assert not re.search(r"<script(?![^>]*src=)", page)
     assert not re.search(r"<style|\sstyle=|\son\w+=", page)
 
 
-async def test_a_timeframe_is_a_link(stranger: Person) -> None:
+async def test_each_timeframe_is_a_link(stranger: Person) -> None:
     page = (await stranger.open(f"/token/{SOL}?tf=h1")).text
 
     for timeframe in ("m1", "m5", "m15", "h1"):
@@ -72,7 +72,7 @@ async def test_candles_of_four_hours_and_of_a_day_hold_those_of_an_hour(stranger
 
 
 async def test_older_candles_end_where_the_page_begins(stranger: Person) -> None:
-    """And have the averages that the page would have shown then; a bad time is not found."""
+    """They have the averages that the page would have shown then; an invalid time is a 404."""
     shown = _points((await stranger.open(f"/token/{SOL}?tf=m1")).text)
     answer = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[0][0]}")).json()
     again = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[-1][0] + 60}")).json()
@@ -105,7 +105,7 @@ async def test_power_over_holders_is_reported_as_a_risk(stranger: Person) -> Non
 
 
 async def test_a_scaled_amount_is_shown_beside_the_price(stranger: Person) -> None:
-    """And what is announced, with its time."""
+    """An announced change of the scale is shown with its time."""
     reported = words(await stranger.open(f"/token/{RISKY}"))
 
     assert "The price is for one unscaled token: wallets show 2.5 tokens for each." in reported
@@ -126,7 +126,7 @@ async def test_no_trades_differ_from_no_buyers(shown_site: Website, stranger: Pe
     assert re.search(r"Buy share 1m no trades 5m 0\.00 15m 0\.00", reported)
 
 
-async def test_a_price_of_days_ago_says_so_and_how_it_moved_does_not(
+async def test_an_old_price_is_shown_with_its_date_and_without_a_change(
     shown_site: Website, stranger: Person
 ) -> None:
     assert shown_site.token_market is not None
@@ -144,7 +144,7 @@ async def test_a_price_of_days_ago_says_so_and_how_it_moved_does_not(
     assert "Last trade" not in before + words(await stranger.open(f"/token/{BONE}"))
 
 
-async def test_the_lines_for_programs_have_a_place_for_the_key(stranger: Person) -> None:
+async def test_the_code_examples_have_a_placeholder_for_the_key(stranger: Person) -> None:
     page = (await stranger.open(f"/token/{SOL}")).text
 
     for example in ("curl", "python", "mcp"):
@@ -153,7 +153,7 @@ async def test_the_lines_for_programs_have_a_place_for_the_key(stranger: Person)
         assert "YOUR_KEY" in code[1]
     field = re.search(r'<input id="own-key"[^>]*>', page)
     assert field
-    assert "name=" not in field[0]  # so that no form could send it
+    assert "name=" not in field[0]  # so that no form can send the key
 
 
 async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> None:
@@ -163,7 +163,7 @@ async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> N
     assert "rsi = 100 x G / (G + L) Begins Null below 15 candles" in reported
 
 
-async def test_holders_are_those_last_asked_for_and_a_view_asks_no_node(
+async def test_the_page_shows_the_last_list_of_holders_and_asks_no_node(
     shown_site: Website, stranger: Person
 ) -> None:
     assert shown_site.token_market is not None
@@ -183,10 +183,10 @@ async def test_holders_are_those_last_asked_for_and_a_view_asks_no_node(
     assert re.search(
         rf"list on record: slot 7, .+ ago \. {address} requests a new one", words(after)
     )
-    assert holders.reading_count == 1  # ours
+    assert holders.reading_count == 1  # the reading by this test
 
 
-async def test_who_is_signed_in_watches_it_or_makes_an_alert(
+async def test_a_signed_in_user_can_watch_a_token_and_make_an_alert(
     shown_site: Website, stranger: Person
 ) -> None:
     address = f"/token/{SOL}?tf=h1"
@@ -208,7 +208,7 @@ async def test_who_is_signed_in_watches_it_or_makes_an_alert(
     assert 'form="watch"' not in not_signed_in
 
 
-async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
+async def test_an_untracked_or_invalid_address_is_a_404(stranger: Person) -> None:
     for text, said in (
         (UNTRACKED, "We do not track this token yet"),
         ("not-a-mint", "This is not a token address"),
@@ -220,7 +220,7 @@ async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
         assert text in words(page)
 
 
-async def test_a_token_without_trades_says_what_is_missing_and_counts_no_view(
+async def test_a_token_without_trades_shows_its_progress_and_costs_no_free_view(
     stranger: Person,
 ) -> None:
     page = await stranger.open(f"/token/{SILENT}")
@@ -254,7 +254,7 @@ async def test_late_data_is_marked_and_old_data_is_not_shown(
     assert 'id="chart"' not in page.text
 
 
-def test_a_window_of_rare_trades_says_what_it_spans() -> None:
+def test_a_chart_of_rare_trades_has_a_text_for_its_span() -> None:
     def spans(step_s: int, count: int = 12) -> str | None:
         points = [ChartPoint(step_s * at, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0) for at in range(count)]
         return thin_span(points, 300)

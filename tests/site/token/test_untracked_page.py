@@ -1,4 +1,4 @@
-"""The page of a mint that is not tracked, and what comes of "Track it"."""
+"""The page of a mint that is not tracked, and the effect of its button "Track it"."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -32,7 +32,7 @@ SILENT_NODE = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
 
 
 async def facts_of(mint: Mint) -> MintFacts | None:
-    """Return the facts of every mint; a wallet is none, and of one the node says nothing."""
+    """Return the facts of every mint but WALLET; for SILENT_NODE the node does not answer."""
     if mint == SILENT_NODE:
         raise ServiceUnavailable("down")
     return None if mint == WALLET else FACTS
@@ -40,7 +40,7 @@ async def facts_of(mint: Mint) -> MintFacts | None:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service where a user tracks one token a day at once."""
+    """A service that tracks one token a day per user at once."""
     web = WebConfig(tracks_per_day=1, free_views_per_day=20)
     async with website(
         tmp_path, origin=ORIGIN, web=web, facts=facts_of, has_token_market=True
@@ -53,7 +53,7 @@ async def verify(site: Website, person: Person) -> None:
     await person.send(await site.link(ALICE))
 
 
-async def test_it_shows_the_facts_of_the_chain(site: Website) -> None:
+async def test_the_page_of_an_untracked_mint_shows_the_facts_of_the_chain(site: Website) -> None:
     async with Person(site) as person:
         page = await person.open(f"/token/{UNTRACKED}")
         wallet = words(await person.open(f"/token/{WALLET}"))
@@ -84,7 +84,7 @@ class UntrackingSeries:
         return found
 
 
-async def test_it_is_shown_for_a_token_that_is_untracked_while_its_page_is_read(
+async def test_a_token_untracked_while_its_page_is_read_gets_the_untracked_page(
     site: Website,
 ) -> None:
     assert site.token_market is not None
@@ -110,7 +110,7 @@ async def test_it_is_shown_for_a_token_that_is_untracked_while_its_page_is_read(
 async def test_a_token_that_is_untracked_during_a_view_has_no_stream_and_no_picture(
     site: Website, *, is_noticed: bool
 ) -> None:
-    """Also before reports notice it, which happens with the next slot."""
+    """This holds even before the reports notice it at the next slot."""
     market = site.token_market
     assert market is not None
     async with Person(site) as person:
@@ -134,7 +134,7 @@ async def test_look_ups_of_an_address_are_limited(site: Website) -> None:
     assert "The chain is not available right now." in pages[10]
 
 
-async def test_one_is_tracked_at_once_and_the_next_is_a_request(
+async def test_the_first_token_is_tracked_at_once_and_the_next_is_a_request(
     site: Website, alice: Person
 ) -> None:
     assert site.accounts.operations is not None

@@ -1,4 +1,4 @@
-"""Readers of a token: everyone, those with a free view left, or payers of a credit."""
+"""Views of a token: free for everyone, within a daily number of free views, or for a credit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ async def balance(site: Website, email: str) -> int:
 
 
 async def sees(person: Person, mint: str, **query: str) -> bool:
-    """Return whether the page shows numbers; else it must say why not."""
+    """Return whether the page shows numbers; if not, it must show the reason."""
     tail = "&".join(f"{name}={value}" for name, value in query.items())
     page = await person.open(f"/token/{mint}?{tail}")
     assert page.status_code == 200
@@ -53,14 +53,14 @@ async def test_sol_is_free_for_everyone(stranger: Person) -> None:
     assert await sees(stranger, BONE)
 
 
-async def test_a_free_view_is_of_one_token_in_every_timeframe(stranger: Person) -> None:
+async def test_a_free_view_covers_one_token_in_every_timeframe(stranger: Person) -> None:
     assert await sees(stranger, BONE)
     assert await sees(stranger, BONE, tf="h1")
     assert await sees(stranger, BONE, tf="m1")
     assert not await sees(stranger, RISKY)
 
 
-async def test_a_view_ends_and_tomorrow_there_is_another(
+async def test_a_free_view_ends_and_another_is_free_the_next_day(
     shown_site: Website, stranger: Person
 ) -> None:
     market = shown_site.token_market
@@ -74,16 +74,16 @@ async def test_a_view_ends_and_tomorrow_there_is_another(
     assert await sees(stranger, RISKY)
 
 
-async def test_addresses_are_counted_apart_and_networks_together(shown_site: Website) -> None:
+async def test_free_views_are_counted_by_ipv4_address_and_ipv6_network(shown_site: Website) -> None:
     seen = []
     for address in ("198.51.100.2", "198.51.100.3", "2001:db8:0:1::1", "2001:db8:0:1::2"):
         async with Person(shown_site, address=address) as person:
             seen.append(await sees(person, BONE) and await sees(person, BONE))
             assert not await sees(person, RISKY)
-    assert seen == [True] * 4  # the last two are one network, and so one view that lasts
+    assert seen == [True] * 4  # the last two are one network, and share a view
 
 
-async def test_what_is_free_stays_on_a_closed_page(stranger: Person) -> None:
+async def test_a_closed_page_still_shows_the_free_facts(stranger: Person) -> None:
     await sees(stranger, BONE)
     reported = words(await stranger.open(f"/token/{RISKY}"))
 
@@ -94,7 +94,7 @@ async def test_what_is_free_stays_on_a_closed_page(stranger: Person) -> None:
     assert "EMA" not in reported
 
 
-async def test_the_operator_shows_tokens_for_nothing(tmp_path: Path) -> None:
+async def test_tokens_of_the_showcase_are_free_for_everyone(tmp_path: Path) -> None:
     web = WebConfig(free_views_per_day=0, showcase=(BONE,))
     async with (
         website(tmp_path, origin=ORIGIN, web=web, has_token_market=True) as site,
@@ -122,10 +122,10 @@ async def test_a_credit_buys_a_view_and_a_second_look_costs_nothing(
     await stranger.send(f"/token/{RISKY}/view")
     assert await balance(shown_site, ALICE) == 9
     async with Person(shown_site) as other:
-        assert not await sees(other, RISKY)  # what a person bought, the address has not
+        assert not await sees(other, RISKY)  # the view belongs to the person, not to the address
 
 
-async def test_without_credits_nothing_is_bought(stranger: Person) -> None:
+async def test_a_view_is_not_bought_without_credits(stranger: Person) -> None:
     await stranger.sign_up()
     await sees(stranger, BONE)
     assert "You have no credits" in words(await stranger.open(f"/token/{RISKY}"))
@@ -135,7 +135,9 @@ async def test_without_credits_nothing_is_bought(stranger: Person) -> None:
     assert not await sees(stranger, RISKY)
 
 
-async def test_what_cannot_be_shown_costs_nothing(shown_site: Website, stranger: Person) -> None:
+async def test_a_view_that_cannot_be_shown_costs_nothing(
+    shown_site: Website, stranger: Person
+) -> None:
     await stranger.sign_up()
     await give_credits(shown_site, ALICE, 3)
     await stranger.send(f"/token/{SILENT}/view")
@@ -157,7 +159,7 @@ async def test_a_form_of_another_site_spends_nothing(shown_site: Website, strang
     assert await balance(shown_site, ALICE) == 3
 
 
-async def test_a_ledger_that_does_not_answer_leaves_no_view(
+async def test_a_view_is_not_bought_if_the_ledger_does_not_answer(
     shown_site: Website, stranger: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stranger.sign_up()
