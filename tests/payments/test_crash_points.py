@@ -250,7 +250,7 @@ class SteppedChain:
 
 @dataclass(frozen=True)
 class SteppedHistory:
-    """The treasury's history, as the same node lists it."""
+    """The treasury's history by the same node."""
 
     world: World
 

@@ -57,7 +57,7 @@ def after(history: list[Evidence]) -> Payment:
     return payment
 
 
-def test_only_a_finalized_height_beyond_the_last_valid_one_proves_death() -> None:
+def test_only_a_finalized_height_beyond_the_last_valid_height_proves_death() -> None:
     assert weigh(PENDING, Unseen()) is None
     assert weigh(PENDING, Unseen(height=1_000)) is None
     assert weigh(PENDING, UnreadablePayment(why="a transaction of another kind")) is None

@@ -537,7 +537,7 @@ async def test_an_expired_quote_is_refused_only_if_its_payment_is_not_on_chain(
     world: World, seen: Sighting | None, outcome: Outcome
 ) -> None:
     payment = world.quoted()
-    world.clock.advance(121_000)
+    world.clock.advance(121_000)  # a quote is valid for 120 s
     world.chain.seen = seen
 
     assert await world.buy(payment) == outcome
@@ -548,7 +548,7 @@ async def test_a_lost_payment_that_failed_is_reported_with_its_signature(world: 
     await world.buy(payment)
     signature = world.row().signature
     world.lose()
-    world.clock.advance(121_000)
+    world.clock.advance(121_000)  # a quote is valid for 120 s
     world.chain.seen = Reverted(final=True)
 
     assert await world.buy(payment) == Refused(RefusalReason.REVERTED, signature)

@@ -517,7 +517,7 @@ def mutate(data: bytes, edits: list[tuple[int, str, int]]) -> bytes:
 def test_no_mutation_of_the_signed_bytes_is_accepted(
     original: bytes, edits: list[tuple[int, str, int]]
 ) -> None:
-    """The payer's signature covers everything but the slot for that of the fee payer."""
+    """The payer's signature covers everything but the slot of the fee payer's signature."""
     mutated = mutate(original, edits)
     checked = check(mutated)
     if isinstance(checked, Verified):

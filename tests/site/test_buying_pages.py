@@ -169,7 +169,7 @@ async def test_payment_proposals_are_limited_by_the_trials_of_a_minute(tmp_path:
         assert (await propose(person, shop.world.buyer)).status_code == 200
 
 
-async def test_a_reason_not_to_sell_is_reported_before_anything_is_signed(
+async def test_an_obstacle_to_sales_is_reported_before_a_payment_is_signed(
     shop: Shopfront, person: Person
 ) -> None:
     async def expect(title: str) -> None:
@@ -185,7 +185,7 @@ async def test_a_reason_not_to_sell_is_reported_before_anything_is_signed(
     await expect("The network does not answer")
     shop.world.go_wrong()
     shop.price.usd = None
-    shop.world.seconds(80)
+    shop.world.seconds(80)  # the last price is used for less than 75 s
     await expect("There is no reliable price right now")
     page = await person.open("/buy/10")
     assert state_of(page) == "again"

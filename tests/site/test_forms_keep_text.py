@@ -64,7 +64,7 @@ def test_every_form_with_fields_keeps_its_text_or_is_a_listed_exception() -> Non
 
 
 async def fill(person: Person, page: str, form: str, name: str, text: str) -> str:
-    """Send a form after its session has ended; return where its sender goes after signing in."""
+    """Send a form after its session has ended; return the address to open after signing in."""
     opened = await person.open(page)
     (owner, *_) = re.findall('name="of" value="([^"]*)"', opened.text)
     csrf = await person.csrf()
@@ -111,7 +111,7 @@ async def test_the_text_of_a_form_is_restored_after_a_sign_in_without_scripts(
 
 async def test_the_text_of_an_administrators_form_survives_the_password_prompt(
     site: Website,
-    alice: Person,  # noqa: ARG001 - who has signed up
+    alice: Person,  # noqa: ARG001 - its fixture signs her up
 ) -> None:
     """The session is still valid, but its password was entered too long ago."""
     await site.make_administrator()

@@ -49,7 +49,7 @@ async def test_no_page_and_no_form_answers_a_hostile_number_with_500(
             query = urlencode([(name, number) for name in names if name != "next"][:45])
             for path in [re.sub(r"\{\w+\}", "1", route.path), *places(route.path, number)]:
                 site.clock.advance(MINUTE_MS)  # so that rate limits allow the next request
-                # A form, such as that of signing out, may have ended the session.
+                # A form, such as the one for signing out, may have ended the session.
                 if person.cookie is None or asked % ASKED_SIGNED_IN == 0:
                     await person.sign_in(ADMINISTRATOR)
                 asked += 1

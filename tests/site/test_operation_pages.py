@@ -72,7 +72,9 @@ async def test_sol_cannot_be_dropped(administrator: Person) -> None:
 async def test_tokens_are_listed_with_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(listing, "sparkline")  # the page shows none, so it draws none
+    monkeypatch.delattr(
+        listing, "sparkline"
+    )  # so that drawing a sparkline, which the page does not show, fails
     async with website(tmp_path, origin=ORIGIN, has_token_market=True) as site:
         await site.make_administrator()
         async with Person(site) as person:
@@ -218,7 +220,7 @@ async def test_the_counts_of_a_process_are_written_once(site: Website) -> None:
     assert first[HourSeries.LAG_MS] == {hour: 70}
     assert first[HourSeries.CREDITS_SOLD][hour] >= 5
     assert first[requests_of(418)][hour] >= 1
-    site.clock.advance(32 * 24 * HOUR_MS)
+    site.clock.advance(32 * 24 * HOUR_MS)  # hours are kept for 31 days
     await writer.round()
     assert list((await store.read(lambda rows: rows.hours.since(0)))[HourSeries.LAG_MS]) == [
         hour_of(site.clock.now())

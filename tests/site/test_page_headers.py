@@ -86,7 +86,7 @@ async def test_head_is_get_without_the_body(site: Website, path: str) -> None:
         assert head.headers.get(name) == get.headers.get(name)
 
 
-async def test_other_methods_are_405(site: Website) -> None:
+async def test_an_unsupported_method_is_a_405(site: Website) -> None:
     async with Person(site) as person:
         for path, allowed in [
             ("/", "GET, HEAD"),
@@ -104,7 +104,7 @@ async def test_other_methods_are_405(site: Website) -> None:
         assert (await person.send("/")).status_code == 405
 
 
-async def test_without_tls_the_answer_has_no_hsts_header(tmp_path: Path) -> None:
+async def test_an_answer_without_tls_has_no_hsts_header(tmp_path: Path) -> None:
     async with website(tmp_path, origin="http://127.0.0.1:8402") as site, Person(site) as person:
         response = await person.open("/")
     assert "strict-transport-security" not in response.headers

@@ -79,7 +79,7 @@ def test_a_literal_path_comes_before_a_pattern() -> None:
 @pytest.mark.parametrize(
     "path", ["/reset/{link}", "/settings/{key}/rotate", "/settings/", "", "/reset/a\n"]
 )
-def test_patterns_and_near_misses_are_no_pages(path: str) -> None:
+def test_patterns_and_similar_paths_are_not_pages(path: str) -> None:
     assert not is_page(path)
 
 

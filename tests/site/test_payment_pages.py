@@ -184,7 +184,7 @@ async def test_a_payment_of_another_customer_is_a_404(site: Website, alice: Pers
 
 async def test_an_administrator_finds_the_payments_of_a_customer(
     site: Website,
-    alice: Person,  # noqa: ARG001 - who has signed up
+    alice: Person,  # noqa: ARG001 - its fixture signs her up
 ) -> None:
     """The list of users links to the customer, whose page shows the payments."""
     bought, _ = await paid(site)

@@ -214,7 +214,7 @@ async def test_a_star_is_refused_with_a_notice_if_the_watchlist_is_full(shop: We
         await person.send("/tokens/watch", {"add": JUP})
         (user,) = await shop.accounts.review.users(limit=5)
         (line,) = await shop.accounts.watchlists.of_user(user.user_id)
-        for n in range(199):
+        for n in range(199):  # a watchlist has at most 200 tokens
             mint = mint_named(f"one more {n}")
             await shop.accounts.watchlists.add(user.user_id, line.watchlist_id, mint)
         full = await person.send("/tokens/watch", {"add": WIF})

@@ -30,7 +30,7 @@ from support.scenes.payments.payment_build import PAYER, TERMS, Recipe
 SLOTS_S: Final = (0.1, 0.2, 0.4, 0.8)
 FINALITIES_S: Final = (0.15, 13.0)
 GOOD_BLOCKS: Final = 150
-QUESTIONS_MAX: Final = 11  # and a look for the payment itself: three at most
+QUESTIONS_MAX: Final = 11  # of a simulation; a look for the payment needs three more at most
 START: Final = 1_000  # slot and height when a payment comes
 
 

@@ -212,7 +212,7 @@ async def test_a_payment_that_cannot_succeed_is_never_sent(world: World) -> None
 
 async def test_an_unknown_blockhash_is_refused_only_while_the_node_moves(world: World) -> None:
     """A payment is refused only after the node has passed the slot at which the payment came."""
-    world.seconds(30)  # so that there are blocks no fork can take back
+    world.seconds(30)  # so that there are final blocks
     facilitator = world.facilitator()
     requirement = facilitator.require(RESOURCE, AMOUNT)
     payment = world.pay(requirement, blockhash=Hash(b"of another node".ljust(32)))
@@ -398,7 +398,7 @@ async def test_credits_of_a_payment_that_vanishes_are_frozen(world: World) -> No
     outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     assert isinstance(outcome, Settled)
     world.slots(EXPIRY_SLOTS)
-    for blocks in (30, 1):  # and one more with each look
+    for blocks in (30, 1):  # each look itself adds one slot
         await world.reconciler().once()
         assert state(world) == State.ISSUED
         world.slots(blocks)

@@ -199,7 +199,7 @@ async def test_a_caller_who_may_not_see_a_token_gets_no_data_of_it(tmp_path: Pat
             assert (await client.get(f"/token/{RISKY}/live")).status_code == 204
         async with page_at(site, BONE) as reader:
             await until(reader, "snapshot")
-            for _ in range(16):
+            for _ in range(16):  # a view lasts 15 minutes
                 site.clock.advance(60_000)
                 await market.trade()
                 market.parts.streams.look()

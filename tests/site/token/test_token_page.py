@@ -71,7 +71,7 @@ async def test_candles_of_four_hours_and_of_a_day_hold_those_of_an_hour(stranger
         assert "Fib 61.8 %" in page
 
 
-async def test_older_candles_end_where_the_page_begins(stranger: Person) -> None:
+async def test_older_candles_end_before_the_first_candle_of_the_page(stranger: Person) -> None:
     """They have the averages that the page would have shown then; an invalid time is a 404."""
     shown = _points((await stranger.open(f"/token/{SOL}?tf=m1")).text)
     answer = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[0][0]}")).json()
@@ -114,7 +114,9 @@ async def test_a_scaled_amount_is_shown_beside_the_price(stranger: Person) -> No
     assert "unscaled" not in words(await stranger.open(f"/token/{BONE}"))
 
 
-async def test_no_trades_differ_from_no_buyers(shown_site: Website, stranger: Person) -> None:
+async def test_a_buy_share_without_trades_differs_from_a_buy_share_of_zero(
+    shown_site: Website, stranger: Person
+) -> None:
     assert shown_site.token_market is not None
     await shown_site.token_market.trade(swap_of(SOL, 171.0, is_buy=False), after_s=1_200)
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=30)
@@ -156,7 +158,7 @@ async def test_the_code_examples_have_a_placeholder_for_the_key(stranger: Person
     assert "name=" not in field[0]  # so that no form can send the key
 
 
-async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> None:
+async def test_the_page_contains_the_definition_of_an_indicator(stranger: Person) -> None:
     reported = words(await stranger.open(f"/token/{SOL}"))
 
     assert "Relative strength index, 14 How one-sided the last moves were" in reported

@@ -66,7 +66,7 @@ async def test_a_free_view_ends_and_another_is_free_the_next_day(
     market = shown_site.token_market
     assert market is not None
     assert await sees(stranger, BONE)
-    await market.trade(after_s=14 * 60)
+    await market.trade(after_s=14 * 60)  # a view lasts 15 minutes
     assert await sees(stranger, BONE)
     await market.trade(after_s=2 * 60)
     assert not await sees(stranger, BONE)
