@@ -1,4 +1,4 @@
-"""Only the wallet that paid can prove it, for five minutes, here."""
+"""A wallet proves its purchase with a signed challenge, which is valid for five minutes."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -42,7 +42,7 @@ def test_the_payers_signature_is_a_proof_for_five_minutes() -> None:
     assert flaw(now=UnixMs(last + 1)) is RotationDenied.EXPIRED
 
 
-def test_the_text_can_be_read() -> None:
+def test_the_challenge_names_service_purchase_and_wallet() -> None:
     assert TEXT.startswith("https://api.example wants you to sign in with your wallet")
     assert f"Purchase: {CLAIM.purchase}\nWallet: {CLAIM.wallet}\n" in TEXT
 
@@ -55,7 +55,7 @@ def test_the_text_can_be_read() -> None:
         {"wallet": Wallet(str(keypair("stranger").pubkey()))},
     ],
 )
-def test_a_proof_is_for_one_service_purchase_and_wallet(change: dict[str, Any]) -> None:
+def test_a_proof_is_refused_for_another_service_purchase_or_wallet(change: dict[str, Any]) -> None:
     assert flaw(replace(CLAIM, **change)) is RotationDenied.FORGED
 
 
@@ -70,7 +70,7 @@ def test_a_proof_is_for_one_service_purchase_and_wallet(change: dict[str, Any]) 
         bytes(PAYER.sign_message(b"another text")),
     ],
 )
-def test_only_the_wallet_signs(signature: bytes) -> None:
+def test_an_invalid_signature_is_refused(signature: bytes) -> None:
     assert flaw(signature=signature) is RotationDenied.SIGNATURE
 
 
@@ -79,13 +79,13 @@ def test_only_the_wallet_signs(signature: bytes) -> None:
     st.text(max_size=300)
     | st.integers(0, len(TEXT) - 1).map(lambda at: TEXT[:at] + "x" + TEXT[at + 1 :])
 )
-def test_only_the_key_of_the_service_writes_challenges(text: str) -> None:
+def test_a_text_that_differs_from_the_challenge_is_forged(text: str) -> None:
     if text != TEXT:
         signature = bytes(PAYER.sign_message(text.encode(errors="replace")))
         assert flaw(text=text, signature=signature) is RotationDenied.FORGED
 
 
-def test_a_text_that_no_wire_can_carry_is_forged() -> None:
+def test_a_text_with_a_lone_surrogate_is_forged() -> None:
     assert flaw(text=f"\ud800\nProof: 1-{'0' * 32}-{'0' * 64}") is RotationDenied.FORGED
 
 
@@ -108,7 +108,7 @@ PURCHASED: Final = Purchased(
         ({"rotated_at": NOW}, 86_400_000, None),
     ],
 )
-def test_a_wallet_rotates_once_a_day_and_not_what_was_just_bought(
+def test_used_credits_rotate_after_ten_minutes_and_rotated_credits_after_a_day(
     change: dict[str, Any], after_ms: int, denied: RotationDenied | None
 ) -> None:
     assert decide(replace(PURCHASED, **change), now=UnixMs(NOW + after_ms)) is denied
