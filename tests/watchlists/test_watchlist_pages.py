@@ -1,4 +1,4 @@
-"""Watchlists as pages: what is made on them programs read, and no other person."""
+"""Pages of watchlists: programs read the same watchlists, other people cannot see them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +21,7 @@ MINTS = [Mint(str(Pubkey(number.to_bytes(32)))) for number in range(1, WATCHED_M
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service with a market, whose list has wrapped SOL on it."""
+    """A service with a market, whose list of tokens contains wrapped SOL."""
     async with website(tmp_path, origin=ORIGIN, has_market=True) as site:
         yield site
 
@@ -33,7 +33,7 @@ async def make(person: Person, name: str) -> str:
     return where(made).partition("?")[0]
 
 
-async def test_a_watchlist_is_made_filled_named_emptied_and_deleted(alice: Person) -> None:
+async def test_a_watchlist_is_created_filled_renamed_and_deleted(alice: Person) -> None:
     path = await make(alice, "Mine & yours")
 
     await alice.send(f"{path}/add", {"mint": WSOL})
@@ -55,7 +55,7 @@ async def test_a_watchlist_is_made_filled_named_emptied_and_deleted(alice: Perso
     assert (await alice.open(path)).status_code == 404
 
 
-async def test_a_token_is_put_on_it_by_name_once_it_is_chosen(alice: Person) -> None:
+async def test_a_token_is_added_by_name_after_it_is_chosen_from_the_matches(alice: Person) -> None:
     path = await make(alice, "Mine")
     found = await alice.send(f"{path}/add", {"mint": "sol", "find": "yes"})
     named = await alice.send(f"{path}/add", {"mint": "sol"})
@@ -72,7 +72,7 @@ async def test_a_token_is_put_on_it_by_name_once_it_is_chosen(alice: Person) -> 
     assert "1 of 200 tokens" in words(await alice.open(path))
 
 
-async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
+async def test_a_watchlist_shows_a_price_or_that_a_token_is_not_tracked(alice: Person) -> None:
     path = await make(alice, "Mine")
     for mint in (WSOL, "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"):
         await alice.send(f"{path}/add", {"mint": mint})
@@ -94,7 +94,7 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
         ("/add", "mint", "", "Name a token: its name or symbol, or its mint address."),
     ],
 )
-async def test_what_is_typed_wrong_is_asked_for_again(
+async def test_an_invalid_name_or_token_gets_422_and_the_reason(
     alice: Person, form: str, field: str, text: str, reported: str
 ) -> None:
     path = await make(alice, "Mine") if form else "/watchlists"
@@ -105,7 +105,7 @@ async def test_what_is_typed_wrong_is_asked_for_again(
     assert reported in words(answer)
 
 
-async def test_there_is_room_for_so_many_lists_and_tokens(site: Website, alice: Person) -> None:
+async def test_watchlists_and_their_tokens_are_limited(site: Website, alice: Person) -> None:
     path = await make(alice, "Mine")
     for number in range(WATCHLISTS_MAX - 1):
         await make(alice, f"List {number}")
@@ -122,7 +122,7 @@ async def test_there_is_room_for_so_many_lists_and_tokens(site: Website, alice: 
     assert "Create a watchlist" not in words(await alice.open("/watchlists"))
 
 
-async def test_programs_read_what_the_pages_keep(site: Website, alice: Person) -> None:
+async def test_the_api_returns_watchlists_made_on_the_pages(site: Website, alice: Person) -> None:
     path = await make(alice, "Mine")
     await alice.send(f"{path}/add", {"mint": WSOL})
     people, keys = site.accounts.people, site.accounts.keys
@@ -141,7 +141,7 @@ async def test_programs_read_what_the_pages_keep(site: Website, alice: Person) -
     assert answer.json()["data"]["mints"] == [WSOL]
 
 
-async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> None:
+async def test_watchlists_of_other_accounts_are_404(site: Website, alice: Person) -> None:
     path = await make(alice, "Mine")
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
