@@ -1,4 +1,4 @@
-"""Any message to /mcp gets an answer, no bug, nothing charged."""
+"""Any message to /mcp is answered without an internal error."""
 
 import json
 from collections.abc import AsyncIterator
@@ -106,7 +106,7 @@ def made_up() -> list[tuple[bytes, str | None]]:
     return messages
 
 
-async def test_any_message_is_answered_without_a_bug(http: httpx.AsyncClient) -> None:
+async def test_any_message_is_answered_without_an_internal_error(http: httpx.AsyncClient) -> None:
     for content, version in [*made_up(), *SPOILT, *HOSTILE_CALLS]:
         claimed = {} if version is None else {"mcp-protocol-version": version}
         answer = await http.post("/mcp", content=content, headers=HEADERS | claimed)
