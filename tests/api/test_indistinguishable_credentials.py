@@ -1,4 +1,4 @@
-"""Cases that must look the same cost the same, too: hashes and statements are counted."""
+"""Refusals that must look the same also cost the same: hashes and statements are counted."""
 
 import hmac
 from collections import Counter
@@ -20,10 +20,10 @@ WINDOW_MS = 5_000
 
 
 class Tally(Counter[str]):
-    """The work since the last look."""
+    """The numbers of hashes and of SQL statements since the last `take`."""
 
     def count(self, statement: str) -> None:
-        """Count a statement by how it begins."""
+        """Count a statement under its first 30 characters."""
         self[" ".join(statement.split())[:30]] += 1
 
     def take(self) -> dict[str, int]:
@@ -54,7 +54,7 @@ async def service(tmp_path: Path, tally: Tally) -> AsyncIterator[Service]:
 
 
 class Cases:
-    """Agents in every state, asked for one after the other without a limit in between."""
+    """Requests about agents in different states, sent too slowly for the rate limit."""
 
     def __init__(self, service: Service, tally: Tally) -> None:
         self._service = service
@@ -73,7 +73,7 @@ class Cases:
 
 
 @pytest.mark.parametrize("path", [EXCHANGE_PATH, STATUS_PATH])
-async def test_unknown_and_wrong_cost_the_same_in_every_state(
+async def test_unknown_emails_and_wrong_secrets_get_the_same_answer_at_the_same_cost(
     service: Service, tally: Tally, path: str
 ) -> None:
     waiting, issued = Agent(service, "a@example.org"), Agent(service, "b@example.org")
@@ -94,7 +94,7 @@ async def test_unknown_and_wrong_cost_the_same_in_every_state(
         assert cost == cases.costs["unknown"], name
 
 
-async def test_an_exchange_that_has_to_wait_costs_what_a_wrong_one_costs(
+async def test_unapproved_and_rejected_exchanges_look_and_cost_like_a_wrong_secret(
     service: Service, tally: Tally
 ) -> None:
     waiting, rejected = Agent(service, "a@example.org"), Agent(service, "b@example.org")
@@ -118,7 +118,9 @@ async def test_an_exchange_that_has_to_wait_costs_what_a_wrong_one_costs(
         assert cost == cases.costs["unknown"], name
 
 
-async def test_a_consumed_secret_is_409_and_costs_no_more(service: Service, tally: Tally) -> None:
+async def test_a_consumed_secret_is_409_at_the_cost_of_a_wrong_secret(
+    service: Service, tally: Tally
+) -> None:
     agent = Agent(service)
     await agent.key()
     cases = Cases(service, tally)

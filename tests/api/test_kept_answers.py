@@ -1,4 +1,4 @@
-"""Answers that are kept to be given again: how many, and how old they are by then."""
+"""Answers that are kept for redelivery: the memory that they take, and their age."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.market.report import ReadReport
 
-PART: Final = KEPT_BYTES_MAX // 8 - ENTRY_BYTES
+PART: Final = KEPT_BYTES_MAX // 8 - ENTRY_BYTES  # eight answers of this size fill the cache
 
 
 def report(byte_count: int) -> ReadReport:
@@ -20,7 +20,7 @@ def opened() -> tuple[KeptAnswers, ManualClock]:
     return KeptAnswers(clock), clock
 
 
-def test_the_oldest_give_way_to_the_newest() -> None:
+def test_the_oldest_answers_are_dropped_for_the_newest() -> None:
     kept, _ = opened()
     for number in range(10):
         kept.keep(f"{number}", report(PART), 1, at=kept.now(), is_bought=True)
@@ -29,7 +29,7 @@ def test_the_oldest_give_way_to_the_newest() -> None:
     assert found == [*range(2, 10)]
 
 
-def test_short_answers_take_more_than_their_bodies() -> None:
+def test_a_kept_answer_takes_more_room_than_its_body() -> None:
     kept, _ = opened()
     for number in range(KEPT_BYTES_MAX // ENTRY_BYTES):
         kept.keep(f"{number}", report(1), 1, at=kept.now(), is_bought=True)
@@ -38,7 +38,7 @@ def test_short_answers_take_more_than_their_bodies() -> None:
     assert kept.find(f"{KEPT_BYTES_MAX // ENTRY_BYTES - 1}") is not None
 
 
-def test_what_is_kept_again_or_forgotten_takes_no_room() -> None:
+def test_replaced_and_forgotten_answers_take_no_room() -> None:
     kept, _ = opened()
     kept.keep("first", report(PART), 1, at=kept.now(), is_bought=True)
     for _ in range(20):
@@ -52,7 +52,7 @@ def test_what_is_kept_again_or_forgotten_takes_no_room() -> None:
     assert kept.find("7") is None
 
 
-def test_an_answer_is_as_old_as_it_is_by_then_and_is_gone_after_ten_minutes() -> None:
+def test_the_age_of_a_kept_answer_grows_until_it_is_gone_after_ten_minutes() -> None:
     kept, clock = opened()
     kept.keep("a name", report(1), 3, at=kept.now(), is_bought=True)
     clock.advance(KEPT_MS)
@@ -64,7 +64,7 @@ def test_an_answer_is_as_old_as_it_is_by_then_and_is_gone_after_ten_minutes() ->
     assert kept.find("a name") is None
 
 
-def test_an_answer_that_was_read_again_is_not_one_that_was_bought() -> None:
+def test_an_answer_that_was_not_bought_is_not_found_among_bought_answers() -> None:
     kept, _ = opened()
     kept.keep("a name", report(1), 1, at=kept.now(), is_bought=False)
 

@@ -16,12 +16,12 @@ INTEGER = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(st.builds(BeforeSwap, *[INTEGER] * 5))
-def test_a_cursor_comes_back_as_it_was_given(place: BeforeSwap) -> None:
+def test_an_encoded_cursor_decodes_to_the_same_position(place: BeforeSwap) -> None:
     assert decode_cursor(encode_cursor(place), BeforeSwap) == place
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
-def test_numbers_at_the_ends_of_64_bits_are_taken(number: int) -> None:
+def test_the_largest_and_smallest_64_bit_numbers_are_accepted(number: int) -> None:
     place = EventPosition(event_id=number)
 
     assert decode_cursor(encode_cursor(place), EventPosition) == place
@@ -29,7 +29,7 @@ def test_numbers_at_the_ends_of_64_bits_are_taken(number: int) -> None:
 
 @pytest.mark.parametrize(("size", "is_taken"), [(384, True), (385, False)])
 def test_a_cursor_of_more_than_512_characters_is_refused(size: int, *, is_taken: bool) -> None:
-    """Of 384 bytes base64 makes 512 characters."""
+    """Base64 turns 384 bytes into 512 characters."""
     place = EventPosition(event_id=7)
     text = urlsafe_b64encode(msgspec.json.encode(place).ljust(size)).decode().rstrip("=")
     if is_taken:
@@ -40,7 +40,7 @@ def test_a_cursor_of_more_than_512_characters_is_refused(size: int, *, is_taken:
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 10**40, 10**400])
-def test_numbers_that_no_store_can_hold_are_refused(number: int) -> None:
+def test_numbers_beyond_64_bits_are_refused(number: int) -> None:
     for cursor in (
         BeforeSwap(1, 2, 3, number, 5),
         EventPosition(event_id=number),
@@ -52,6 +52,6 @@ def test_numbers_that_no_store_can_hold_are_refused(number: int) -> None:
 
 
 @given(st.text() | st.binary().map(lambda data: urlsafe_b64encode(data).decode()))
-def test_anything_else_is_refused(text: str) -> None:
+def test_arbitrary_text_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="cursor"):
         decode_cursor(text, BeforeSwap)

@@ -50,7 +50,7 @@ def test_fields_are_read_by_their_types() -> None:
     assert asked("") == Asked()
 
 
-def test_a_list_is_one_field_or_several() -> None:
+def test_a_list_is_read_from_one_field_or_from_several() -> None:
     assert asked("names=rsi&limit=5&names=atr,ema9").names == ["rsi", "atr", "ema9"]
 
 
@@ -69,19 +69,19 @@ def test_a_list_is_one_field_or_several() -> None:
         ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
     ],
 )
-def test_unexpected_answers_are_reported(query: str, answered: str) -> None:
+def test_invalid_queries_are_reported(query: str, answered: str) -> None:
     with pytest.raises(BadRequest, match=r".*") as refused:
         asked(query)
     assert str(refused.value) == answered
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=50))
-def test_a_cursor_leads_back_to_its_place(at: int, name: str) -> None:
+def test_an_encoded_cursor_decodes_to_the_same_place(at: int, name: str) -> None:
     assert decode_cursor(encode_cursor(Place(at, name)), Place) == Place(at, name)
 
 
 @given(st.text(max_size=600))
-def test_any_other_text_is_refused(text: str) -> None:
+def test_arbitrary_text_is_refused_as_a_cursor(text: str) -> None:
     with pytest.raises(BadRequest):
         decode_cursor(text, Place)
 

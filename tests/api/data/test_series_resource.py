@@ -1,11 +1,11 @@
-"""The resource of a payment for a page: its path, and all that was asked for."""
+"""The resource in a payment for a page of data: the path and the query of the request."""
 
 from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.x402 import series_resource
 from mintscope.solana.blocks import WSOL
 
 
-def test_it_names_path_and_query_and_leaves_out_what_is_usual() -> None:
+def test_the_resource_has_path_and_query_without_default_values() -> None:
     path = f"/v1/token/{WSOL}"
     asked = CandlesQuery(tf="m5", from_=7, limit=9, cursor="WyJ4Il0", fill="previous")
     assert series_resource(WSOL, "candles", asked) == (
