@@ -1,4 +1,4 @@
-"""Settings > API keys: only one's own, shown once, made once."""
+"""Settings > API keys: a person sees only their own keys; a key is made and shown once."""
 
 import re
 
@@ -31,7 +31,9 @@ async def status_of(person: Person, secret: str) -> int:
     return (await person.client.get("/v1/me", headers=bearer(secret))).status_code
 
 
-async def test_a_key_stands_in_one_answer_and_nowhere_else(site: Website, alice: Person) -> None:
+async def test_a_new_key_is_in_one_answer_and_in_no_other_page_log_file_or_email(
+    site: Website, alice: Person
+) -> None:
     with structlog.testing.capture_logs() as logs:
         made = await alice.send(REVIEW, {"newest": "0"})
         found = SECRET.search(made.text)
@@ -39,7 +41,7 @@ async def test_a_key_stands_in_one_answer_and_nowhere_else(site: Website, alice:
         secret = found[0]
         pages = [await alice.open(path) for path in (KEYS, f"{KEYS}/1", REVIEW, "/")]
 
-    assert made.status_code == 200  # no redirect: no address has ever held it
+    assert made.status_code == 200  # no redirect, because addresses must not contain a key
     assert made.headers["cache-control"] == "no-store"
     assert "location" not in made.headers
     assert secret not in "".join(f"{page.text}{page.headers}" for page in pages)
@@ -50,7 +52,7 @@ async def test_a_key_stands_in_one_answer_and_nowhere_else(site: Website, alice:
     assert secret[-8:] in await site.email(ALICE)
 
 
-async def test_keys_of_others_are_nowhere(site: Website, alice: Person) -> None:
+async def test_keys_of_other_accounts_are_404(site: Website, alice: Person) -> None:
     secret = await make(alice)
     async with Person(site) as mallory:
         await mallory.sign_up(MALLORY)
@@ -91,7 +93,7 @@ async def test_a_cap_is_set_changed_and_taken_away(site: Website, alice: Person)
         answer = await alice.send(f"{KEYS}/1/cap", {"cap": wrong})
         assert "Expected a whole number of credits" in words(answer)
     await alice.send(f"{KEYS}/1/rotate", {"overlap": "0"})
-    assert await kept() == [0, 0]  # a rotated key is as capped as before
+    assert await kept() == [0, 0]  # a rotated key keeps its cap
     await alice.send(f"{KEYS}/1/revoke")
     assert where(await alice.open(f"{KEYS}/1/cap")) == f"{KEYS}/1"
 
@@ -140,7 +142,7 @@ async def test_a_new_key_has_its_networks_from_the_first_call_on(
 async def test_the_networks_of_a_key_are_changed_by_its_owner_on_its_page(
     site: Website, alice: Person
 ) -> None:
-    """The next request counts; the log says so; a wrong text changes nothing and is kept."""
+    """A change counts from the next request on and is logged; an invalid text changes nothing."""
     secret = await make(alice, REVIEW)
     page = f"{KEYS}/1/networks"
     wrong = await alice.send(page, {"networks": "here, 203.0.113.9"})
@@ -185,7 +187,7 @@ async def test_the_networks_of_a_key_are_changed_by_its_owner_on_its_page(
         ("+".join(f"10.0.0.{number}" for number in range(21)), "at most 20 networks"),
     ],
 )
-async def test_what_names_no_networks_is_said_with_all_else(
+async def test_invalid_networks_are_reported_together_with_all_other_errors(
     alice: Person, networks: str, flaw: str
 ) -> None:
     answer = await alice.open(f"{KEYS}/new/review?name=&cap=x&networks={networks}")
@@ -212,7 +214,7 @@ async def test_a_key_is_rotated_once(alice: Person) -> None:
     assert await status_of(alice, old) == 200
 
 
-async def test_revoking_counts_at_once_and_again_changes_nothing(alice: Person) -> None:
+async def test_a_revoked_key_ends_at_once_and_can_be_revoked_again(alice: Person) -> None:
     secret = await make(alice)
     for _ in range(2):
         answer = await alice.send(f"{KEYS}/1/revoke")
@@ -221,7 +223,7 @@ async def test_revoking_counts_at_once_and_again_changes_nothing(alice: Person) 
     assert where(await alice.open(f"{KEYS}/1/revoke")) == f"{KEYS}/1"
 
 
-async def test_a_name_is_text(alice: Person) -> None:
+async def test_the_name_of_a_key_is_escaped_on_every_page(alice: Person) -> None:
     address = f"{KEYS}/new/review"
     review = await alice.client.get(address, params={"name": HOSTILE})
     expect_harmless(review)
@@ -234,7 +236,7 @@ async def test_a_name_is_text(alice: Person) -> None:
         assert "&lt;script&gt;" in page.text
 
 
-async def test_there_is_an_end_to_keys(site: Website, alice: Person) -> None:
+async def test_an_account_has_at_most_a_hundred_active_keys(site: Website, alice: Person) -> None:
     assert alice.cookie is not None
     session = await site.accounts.people.session(alice.cookie)
     assert session is not None
@@ -259,7 +261,7 @@ async def test_there_is_an_end_to_keys(site: Website, alice: Person) -> None:
         ("name=a&name=b", "Expected one field name; were 2."),
     ],
 )
-async def test_a_timeframe_that_does_not_exist_is_refused(
+async def test_an_invalid_form_for_a_new_key_is_refused_with_the_reason(
     alice: Person, query: str, complaint: str
 ) -> None:
     looked = await alice.open(f"{KEYS}/new/review?{query}")
@@ -280,7 +282,7 @@ async def test_a_timeframe_that_does_not_exist_is_refused(
         ("", []),
     ],
 )
-async def test_to_write_is_to_read_and_nothing_is_given_unasked(
+async def test_write_access_includes_read_access_and_no_other_scope_is_granted(
     alice: Person, access: str, scopes: list[str]
 ) -> None:
     address = f"{KEYS}/new/review?name=Bot&{access}"
@@ -294,7 +296,7 @@ async def test_to_write_is_to_read_and_nothing_is_given_unasked(
     assert ("Buy credits, move credits" in promised) == ("trade:write" in scopes)
 
 
-async def test_every_scope_opens_something_and_is_offered(alice: Person) -> None:
+async def test_the_form_for_a_new_key_offers_every_area(alice: Person) -> None:
     page = (await alice.open(f"{KEYS}/new?preset=everything")).text
     offered = [area for area in ("trade", "wallets", "signals", "groups") if f'id="{area}"' in page]
     assert offered == ["trade", "wallets", "signals", "groups"]

@@ -97,7 +97,7 @@ async def numbers(
     return [one.signup_id for one in found]
 
 
-async def test_an_application_is_kept_as_it_was_made(accounts: Accounts) -> None:
+async def test_an_application_is_stored_as_it_was_sent(accounts: Accounts) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
 
     assert await accounts.review.application(made.signup_id) == Application(
@@ -136,7 +136,7 @@ async def test_a_decision_names_its_administrator_and_its_time(
     assert "trade:write" in event.detail["scopes"]
 
 
-async def test_a_key_has_the_read_scopes_and_those_granted(accounts: Accounts) -> None:
+async def test_a_key_has_the_read_scopes_and_the_granted_scopes(accounts: Accounts) -> None:
     made = await approved(accounts, FORM, Scope.TRADE_WRITE, Scope.GROUPS_READ)
 
     issued = await exchanged(accounts, made)
@@ -149,7 +149,9 @@ async def test_a_key_has_the_read_scopes_and_those_granted(accounts: Accounts) -
     assert (holder.key.key_id, holder.username) == (issued.line.key_id, issued.username)
 
 
-async def test_the_longest_waiting_come_first_and_of_all_the_newest(accounts: Accounts) -> None:
+async def test_waiting_applications_are_listed_oldest_first_and_all_newest_first(
+    accounts: Accounts,
+) -> None:
     for name in "abcde":
         await confirmed(accounts, form_of(name))
     await accounts.approve(2)
@@ -164,7 +166,7 @@ async def test_the_longest_waiting_come_first_and_of_all_the_newest(accounts: Ac
     assert counts == dict.fromkeys(STATES, 0) | {STATES.AWAITING_APPROVAL: 4, STATES.APPROVED: 1}
 
 
-async def test_a_page_goes_on_behind_one_that_is_gone(accounts: Accounts) -> None:
+async def test_pagination_continues_behind_a_deleted_application(accounts: Accounts) -> None:
     for name in "abc":
         await confirmed(accounts, form_of(name))
     await accounts.review.forget(SignupId(1), actor=COMMAND_LINE)
@@ -172,7 +174,7 @@ async def test_a_page_goes_on_behind_one_that_is_gone(accounts: Accounts) -> Non
     assert await numbers(accounts, STATES.AWAITING_APPROVAL, after=1) == [2, 3]
 
 
-async def test_the_number_of_a_deleted_application_is_not_given_again(accounts: Accounts) -> None:
+async def test_the_number_of_a_deleted_application_is_not_reused(accounts: Accounts) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
     assert await accounts.signup.disown(accounts.link())
 
@@ -182,7 +184,9 @@ async def test_the_number_of_a_deleted_application_is_not_given_again(accounts: 
     assert await accounts.exchange.recognise(FORM.email, made.secret) is None
 
 
-async def test_two_processes_share_what_they_know(tmp_path: Path, clock: ManualClock) -> None:
+async def test_two_processes_see_the_changes_of_each_other(
+    tmp_path: Path, clock: ManualClock
+) -> None:
     async with AsyncExitStack() as stack:
         here, there = [
             await stack.enter_async_context(
@@ -200,7 +204,7 @@ async def test_two_processes_share_what_they_know(tmp_path: Path, clock: ManualC
             await here.signup.state(FORM.email, made.secret)
 
 
-async def test_a_decision_made_twice_at_once_is_made_once(
+async def test_a_second_decision_in_another_process_is_refused(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -219,7 +223,7 @@ async def test_a_decision_made_twice_at_once_is_made_once(
         assert contradictions(here.path) == []
 
 
-async def test_a_decision_is_undone_within_a_minute_and_not_once_the_key_was_fetched(
+async def test_a_decision_can_be_undone_for_a_minute_until_the_key_is_fetched(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made, undo = await confirmed(accounts), accounts.review.undo
@@ -263,7 +267,7 @@ async def test_a_decision_is_undone_within_a_minute_and_not_once_the_key_was_fet
     assert contradictions(accounts.path) == []
 
 
-async def test_an_undo_and_an_exchange_at_once_leave_one_of_them(
+async def test_one_of_a_simultaneous_undo_and_exchange_succeeds(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """The key is fetched, or the approval is undone; never both, never neither."""
@@ -293,7 +297,7 @@ async def test_an_undo_and_an_exchange_at_once_leave_one_of_them(
         assert contradictions(here.path) == []
 
 
-async def test_every_refusal_says_what_was_expected_and_what_was(accounts: Accounts) -> None:
+async def test_a_refused_action_names_its_reason(accounts: Accounts) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
     review, number = accounts.review, made.signup_id
     no_scopes: frozenset[Scope] = frozenset()
@@ -326,7 +330,7 @@ async def test_an_application_is_not_deleted_while_its_agent_pays(accounts: Acco
     assert await accounts.keys.find(issued.api_key) is not None
 
 
-async def test_a_reset_after_the_account_was_removed_is_refused(accounts: Accounts) -> None:
+async def test_a_reset_is_refused_after_the_account_was_removed(accounts: Accounts) -> None:
     made = await approved(accounts)
     issued = await exchanged(accounts, made)
     await accounts.remove_user(issued.line.user_id)
@@ -348,7 +352,9 @@ async def test_a_reset_gives_the_next_key_to_the_same_account(accounts: Accounts
     assert await accounts.keys.find(second.api_key) is not None
 
 
-async def test_forgetting_frees_the_address_and_ends_the_agent(accounts: Accounts) -> None:
+async def test_deleting_an_application_frees_its_address_and_removes_its_agent(
+    accounts: Accounts,
+) -> None:
     made = await approved(accounts)
     issued = await exchanged(accounts, made)
     with pytest.raises(DuplicateApplication):
@@ -363,7 +369,7 @@ async def test_forgetting_frees_the_address_and_ends_the_agent(accounts: Account
     await accounts.signup.apply(FORM, redelivery_key=None)
 
 
-async def test_a_rejection_is_not_written_to_an_address_that_is_unconfirmed(
+async def test_a_rejection_is_sent_only_to_a_confirmed_address(
     accounts: Accounts,
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
@@ -377,7 +383,7 @@ async def test_a_rejection_is_not_written_to_an_address_that_is_unconfirmed(
     assert reported == [("b@example.org",)]
 
 
-async def test_no_email_carries_a_word_of_the_applicant(accounts: Accounts) -> None:
+async def test_emails_contain_no_text_of_the_applicant(accounts: Accounts) -> None:
     made = await approved(accounts)
     await exchanged(accounts, made)
 
@@ -406,7 +412,7 @@ async def test_no_secret_is_in_the_file(accounts: Accounts) -> None:
     assert issued.api_key.encode() not in raw
 
 
-async def test_the_log_is_read_newest_first_and_only_added_to(accounts: Accounts) -> None:
+async def test_the_log_is_read_newest_first_and_is_append_only(accounts: Accounts) -> None:
     await approved(accounts)
 
     numbered = await accounts.review.events(limit=2)
@@ -420,7 +426,7 @@ async def test_the_log_is_read_newest_first_and_only_added_to(accounts: Accounts
         accounts.change("DELETE FROM account_event")
 
 
-async def test_an_administrator_is_made_and_the_last_one_stays(accounts: Accounts) -> None:
+async def test_the_last_administrator_cannot_be_removed(accounts: Accounts) -> None:
     review = accounts.review
     alice, was_made = await review.make_administrator(
         form_of("alice").email, password_hash="one", actor=COMMAND_LINE
@@ -445,7 +451,7 @@ async def test_an_administrator_is_made_and_the_last_one_stays(accounts: Account
     assert again.user_id > bob.user_id
 
 
-async def test_an_account_whose_address_was_never_verified_gets_the_operators_password(
+async def test_an_unverified_account_made_administrator_gets_the_operators_password(
     accounts: Accounts,
 ) -> None:
     review, email = accounts.review, form_of("alice").email
@@ -466,7 +472,7 @@ async def test_an_account_whose_address_was_never_verified_gets_the_operators_pa
     assert rows(accounts.path, "SELECT revoked_at FROM api_key") == [(NOW,)]
 
 
-async def test_an_account_with_a_verified_address_keeps_password_and_sessions(
+async def test_a_verified_account_made_administrator_keeps_password_and_sessions(
     accounts: Accounts,
 ) -> None:
     review, email = accounts.review, form_of("alice").email
@@ -485,7 +491,7 @@ async def test_an_account_with_a_verified_address_keeps_password_and_sessions(
     assert rows(accounts.path, "SELECT count(*) FROM session") == [(1,)]
 
 
-async def test_a_file_that_does_not_answer_is_unavailable_and_nothing_is_done(
+async def test_a_locked_file_makes_the_service_unavailable_and_changes_nothing(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     async with open_accounts_service(
@@ -508,7 +514,7 @@ async def test_a_file_that_does_not_answer_is_unavailable_and_nothing_is_done(
 
 
 @pytest.mark.parametrize("state", [STATES.AWAITING_APPROVAL, STATES.REJECTED])
-async def test_the_store_issues_nothing_without_approval_whatever_the_service_believes(
+async def test_the_store_issues_no_key_unless_the_stored_application_is_approved(
     accounts: Accounts, state: ApplicationState
 ) -> None:
     made = await confirmed(accounts)
@@ -525,7 +531,7 @@ async def test_the_store_issues_nothing_without_approval_whatever_the_service_be
     assert rows(accounts.path, "SELECT count(*) FROM api_key") == [(0,)]
 
 
-async def test_an_application_forgotten_meanwhile_is_not_exchanged(accounts: Accounts) -> None:
+async def test_an_application_deleted_meanwhile_is_not_exchanged(accounts: Accounts) -> None:
     made = await approved(accounts)
     applicant = await accounts.exchange.recognise(FORM.email, made.secret)
     assert applicant is not None
@@ -535,7 +541,7 @@ async def test_an_application_forgotten_meanwhile_is_not_exchanged(accounts: Acc
         await accounts.exchange.exchange(applicant, made.secret, redelivery_key=None)
 
 
-async def test_the_code_is_good_for_five_guesses(accounts: Accounts) -> None:
+async def test_a_confirmation_code_is_void_after_five_wrong_guesses(accounts: Accounts) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
     code = accounts.code()
     for guess in range(5):
@@ -556,11 +562,13 @@ async def test_the_fifth_guess_may_be_right(accounts: Accounts) -> None:
             await accounts.signup.confirm_by_code(FORM.email, made.secret, f"{guess}")
 
     await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
-    await accounts.signup.confirm_by_code(FORM.email, made.secret, "whatever")  # it is confirmed
+    await accounts.signup.confirm_by_code(
+        FORM.email, made.secret, "whatever"
+    )  # no error, because it is confirmed
     assert await accounts.signup.state(FORM.email, made.secret) is STATES.AWAITING_APPROVAL
 
 
-async def test_an_application_lapses_where_its_address_applies_again(
+async def test_an_unconfirmed_application_lapses_if_its_address_applies_again(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
@@ -576,7 +584,7 @@ async def test_an_application_lapses_where_its_address_applies_again(
         await accounts.signup.state(FORM.email, made.secret)
 
 
-async def test_the_sweep_deletes_only_what_is_unconfirmed(
+async def test_the_sweep_deletes_only_lapsed_unconfirmed_applications(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     await accounts.signup.apply(form_of("a"), redelivery_key=None)
@@ -610,7 +618,7 @@ async def test_a_decided_application_cannot_be_disowned(
     assert found.state is (STATES.APPROVED if is_approved else STATES.REJECTED)
 
 
-async def test_an_expired_confirmation_opens_nothing(
+async def test_an_expired_confirmation_link_does_nothing(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     await accounts.signup.apply(FORM, redelivery_key=None)
@@ -623,7 +631,7 @@ async def test_an_expired_confirmation_opens_nothing(
 
 
 @pytest.mark.parametrize("text", ["", ".", "1", "1.", "x.y", "-1.a", "9" * 19 + ".a", "1.\ud800"])
-async def test_a_malformed_link_opens_nothing(accounts: Accounts, text: str) -> None:
+async def test_a_malformed_link_does_nothing(accounts: Accounts, text: str) -> None:
     await accounts.signup.apply(FORM, redelivery_key=None)
 
     assert await accounts.signup.find_address(text, Purpose.CONFIRM_APPLICATION) is None

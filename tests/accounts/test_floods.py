@@ -49,7 +49,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def make_and_rotate(service: PeopleService, session: Session, times: int) -> KeyId:
-    """Return the last of the keys that came one out of the other."""
+    """Make a key and rotate it until there are *times* keys; return the last."""
     issued = await service.keys.create(
         session, name="bot", scopes=frozenset({Scope.TRADE_READ}), lifetime_ms=None
     )
@@ -64,7 +64,9 @@ def written(service: PeopleService) -> Counter[str]:
     return Counter(kind for kind, _ in service.emails())
 
 
-async def test_a_stranger_whose_address_was_used_is_not_flooded(service: PeopleService) -> None:
+async def test_an_unverified_address_gets_five_emails_of_a_kind_in_a_day(
+    service: PeopleService,
+) -> None:
     mallory = await service.signed_up()
 
     await make_and_rotate(service, mallory, TIMES)
@@ -80,7 +82,7 @@ async def test_a_stranger_whose_address_was_used_is_not_flooded(service: PeopleS
     assert written(service)["new_key"] == A_DAY + 1
 
 
-async def test_links_to_verify_are_a_few_a_day(service: PeopleService) -> None:
+async def test_verification_links_are_limited_to_five_a_day(service: PeopleService) -> None:
     session = await service.signed_up()
     for _ in range(TIMES):
         await service.people.request_verification(session)
@@ -90,7 +92,9 @@ async def test_links_to_verify_are_a_few_a_day(service: PeopleService) -> None:
     assert await service.people.verify(session, service.link(Purpose.VERIFY_EMAIL))
 
 
-async def test_the_reset_that_ends_a_flood_is_reported(service: PeopleService) -> None:
+async def test_a_reset_is_announced_even_after_the_emails_of_a_day_are_used_up(
+    service: PeopleService,
+) -> None:
     mallory = await service.signed_up()
     for _ in range(TIMES):
         await service.people.change_password(mallory, OTHER_PASSWORD)
@@ -101,7 +105,7 @@ async def test_the_reset_that_ends_a_flood_is_reported(service: PeopleService) -
     assert written(service)["password_changed"] == A_DAY + 1
 
 
-async def test_a_person_with_a_verified_address_gets_an_email_of_every_key(
+async def test_a_person_with_a_verified_address_gets_an_email_about_every_key(
     service: PeopleService,
 ) -> None:
     await make_and_rotate(service, await service.owned(), TIMES)
@@ -125,7 +129,7 @@ async def test_the_keys_made_in_a_day_are_limited(service: PeopleService) -> Non
     assert await service.keys.rotate(session, last, overlap_ms=0) is not None
 
 
-async def test_of_many_ended_keys_the_newest_are_shown_and_all_that_work(
+async def test_all_working_keys_and_the_newest_ended_keys_are_shown(
     service: PeopleService,
 ) -> None:
     session = await service.owned()
@@ -146,7 +150,9 @@ async def test_of_many_ended_keys_the_newest_are_shown_and_all_that_work(
     assert shown[1].key_id == first + KEYS_SHOWN_MAX
 
 
-async def test_of_many_sessions_the_oldest_end(service: PeopleService) -> None:
+async def test_the_oldest_session_ends_if_a_user_has_too_many_sessions(
+    service: PeopleService,
+) -> None:
     other = await service.signed_up(MALLORY)
     first = await service.people.sign_up(ALICE, PASSWORD, HERE)
     second, *_, last = [
@@ -161,7 +167,7 @@ async def test_of_many_sessions_the_oldest_end(service: PeopleService) -> None:
 
 
 @pytest.mark.storm
-async def test_the_pause_between_links_grows_with_each_link_asked_for(
+async def test_the_pause_between_reset_links_grows_with_each_link(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -176,7 +182,9 @@ async def test_the_pause_between_links_grows_with_each_link_asked_for(
     assert written_at_min == [0, 5, 10, 60, 65, 1440, 1445, 1450]
 
 
-async def test_networks_of_one_site_ask_for_links_as_one(service: PeopleService) -> None:
+async def test_all_ipv6_networks_of_a_site_share_one_limit_of_reset_links(
+    service: PeopleService,
+) -> None:
     await service.signed_up()
     for number in range(TIMES):
         await service.people.request_reset(ALICE, Browser(f"2001:db8:0:{number:x}::/64", ""))
@@ -184,7 +192,9 @@ async def test_networks_of_one_site_ask_for_links_as_one(service: PeopleService)
     assert written(service) == {"reset_password": 1}
 
 
-async def test_no_stranger_uses_up_the_links_of_the_owner(service: PeopleService) -> None:
+async def test_a_stranger_cannot_use_up_the_reset_links_of_the_owner(
+    service: PeopleService,
+) -> None:
     await service.signed_up()
     for _ in range(100):
         await service.people.request_reset(ALICE, THERE)
@@ -193,11 +203,11 @@ async def test_no_stranger_uses_up_the_links_of_the_owner(service: PeopleService
     assert written(service) == {"reset_password": 2}
 
 
-async def test_an_address_that_all_the_world_asks_for_has_a_good_link_at_any_time(
+async def test_the_owner_always_has_a_valid_reset_link_while_strangers_request_links(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
-    for number in range(24 * 6):  # every ten minutes someone else
+    for number in range(24 * 6):  # three other clients every ten minutes
         for part in range(3):
             await service.people.request_reset(ALICE, Browser(f"198.51.{part}.{number}", ""))
         assert (
@@ -220,10 +230,12 @@ async def test_an_address_that_all_the_world_asks_for_has_a_good_link_at_any_tim
     )
 
 
-async def test_a_full_address_is_as_full_for_another_process(service: PeopleService) -> None:
+async def test_the_limit_of_reset_emails_to_an_address_holds_over_all_processes(
+    service: PeopleService,
+) -> None:
     await service.signed_up()
     for _ in range(RESETS_MAX + 5):
-        people = People(  # whose memory of what was asked is empty
+        people = People(  # of a new process, which has seen no requests
             store=service.store,
             hasher=service.hasher,
             secrets=SECRETS,
@@ -238,4 +250,4 @@ async def test_a_full_address_is_as_full_for_another_process(service: PeopleServ
     assert written(service) == {"reset_password": RESETS_MAX}
     assert service.rows("SELECT count(*) FROM proof") == [
         (RESETS_MAX + 5,)
-    ]  # the time reveals nothing
+    ]  # stored even without an e-mail: all requests take equally long

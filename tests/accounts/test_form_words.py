@@ -1,4 +1,4 @@
-"""Texts for applicants about each field, whole; and constants that applicants build on."""
+"""The messages to applicants about each field, and constants on which applicants rely."""
 
 from typing import Final
 
@@ -41,14 +41,14 @@ GOOD: Final[dict[str, object]] = {
         ("email", "", "expected an e-mail address; it is empty"),
     ],
 )
-def test_a_mistake_is_reported_once_and_whole(field: str, value: object, reported: str) -> None:
+def test_an_invalid_field_gets_one_exact_message(field: str, value: object, reported: str) -> None:
     with pytest.raises(InvalidFields) as caught:
         parse_form(GOOD | {field: value})
 
     assert [(each.field, each.message) for each in caught.value.messages] == [(field, reported)]
 
 
-def test_a_text_may_say_anything_but_must_be_there() -> None:
+def test_a_text_is_returned_unchanged_and_must_be_present() -> None:
     reader = FieldReader({"code": " 1 "})
     assert reader.text("code") == " 1 "
     reader.expect_sound()
@@ -58,7 +58,7 @@ def test_a_text_may_say_anything_but_must_be_there() -> None:
         reader.expect_sound()
 
 
-def test_every_kind_of_line_end_is_one() -> None:
+def test_line_ends_become_newlines_and_handles_are_trimmed() -> None:
     assert parse_form(GOOD | {"motivation": "a\r\nb\rc\n\td"}).motivation == "a\nb\nc\n\td"
     assert parse_form(GOOD | {"telegram": " @a "}).telegram == "@a"
 
@@ -70,7 +70,7 @@ def test_a_wrong_code_is_refused_with_advice() -> None:
     )
 
 
-def test_what_is_drawn_cannot_be_guessed_and_what_is_kept_is_bounded() -> None:
+def test_secrets_have_32_bytes_and_texts_and_sweeps_are_bounded() -> None:
     assert (NONCE_BYTES, COOKIE_BYTES, COOKIE_LENGTH) == (32, 32, 43)
     assert (HANDLE_LENGTH_MAX, NOTE_LENGTH_MAX, SWEEP_MAX) == (64, 2_000, 500)
     assert KEY_NAME == "agent signup"

@@ -1,4 +1,4 @@
-"""Pages of an account that has, or has done, as much as any may."""
+"""Pages of an account that has reached its limit of keys or of changes."""
 
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX
 from mintscope.accounts.keys.scope import Scope
@@ -7,7 +7,7 @@ from support.scenes.people.web_person import Person, words
 from support.scenes.website import Website
 
 
-async def test_a_key_that_is_one_too_many_is_rotated_without_overlap(
+async def test_a_key_is_rotated_only_without_overlap_at_the_limit_of_active_keys(
     site: Website, alice: Person
 ) -> None:
     assert alice.cookie is not None
@@ -27,10 +27,10 @@ async def test_a_key_that_is_one_too_many_is_rotated_without_overlap(
     assert "svc_live_" in words(rotated)
 
 
-async def test_who_has_used_up_the_changes_of_a_day_can_still_end_what_there_is(
+async def test_keys_and_sessions_can_be_ended_beyond_the_daily_limit_of_changes(
     site: Website, alice: Person
 ) -> None:
-    """As after a thief, who had a session or a key: the owner revokes, and ends sessions."""
+    """A thief may have made the changes: the owner must still revoke keys and end sessions."""
     assert alice.cookie is not None
     session = await site.accounts.people.session(alice.cookie)
     assert session is not None

@@ -1,4 +1,4 @@
-"""An invalid passkey is refused; no exception of the library gets out."""
+"""An invalid passkey is refused; no exception of the library escapes."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -16,7 +16,7 @@ from mintscope.kit.primitives import UnixMs
 ORIGIN = "https://mintscope.example"
 CHALLENGE = b"c" * 32
 PRESENT_AND_ATTESTED = 0x41
-NO_MODULUS = bytes.fromhex("a30103033901002001")  # an RSA key (COSE) whose curve says 1
+NO_MODULUS = bytes.fromhex("a30103033901002001")  # an RSA key (COSE) with the number 1 as modulus
 EMPTY_POINT = bytes.fromhex("a5010203262001214022" + "40")  # P-256 with x and y of no bytes
 
 
@@ -57,7 +57,7 @@ PROOF = answer(
 
 
 def refused(given: str, cose_key: bytes = EMPTY_POINT) -> None:
-    """See *given* refused, or else each proof by the passkey that it brings: it signs nothing."""
+    """Expect that *given* is refused, or that every proof by the passkey from it is refused."""
     verifier = passkeys_at([ORIGIN], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):
@@ -78,12 +78,12 @@ def refused(given: str, cose_key: bytes = EMPTY_POINT) -> None:
 
 
 @pytest.mark.parametrize("cose_key", [b"", b"\xa0", b"\xff", NO_MODULUS, EMPTY_POINT, b"\x9f" * 60])
-def test_a_key_that_is_none_is_refused(cose_key: bytes) -> None:
+def test_a_malformed_public_key_is_refused(cose_key: bytes) -> None:
     refused(registration(cose_key), cose_key)
 
 
 @given(st.binary(max_size=120))
-def test_any_bytes_for_a_key_are_refused(cose_key: bytes) -> None:
+def test_arbitrary_bytes_are_refused_as_a_public_key(cose_key: bytes) -> None:
     refused(registration(cose_key), cose_key)
 
 
@@ -92,5 +92,5 @@ def test_any_bytes_for_a_key_are_refused(cose_key: bytes) -> None:
         st.none() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
     )
 )
-def test_any_json_is_refused(value: object) -> None:
+def test_arbitrary_json_is_refused_as_an_answer(value: object) -> None:
     refused(json.dumps(value))

@@ -1,4 +1,4 @@
-"""Passwords as argon2id hashes: right, wrong and of no account; only a few are computed at once."""
+"""Passwords as argon2id hashes: right, wrong, and of unknown accounts; few at the same time."""
 
 import asyncio
 import platform
@@ -25,8 +25,8 @@ async def hasher(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Argon2Hasher]
     hasher.close()
 
 
-async def test_a_hash_says_what_made_it(hasher: Argon2Hasher) -> None:
-    """The least that OWASP recommends: 19 MiB, two passes, one lane."""
+async def test_a_hash_names_argon2id_and_its_parameters(hasher: Argon2Hasher) -> None:
+    """OWASP recommends at least 19 MiB, two passes and one lane."""
     assert (await hasher.hash(PASSWORD)).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
@@ -52,13 +52,15 @@ async def test_the_same_password_has_another_hash_each_time(hasher: Argon2Hasher
     assert await hasher.hash(PASSWORD) != await hasher.hash(PASSWORD)
 
 
-async def test_a_password_is_the_same_from_every_keyboard(hasher: Argon2Hasher) -> None:
+async def test_composed_and_decomposed_characters_of_a_password_match(hasher: Argon2Hasher) -> None:
     stored = await hasher.hash("Motörhead forever")
 
     assert await hasher.matches("Moto\u0308rhead forever", stored)
 
 
-async def test_too_many_at_once_are_refused_at_once_and_later_taken(hasher: Argon2Hasher) -> None:
+async def test_a_check_is_refused_while_four_hashes_wait_and_accepted_later(
+    hasher: Argon2Hasher,
+) -> None:
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
     await asyncio.sleep(0)
 
@@ -69,7 +71,7 @@ async def test_too_many_at_once_are_refused_at_once_and_later_taken(hasher: Argo
     assert await hasher.matches(PASSWORD, await hasher.hash(PASSWORD))
 
 
-async def test_a_cancelled_check_keeps_its_place_until_the_work_is_done(
+async def test_cancelled_hashes_free_their_places(
     hasher: Argon2Hasher,
 ) -> None:
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
@@ -89,7 +91,7 @@ async def test_a_cancelled_check_keeps_its_place_until_the_work_is_done(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
-async def test_hashes_are_made_by_threads_that_let_the_event_loop_go_first(
+async def test_hashes_are_computed_in_threads_of_lower_priority(
     hasher: Argon2Hasher,
 ) -> None:
     await hasher.hash(PASSWORD)
@@ -98,7 +100,7 @@ async def test_hashes_are_made_by_threads_that_let_the_event_loop_go_first(
 
 
 def priorities() -> set[int]:
-    """Return those of all threads of this process."""
+    """Return the priorities of all threads of this process."""
     threads = [each.read_text() for each in Path("/proc/self/task").glob("*/stat")]
     return {int(each.rpartition(")")[2].split()[16]) for each in threads}
 
@@ -129,7 +131,7 @@ asyncio.run(main())
 
 @pytest.mark.process
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries differ")
-def test_the_memory_of_a_hash_is_given_back() -> None:
+def test_the_memory_of_hashes_is_released() -> None:
     command = [sys.executable, "-c", HASHING]
     grown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 

@@ -1,4 +1,4 @@
-"""People where two things happen at once, or one happens twice; over a real file."""
+"""Actions of people that happen twice or at the same time, over a real file."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ async def test_right_passwords_use_up_no_guesses() -> None:
             pass
 
 
-async def test_a_session_of_a_removed_account_proves_nothing_of_its_successor(
+async def test_a_session_of_a_removed_account_cannot_prove_a_password(
     service: PeopleService, accounts: Accounts
 ) -> None:
     session = await service.signed_up()
@@ -71,7 +71,7 @@ async def test_a_session_of_a_removed_account_proves_nothing_of_its_successor(
             await service.people.prove(session, password)
 
 
-async def test_a_session_that_ends_while_its_password_is_checked_proves_nothing(
+async def test_a_proof_of_the_password_fails_if_the_session_ends_meanwhile(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()
@@ -100,7 +100,7 @@ class FullStore:
         return await self.store.read(work)
 
 
-async def test_an_email_that_could_not_be_kept_may_be_asked_for_again(
+async def test_an_email_that_could_not_be_stored_can_be_requested_again(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -117,7 +117,9 @@ async def test_an_email_that_could_not_be_kept_may_be_asked_for_again(
     assert service.emails() == [("reset_password", ALICE)]
 
 
-async def test_the_oldest_session_makes_room(service: PeopleService) -> None:
+async def test_the_oldest_session_ends_if_a_user_has_too_many_sessions(
+    service: PeopleService,
+) -> None:
     first = await service.signed_up()
     for _ in range(SESSIONS_PER_USER_MAX):
         last = await service.signed_in()
@@ -129,7 +131,7 @@ async def test_the_oldest_session_makes_room(service: PeopleService) -> None:
     assert last.session_id in numbers
 
 
-async def test_the_use_of_a_session_is_never_noted_backwards(service: PeopleService) -> None:
+async def test_the_time_of_last_use_of_a_session_never_goes_back(service: PeopleService) -> None:
     session = await service.signed_up()
     before = UnixMs(session.seen_at - 1)
     for number in (session.session_id, SessionId(99)):
@@ -140,7 +142,7 @@ async def test_the_use_of_a_session_is_never_noted_backwards(service: PeopleServ
     ]
 
 
-async def test_a_link_verifies_once_and_voids_the_others(
+async def test_a_verification_link_works_once_and_voids_the_others(
     service: PeopleService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = await service.signed_up()
@@ -164,7 +166,7 @@ async def test_a_link_verifies_once_and_voids_the_others(
     assert done == [True, False, False]
 
 
-async def test_a_new_administrator_ends_the_links_that_a_stranger_asked_for(
+async def test_making_an_administrator_voids_reset_links_and_unlinks_telegram(
     service: PeopleService, accounts: Accounts
 ) -> None:
     session = await service.signed_up()
@@ -179,7 +181,9 @@ async def test_a_new_administrator_ends_the_links_that_a_stranger_asked_for(
     assert service.rows("SELECT count(*) FROM telegram_chat") == [(0,)]
 
 
-async def test_a_claim_is_logged_and_recorded(service: PeopleService, accounts: Accounts) -> None:
+async def test_a_claim_sends_an_email_and_is_logged(
+    service: PeopleService, accounts: Accounts
+) -> None:
     session = await service.owned()
     service.change(
         "INSERT INTO user (kind, username, email, verified_at, created_at)"

@@ -1,4 +1,4 @@
-"""Settings > Two-factor sign-in, and signing in with one; all of it works without scripts."""
+"""Settings > Two-factor sign-in, and signing in with two factors; all without scripts."""
 
 import re
 from base64 import b32decode
@@ -41,7 +41,7 @@ class Phone:
 
 
 async def scan(site: Website, person: Person) -> Phone:
-    """Let an app read the QR code's address, which stands in a link too."""
+    """Read the secret from the link on the page, which has the same address as the QR code."""
     assert where(await person.send(f"{FACTORS}/app")) == f"{FACTORS}/app"
     page = await person.open(f"{FACTORS}/app")
     links = [found["href"] for tag, found in tags(page) if tag == "a"]
@@ -51,7 +51,7 @@ async def scan(site: Website, person: Person) -> Phone:
 
 
 async def add_app(site: Website, person: Person) -> tuple[Phone, list[str]]:
-    """Add an app; return it, and the recovery codes that were shown."""
+    """Add an app; return the app and the recovery codes that the page shows."""
     phone = await scan(site, person)
     shown = await person.send(f"{FACTORS}/app/confirm", {"code": phone.code()})
     assert shown.status_code == 200
@@ -62,7 +62,7 @@ async def add_app(site: Website, person: Person) -> tuple[Phone, list[str]]:
 
 
 async def ticket(person: Person, **fields: str) -> str:
-    """Enter the password; return the ticket of the page that asks for more."""
+    """Enter the password; return the ticket of the page that asks for the second factor."""
     asked = await person.sign_in(**fields)
     assert asked.status_code == 200, words(asked)
     assert person.cookie is None
@@ -71,7 +71,7 @@ async def ticket(person: Person, **fields: str) -> str:
     return found
 
 
-async def test_signing_in_takes_a_code_of_the_app(site: Website, alice: Person) -> None:
+async def test_signing_in_requires_a_fresh_code_of_the_app(site: Website, alice: Person) -> None:
     phone, _ = await add_app(site, alice)
     async with Person(site, address="198.51.100.7") as person:
         for_it = await ticket(person, next="/settings/account")
@@ -83,7 +83,7 @@ async def test_signing_in_takes_a_code_of_the_app(site: Website, alice: Person) 
         entered = await person.send("/sign-in/code", form | {"code": f" {phone.code()} "})
         assert where(entered) == "/settings/account"
         assert ALICE in words(await person.open("/settings/account"))
-    async with Person(site, address="198.51.100.8") as thief:  # who looked over a shoulder
+    async with Person(site, address="198.51.100.8") as thief:  # has seen the password and the code
         again = {"ticket": await ticket(thief), "code": phone.code()}
         assert (await thief.send("/sign-in/code", again)).status_code == 422
         used = {"ticket": for_it, "code": phone.code(later=1)}
@@ -91,7 +91,7 @@ async def test_signing_in_takes_a_code_of_the_app(site: Website, alice: Person) 
         assert thief.cookie is None
 
 
-async def test_a_recovery_code_is_good_once_and_sends_an_email(
+async def test_a_recovery_code_works_once_sends_an_email_and_is_voided_by_new_codes(
     site: Website, alice: Person
 ) -> None:
     _, codes = await add_app(site, alice)
@@ -115,7 +115,9 @@ async def test_a_recovery_code_is_good_once_and_sends_an_email(
         assert where(new) == "/"
 
 
-async def test_nothing_of_it_is_stored_that_opens_anything(site: Website, alice: Person) -> None:
+async def test_no_file_contains_a_recovery_code_a_ticket_or_the_secret_of_an_app(
+    site: Website, alice: Person
+) -> None:
     phone = await scan(site, alice)
     shown = await alice.send(f"{FACTORS}/app/confirm", {"code": phone.code()})
     codes = CODE.findall(shown.text)
@@ -129,7 +131,9 @@ async def test_nothing_of_it_is_stored_that_opens_anything(site: Website, alice:
         assert phone.secret not in held, file
 
 
-async def test_guesses_are_few_from_wherever_they_come(site: Website, alice: Person) -> None:
+async def test_guesses_of_codes_are_limited_over_all_client_addresses(
+    site: Website, alice: Person
+) -> None:
     phone, _ = await add_app(site, alice)
     refused = []
     for number in range(8):
@@ -149,7 +153,9 @@ async def test_guesses_are_few_from_wherever_they_come(site: Website, alice: Per
         assert where(await person.send("/sign-in/code", form)) == "/"
 
 
-async def test_a_ticket_ends(site: Website, alice: Person) -> None:
+async def test_a_ticket_ends_after_ten_minutes_or_a_change_of_the_password(
+    site: Website, alice: Person
+) -> None:
     phone, _ = await add_app(site, alice)
     async with Person(site, address="198.51.100.7") as person:
         late = await ticket(person)
@@ -165,7 +171,9 @@ async def test_a_ticket_ends(site: Website, alice: Person) -> None:
         assert where(await person.open("/sign-in/code")) == "/sign-in"
 
 
-async def test_an_app_counts_once_it_gave_a_code(site: Website, alice: Person) -> None:
+async def test_an_app_is_required_only_after_it_is_confirmed_by_a_code(
+    site: Website, alice: Person
+) -> None:
     phone = await scan(site, alice)
     wrong = await alice.send(f"{FACTORS}/app/confirm", {"code": "000000"})
     assert wrong.status_code == 422
@@ -177,7 +185,9 @@ async def test_an_app_counts_once_it_gave_a_code(site: Website, alice: Person) -
     assert "was added" in await site.email(ALICE)
 
 
-async def test_the_last_factor_takes_the_codes_along(site: Website, alice: Person) -> None:
+async def test_removing_the_last_factor_deletes_the_recovery_codes(
+    site: Website, alice: Person
+) -> None:
     _, codes = await add_app(site, alice)
     assert "This turns two-factor sign-in off" in words(await alice.open(f"{FACTORS}/app/remove"))
     await alice.send(f"{FACTORS}/app/remove", {"sure": "yes"})
@@ -207,10 +217,10 @@ async def test_a_new_password_does_not_replace_the_second_factor(
         assert where(await person.send("/sign-in/code", form | {"code": phone.code()})) == "/"
 
 
-async def test_the_owner_of_an_unverified_address_is_not_locked_out(
+async def test_a_reset_of_an_unverified_address_drops_the_app_of_a_stranger(
     site: Website, alice: Person
 ) -> None:
-    await add_app(site, alice)  # a stranger's, who signed up with the owner's address
+    await add_app(site, alice)  # of a stranger, who signed up with the owner's address
     site.clock.advance(6 * MINUTE_MS)
     async with Person(site, address="198.51.100.7") as owner:
         await owner.send("/forgot", {"email": ALICE})
@@ -218,7 +228,9 @@ async def test_the_owner_of_an_unverified_address_is_not_locked_out(
         assert where(await owner.sign_in(password="staple horse battery")) == "/"
 
 
-async def test_the_operator_lets_in_who_lost_everything(site: Website, alice: Person) -> None:
+async def test_an_administrator_can_turn_off_the_two_factor_sign_in_of_a_user(
+    site: Website, alice: Person
+) -> None:
     await add_app(site, alice)
     await site.accounts.review.drop_second_factor(UserId(1), actor=COMMAND_LINE)
     async with Person(site, address="198.51.100.7") as person:
@@ -227,7 +239,9 @@ async def test_the_operator_lets_in_who_lost_everything(site: Website, alice: Pe
     assert "an administrator turned off" in await site.email(ALICE)
 
 
-async def test_passkeys_of_others_are_nowhere(site: Website, alice: Person) -> None:
+async def test_an_unknown_passkey_is_404_and_an_invalid_new_passkey_is_refused(
+    site: Website, alice: Person
+) -> None:
     site.clock.advance(DAY_MS)
     await alice.sign_in()
     assert (await alice.open(f"{FACTORS}/passkeys/1/remove")).status_code == 404
@@ -238,7 +252,7 @@ async def test_passkeys_of_others_are_nowhere(site: Website, alice: Person) -> N
     assert "Give it a name" in words(unnamed)
 
 
-async def test_administrators_need_it_where_it_is_configured(tmp_path: Path) -> None:
+async def test_administrators_need_a_second_factor_if_it_is_configured(tmp_path: Path) -> None:
     web = WebConfig(second_factor_for_administrators=True)
     async with website(tmp_path, web=web, origin=ORIGIN) as site:
         await site.make_administrator()

@@ -1,4 +1,4 @@
-"""Links and codes of applications that come late, twice, or at once; over a real file."""
+"""Links and codes of applications, used late, twice or at the same time; over a real file."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def events(accounts: Accounts) -> list[tuple[str, str]]:
     return [(event.actor, event.action) for _, event in reversed(found)]
 
 
-async def test_a_link_confirms_once_however_often_it_is_followed(accounts: Accounts) -> None:
+async def test_a_link_confirms_once_if_it_is_used_five_times_at_once(accounts: Accounts) -> None:
     made = await applied(accounts)
     link = accounts.link(EMAIL)
     found = await asyncio.gather(*(accounts.signup.confirm_by_link(link) for _ in range(5)))
@@ -60,7 +60,7 @@ async def test_a_link_confirms_once_however_often_it_is_followed(accounts: Accou
     assert await events(accounts) == [("applicant", "applied"), ("mailbox", "confirmed")]
 
 
-async def test_a_link_is_void_once_its_code_was_entered(accounts: Accounts) -> None:
+async def test_a_confirmation_link_is_void_after_its_code_was_entered(accounts: Accounts) -> None:
     made = await applied(accounts)
     link = accounts.link(EMAIL)
     assert await accounts.signup.find_address(link, Purpose.CONFIRM_APPLICATION) == EMAIL
@@ -93,7 +93,7 @@ async def test_an_application_is_disowned_once(accounts: Accounts) -> None:
     assert await events(accounts) == [("applicant", "applied"), ("mailbox", "disowned")]
 
 
-async def test_of_a_confirmation_and_a_disowning_at_once_one_counts(accounts: Accounts) -> None:
+async def test_one_of_a_simultaneous_confirmation_and_disowning_counts(accounts: Accounts) -> None:
     await applied(accounts)
     link = accounts.link(EMAIL)
     answers = (accounts.signup.confirm_by_link(link), accounts.signup.disown(link))
@@ -101,7 +101,7 @@ async def test_of_a_confirmation_and_a_disowning_at_once_one_counts(accounts: Ac
     assert sorted(await asyncio.gather(*answers)) == [False, True]
 
 
-async def test_a_lapsed_application_makes_room_for_the_next(
+async def test_a_lapsed_application_is_replaced_by_the_next(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made = await applied(accounts)

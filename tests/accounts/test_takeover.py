@@ -1,4 +1,4 @@
-"""Attempts on another's account: nothing is gained by them.
+"""Attacks on the account of another person gain nothing.
 
 Mallory is the attacker, Alice the owner of the e-mail address alice@example.org.
 """
@@ -36,7 +36,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
-async def test_the_first_to_register_a_strangers_address_is_shut_out(
+async def test_a_stranger_who_registered_the_address_is_locked_out_by_a_reset(
     service: PeopleService,
 ) -> None:
     mallory = await service.people.sign_up(ALICE, PASSWORD, THERE)
@@ -57,9 +57,11 @@ async def test_the_first_to_register_a_strangers_address_is_shut_out(
         await service.people.sign_in(ALICE, PASSWORD, THERE)
 
 
-async def test_a_key_made_while_the_password_is_reset_is_not_made(service: PeopleService) -> None:
+async def test_a_session_from_before_a_reset_creates_no_key_and_changes_nothing(
+    service: PeopleService,
+) -> None:
     mallory = await service.signed_up(ALICE, THERE)
-    await service.taken_back()  # between the look at the cookie and the making of the key
+    await service.taken_back()  # after the session was read, before the key is created
 
     with pytest.raises(SessionEnded):
         await service.keys.create(mallory, name="mine", scopes=READS, lifetime_ms=None)
@@ -72,7 +74,9 @@ async def test_a_key_made_while_the_password_is_reset_is_not_made(service: Peopl
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
 
 
-async def test_a_sign_in_while_the_password_is_reset_opens_nothing(service: PeopleService) -> None:
+async def test_a_sign_in_with_the_old_password_fails_if_a_reset_happens_meanwhile(
+    service: PeopleService,
+) -> None:
     await service.signed_up(ALICE, THERE)
     service.hasher.meanwhile = service.taken_back
 
@@ -82,7 +86,7 @@ async def test_a_sign_in_while_the_password_is_reset_opens_nothing(service: Peop
     assert service.rows("SELECT count(*) FROM session") == [(0,)]
 
 
-async def test_a_proof_of_the_old_password_while_it_is_reset_proves_nothing(
+async def test_a_proof_of_the_old_password_fails_if_a_reset_happens_meanwhile(
     service: PeopleService,
 ) -> None:
     mallory = await service.signed_up(ALICE, THERE)
@@ -92,7 +96,9 @@ async def test_a_proof_of_the_old_password_while_it_is_reset_proves_nothing(
         await service.people.prove(mallory, PASSWORD)
 
 
-async def test_the_keys_of_an_owner_outlive_a_forgotten_password(service: PeopleService) -> None:
+async def test_api_keys_of_a_verified_owner_survive_a_password_reset(
+    service: PeopleService,
+) -> None:
     session = await service.owned()
     key = await service.keys.create(session, name="bot", scopes=READS, lifetime_ms=None)
     service.clock.advance(HOUR_MS)
@@ -102,8 +108,8 @@ async def test_the_keys_of_an_owner_outlive_a_forgotten_password(service: People
     assert await service.keys.find(key.api_key) is not None
 
 
-async def test_a_link_to_verify_does_nothing_in_another_account(service: PeopleService) -> None:
-    """Mallory registers Alice's address; Alice, signed in elsewhere or nowhere, opens the link."""
+async def test_a_verification_link_does_nothing_in_another_account(service: PeopleService) -> None:
+    """Mallory registers the address of Alice; the link is opened in another account."""
     mallory = await service.signed_up(ALICE, THERE)
     await service.people.request_verification(mallory)
     link = service.link(Purpose.VERIFY_EMAIL)
@@ -115,7 +121,9 @@ async def test_a_link_to_verify_does_nothing_in_another_account(service: PeopleS
     assert service.rows("SELECT used_at FROM proof") == [(None,)]
 
 
-async def test_a_link_to_verify_is_void_once_the_owner_took_over(service: PeopleService) -> None:
+async def test_a_verification_link_is_void_after_the_owner_reset_the_password(
+    service: PeopleService,
+) -> None:
     mallory = await service.signed_up(ALICE, THERE)
     await service.people.request_verification(mallory)
     link = service.link(Purpose.VERIFY_EMAIL)
@@ -125,7 +133,7 @@ async def test_a_link_to_verify_is_void_once_the_owner_took_over(service: People
     assert not await service.people.verify(owner, link)
 
 
-async def test_a_link_to_reset_is_good_once(service: PeopleService) -> None:
+async def test_a_reset_link_works_once(service: PeopleService) -> None:
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
@@ -136,7 +144,7 @@ async def test_a_link_to_reset_is_good_once(service: PeopleService) -> None:
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
 
 
-async def test_of_two_uses_of_one_link_at_once_one_sets_the_password(
+async def test_one_of_two_simultaneous_uses_of_a_reset_link_sets_the_password(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -149,7 +157,7 @@ async def test_of_two_uses_of_one_link_at_once_one_sets_the_password(
     await service.people.sign_in(ALICE, OTHER_PASSWORD, HERE)
 
 
-async def test_a_reset_ends_every_other_link_to_reset(service: PeopleService) -> None:
+async def test_a_reset_voids_earlier_reset_links(service: PeopleService) -> None:
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     earlier = service.link(Purpose.RESET_PASSWORD)
@@ -159,7 +167,7 @@ async def test_a_reset_ends_every_other_link_to_reset(service: PeopleService) ->
     assert await service.people.find_address(earlier, Purpose.RESET_PASSWORD) is None
 
 
-async def test_a_link_expires(service: PeopleService) -> None:
+async def test_a_reset_link_expires_after_an_hour(service: PeopleService) -> None:
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
@@ -169,7 +177,7 @@ async def test_a_link_expires(service: PeopleService) -> None:
     assert not await service.people.reset(link, OTHER_PASSWORD)
 
 
-async def test_a_link_is_good_for_its_purpose_alone(service: PeopleService) -> None:
+async def test_a_link_works_only_for_its_purpose(service: PeopleService) -> None:
     session = await service.signed_up()
     await service.people.request_verification(session)
     verifying = service.link(Purpose.VERIFY_EMAIL)
@@ -198,7 +206,9 @@ async def test_a_link_cannot_be_guessed_from_another(service: PeopleService) -> 
         assert await service.people.find_address(text, Purpose.RESET_PASSWORD) is None
 
 
-async def test_no_session_is_taken_over_from_before_the_sign_in(service: PeopleService) -> None:
+async def test_a_sign_in_issues_a_new_cookie_and_leaves_other_sessions_unchanged(
+    service: PeopleService,
+) -> None:
     planted = await service.people.sign_up(MALLORY, PASSWORD, THERE)
     await service.signed_up()
 
@@ -209,7 +219,9 @@ async def test_no_session_is_taken_over_from_before_the_sign_in(service: PeopleS
     assert (await service.enter(cookie)).user.email == ALICE
 
 
-async def test_no_email_names_the_person_who_caused_it(service: PeopleService) -> None:
+async def test_emails_contain_neither_the_user_agent_nor_the_name_of_a_key(
+    service: PeopleService,
+) -> None:
     spam = "You won! http://evil.example"
     session = await service.enter(
         await service.people.sign_up(ALICE, PASSWORD, replace(THERE, agent=spam))

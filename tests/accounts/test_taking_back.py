@@ -1,4 +1,4 @@
-"""An account that a thief was in is its owner's again, with all that the owner had in it."""
+"""The owner takes an account back from a thief, with all its contents from before the theft."""
 
 import re
 from contextlib import closing
@@ -43,7 +43,7 @@ SECOND = "mallory@second.example"
 
 
 async def undo_in(site: Website, email: str, text: str) -> str:
-    """Return the path of the undo in the newest e-mail to *email* that says *text*."""
+    """Return the path of the undo link in the newest e-mail to *email* that contains *text*."""
     assert site.accounts.mailbox is not None
     for posted in await site.accounts.mailbox.recent(limit=100):
         if posted.email.recipient == email and text in posted.email.text:
@@ -59,8 +59,8 @@ async def status(person: Person, key: str) -> int:
 
 @pytest.fixture
 async def found(site: Website, alice: Person) -> AccountContents:
-    """Possessions of Alice; the thief comes in a minute later."""
-    site.clock.advance(6 * MINUTE_MS)
+    """Contents of the account of Alice, made a minute before the thief signs in."""
+    site.clock.advance(6 * MINUTE_MS)  # e-mails to verify an address are five minutes apart
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))
     moved_in = await move_in(site, ALICE)
@@ -69,7 +69,7 @@ async def found(site: Website, alice: Person) -> AccountContents:
 
 
 def expect_untouched(site: Website, found: AccountContents) -> None:
-    """Expect that all that was found is there, and no factor."""
+    """Expect the contents in *found* unchanged, and no authenticator app."""
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
@@ -84,7 +84,7 @@ async def make_key(site: Website, session: Session) -> KeyId:
 
 
 async def change_address(site: Website, session: Session, email: str) -> None:
-    """Let the person in *session* have another address for the account."""
+    """Change the address of the account of *session* to *email*, and confirm the change."""
     site.clock.advance(6 * MINUTE_MS)
     assert await site.accounts.addresses.request(session, EmailAddress(email))
     assert await site.accounts.addresses.confirm(
@@ -93,7 +93,7 @@ async def change_address(site: Website, session: Session, email: str) -> None:
 
 
 async def take_back(site: Website, undo: str) -> list[str]:
-    """Open the undo as its owner, choose another password; return what the page says was ended."""
+    """Use the undo link as the owner, choose a password; return the entries that the page lists."""
     async with Person(site, address="198.51.100.2") as owner:
         assert ALICE in words(await owner.open(undo))
         answer = await owner.send(undo, {"sure": "yes"})
@@ -106,7 +106,7 @@ async def take_back(site: Website, undo: str) -> list[str]:
 
 
 def ended_by(answer: httpx.Response) -> list[str]:
-    """Return the things that a page names as ended."""
+    """Return the entries in the list "Ended or removed" of a page."""
     reported = answer.text.partition("Ended or removed:")[2].partition("</ul>")[0]
     return re.findall(r"<li>([^<]*)</li>", reported)
 
@@ -125,7 +125,7 @@ EVERYTHING = [
 
 
 @pytest.mark.parametrize("way", ["address", "key", "wallet"])
-async def test_an_undo_ends_all_that_a_thief_made_and_changed(
+async def test_an_undo_reverts_all_additions_and_changes_of_a_thief(
     site: Website, alice: Person, found: AccountContents, way: str
 ) -> None:
     thief = await session_of(site, ALICE)
@@ -166,7 +166,7 @@ async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
 async def test_a_second_factor_is_announced_and_undone(
     site: Website, found: AccountContents
 ) -> None:
-    """The password was known before it was added: nothing is reached back to."""
+    """The thief changed nothing else in the session, so nothing else is undone."""
     thief = await session_of(site, ALICE)
     site.clock.advance(MINUTE_MS)
     await add_app(site, thief)
@@ -177,10 +177,10 @@ async def test_a_second_factor_is_announced_and_undone(
     expect_untouched(site, found)
 
 
-async def test_what_was_made_in_the_session_of_a_thief_ends_by_any_of_its_undos(
+async def test_an_undo_of_the_last_change_reverts_the_whole_session_of_a_thief(
     site: Website, found: AccountContents
 ) -> None:
-    """An e-mail about the last change reaches back to the beginning of the session."""
+    """The undo link reaches back to the beginning of the session, not only to the last change."""
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     site.clock.advance(MINUTE_MS)
@@ -193,11 +193,13 @@ async def test_what_was_made_in_the_session_of_a_thief_ends_by_any_of_its_undos(
 
     assert "One API key." in ended
     expect_the_owners_alone(site)
-    assert site.rows("SELECT version FROM signal_turn") != turns  # rules are read again
+    assert site.rows("SELECT version FROM signal_turn") != turns  # evaluators read the alerts again
     assert ("took account back",) in site.rows("SELECT action FROM account_event")
 
 
-async def test_a_key_that_had_no_cap_has_none_again(site: Website, found: AccountContents) -> None:
+async def test_an_undo_removes_caps_from_keys_that_had_no_cap(
+    site: Website, found: AccountContents
+) -> None:
     owner = await session_of(site, ALICE)
     keys = [found.key_id, await make_key(site, owner)]
     assert await site.accounts.keys.cap(owner, found.key_id, None)
@@ -213,10 +215,10 @@ async def test_a_key_that_had_no_cap_has_none_again(site: Website, found: Accoun
 
     assert "2 caps of API keys are as they were before." in ended
     assert site.rows("SELECT month_credits_max FROM api_key") == [(None,)] * 2
-    assert site.rows("SELECT version FROM signal_turn") != turns  # a rule was deleted
+    assert site.rows("SELECT version FROM signal_turn") != turns  # an alert was deleted
 
 
-async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
+async def test_an_undo_restores_a_cap_that_a_thief_changed_many_times(
     site: Website, found: AccountContents
 ) -> None:
     owner = await session_of(site, ALICE)
@@ -241,7 +243,7 @@ async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
 async def test_a_key_whose_networks_a_thief_changed_is_revoked(
     site: Website, found: AccountContents
 ) -> None:
-    """Even if they are as before: former networks are in no log.  Wider ones are announced."""
+    """No log has the earlier networks, to restore them.  Only wider networks are announced."""
     owner = await session_of(site, ALICE)
     other = await make_key(site, owner)
     for key_id in (found.key_id, other):
@@ -267,7 +269,7 @@ async def test_a_key_whose_networks_a_thief_changed_is_revoked(
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: AccountContents) -> None:
     owner = await session_of(site, ALICE)
     site.clock.advance(MINUTE_MS)
-    thief = await session_of(site, ALICE)  # by a cookie, say: a factor is in no thief's way
+    thief = await session_of(site, ALICE)  # as if by a stolen cookie, without the factor
     store, user_id = site.accounts.people.store, owner.user.user_id
     new = NewPasskey(credential_id=b"o", public_key=b"k", sign_count=0, name="phone of the owner")
     before = UnixMs(thief.created_at - 1)
@@ -282,10 +284,10 @@ async def test_the_second_factor_of_the_owner_stays(site: Website, found: Accoun
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
 
 
-async def test_no_webhook_that_waits_is_sent_to_a_thief_or_for_one(
+async def test_an_undo_drops_waiting_webhooks_to_the_address_of_a_thief(
     site: Website, found: AccountContents
 ) -> None:
-    """An e-mail that a thief's address did not accept yet goes nowhere, also not to the owner."""
+    """They are not sent to the owner either; webhooks to the address of the owner are sent."""
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     (owned, changed), user_id = found.alerts, thief.user.user_id
@@ -343,7 +345,7 @@ async def test_a_thief_cannot_undo_the_undo_of_the_owner(
 
 
 @pytest.mark.usefixtures("found")
-async def test_the_old_address_is_held_for_as_long_as_an_undo_is_good(site: Website) -> None:
+async def test_the_old_address_is_reserved_while_the_undo_link_is_valid(site: Website) -> None:
     await change_address(site, await session_of(site, ALICE), MALLORY)
     async with Person(site, address="198.51.100.9") as other:
         taken = await other.sign_up(ALICE)
@@ -357,7 +359,7 @@ async def test_the_old_address_is_held_for_as_long_as_an_undo_is_good(site: Webs
         assert where(await other.sign_up(ALICE)).startswith("/")
 
 
-async def test_a_reset_ends_what_was_made_if_someone_else_was_there(
+async def test_a_reset_reverts_changes_of_a_thief_if_the_owner_says_so(
     site: Website, found: AccountContents
 ) -> None:
     site.clock.advance(8 * DAY_MS)
@@ -376,7 +378,7 @@ async def test_a_reset_ends_what_was_made_if_someone_else_was_there(
     expect_the_owners_alone(site)
 
 
-async def test_a_reset_of_a_forgotten_password_ends_sessions_alone(
+async def test_a_reset_of_a_forgotten_password_keeps_keys_and_alerts(
     site: Website, alice: Person, found: AccountContents
 ) -> None:
     await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
@@ -386,7 +388,9 @@ async def test_a_reset_of_a_forgotten_password_ends_sessions_alone(
     assert site.rows("SELECT count(*) FROM signal") == [(2,)]
 
 
-async def test_another_address_takes_a_fresh_sign_in(site: Website, alice: Person) -> None:
+async def test_a_change_of_the_address_requires_a_fresh_proof_of_the_password(
+    site: Website, alice: Person
+) -> None:
     session = await session_of(site, ALICE)
     site.clock.advance(6 * MINUTE_MS)
     assert await site.accounts.addresses.request(session, EmailAddress(MALLORY))
@@ -400,7 +404,7 @@ async def test_another_address_takes_a_fresh_sign_in(site: Website, alice: Perso
 
 @pytest.mark.usefixtures("found")
 async def test_links_of_a_thief_are_void_after_the_undo(site: Website) -> None:
-    """One that was sent to the new address would set the password of the owner's account."""
+    """A reset link sent to the thief's address would set the password of the owner's account."""
     await change_address(site, await session_of(site, ALICE), MALLORY)
     undo = await undo_in(site, ALICE, "e-mail address of your account")
     await site.accounts.people.request_reset(EmailAddress(MALLORY), HERE)
@@ -413,7 +417,7 @@ async def test_links_of_a_thief_are_void_after_the_undo(site: Website) -> None:
 
 
 @pytest.mark.usefixtures("found")
-async def test_a_link_that_the_old_address_got_is_void_after_a_change(site: Website) -> None:
+async def test_a_reset_link_sent_to_the_old_address_is_void_after_a_change(site: Website) -> None:
     await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
     reset = await site.link(ALICE)
     await change_address(site, await session_of(site, ALICE), MALLORY)
@@ -423,7 +427,7 @@ async def test_a_link_that_the_old_address_got_is_void_after_a_change(site: Webs
 
 
 @pytest.mark.usefixtures("found")
-async def test_an_owner_may_have_the_old_address_again(site: Website) -> None:
+async def test_an_owner_can_change_back_to_the_old_address(site: Website) -> None:
     session = await session_of(site, ALICE)
     await change_address(site, session, MALLORY)
     await change_address(site, session, ALICE)
@@ -431,7 +435,7 @@ async def test_an_owner_may_have_the_old_address_again(site: Website) -> None:
     assert site.rows('SELECT email FROM "user"') == [(ALICE,)]
 
 
-async def test_an_undo_of_an_earlier_version_reaches_back_to_the_change(
+async def test_an_undo_link_of_an_earlier_version_keeps_keys_from_before_the_change(
     site: Website, alice: Person, found: AccountContents
 ) -> None:
     thief = await session_of(site, ALICE)
@@ -439,6 +443,7 @@ async def test_an_undo_of_an_earlier_version_reaches_back_to_the_change(
     await change_address(site, thief, MALLORY)
     undo = await undo_in(site, ALICE, "e-mail address of your account")
     with closing(apsw.Connection(str(site.folder / MONEY_FILE))) as db:
+        # Earlier versions did not store the beginning of the session.
         db.execute("UPDATE proof SET since = NULL WHERE purpose = 'undo_email'")
 
     assert "One API key." not in await take_back(site, undo)
@@ -447,7 +452,7 @@ async def test_an_undo_of_an_earlier_version_reaches_back_to_the_change(
 
 
 @pytest.mark.usefixtures("found")
-async def test_of_one_kind_twenty_announcements_are_written_in_a_day(site: Website) -> None:
+async def test_at_most_twenty_announcements_of_a_kind_are_written_in_a_day(site: Website) -> None:
     session = await session_of(site, ALICE)
     for _ in range(23):
         await site.accounts.people.change_password(session, PASSWORD)
@@ -460,7 +465,7 @@ async def test_of_one_kind_twenty_announcements_are_written_in_a_day(site: Websi
 
 @pytest.mark.usefixtures("alice")
 async def test_an_address_that_is_not_verified_gets_no_undo(site: Website) -> None:
-    """It may be a stranger's."""
+    """The address may belong to a stranger."""
     await make_key(site, await session_of(site, ALICE))
 
     reported = await site.email(ALICE)

@@ -1,4 +1,4 @@
-"""Sessions as browsers keep them: whose they are, how they begin, and that they end."""
+"""Sessions in browsers: their cookies, their beginning and their end."""
 
 import re
 
@@ -11,7 +11,9 @@ PLANTED = "A" * 43
 OTHER_PASSWORD = "a different good one"
 
 
-async def test_the_cookie_is_for_this_host_alone_and_no_script_reads_it(site: Website) -> None:
+async def test_the_session_cookie_is_host_only_secure_and_hidden_from_scripts(
+    site: Website,
+) -> None:
     async with Person(site) as person:
         response = await person.sign_up()
     (cookie,) = response.headers.get_list("set-cookie")
@@ -33,7 +35,7 @@ async def test_a_planted_cookie_is_never_adopted(site: Website) -> None:
                 assert where(await attacker.open("/settings/account")).startswith("/sign-in")
 
 
-async def test_a_session_of_the_attacker_does_not_become_the_victims(site: Website) -> None:
+async def test_a_sign_in_replaces_and_ends_the_session_of_a_planted_cookie(site: Website) -> None:
     async with Person(site) as attacker, Person(site) as victim:
         await attacker.sign_up(MALLORY)
         await victim.sign_up()
@@ -43,7 +45,7 @@ async def test_a_session_of_the_attacker_does_not_become_the_victims(site: Websi
         await victim.sign_in()
         assert victim.cookie != attacker.cookie
         assert MALLORY not in words(await victim.open("/"))
-        # And the planted one is ended: what was typed there before belongs to no account.
+        # The planted session is ended, so that input from before belongs to no account.
         assert where(await attacker.open("/settings/account")).startswith("/sign-in")
 
 
@@ -54,7 +56,7 @@ async def test_every_sign_in_is_a_new_session(alice: Person) -> None:
     assert words(await alice.open("/settings/sessions")).count("Firefox on Linux") == 1
 
 
-async def test_signing_up_once_more_ends_the_session_before(alice: Person) -> None:
+async def test_another_sign_up_ends_the_earlier_session(alice: Person) -> None:
     kept = alice.cookie
     assert kept is not None
     await alice.sign_up(MALLORY)
@@ -63,7 +65,7 @@ async def test_signing_up_once_more_ends_the_session_before(alice: Person) -> No
         assert (await other.open("/settings/account")).status_code == 303
 
 
-async def test_several_cookies_are_none(alice: Person) -> None:
+async def test_several_session_cookies_sign_no_user_in(alice: Person) -> None:
     async with Person(alice.site) as twice:
         headers = [("cookie", f"{COOKIE}={alice.cookie}"), ("cookie", f"{COOKIE}={PLANTED}")]
         response = await twice.client.get("/settings/account", headers=headers)
@@ -82,7 +84,7 @@ async def test_an_unknown_cookie_signs_no_user_in(site: Website, cookie: str) ->
     ("sent_from", "back"),
     [("/credits?of=token", "%2Fcredits%3Fof%3Dtoken"), ("/sign-out", ""), ("//evil.example", "")],
 )
-async def test_a_form_without_a_page_leads_back_to_the_one_it_is_on(
+async def test_a_form_sent_while_signed_out_leads_to_sign_in_and_then_to_its_page(
     site: Website, sent_from: str, back: str
 ) -> None:
     async with Person(site) as person:
@@ -91,7 +93,7 @@ async def test_a_form_without_a_page_leads_back_to_the_one_it_is_on(
     assert where(response) == (f"/sign-in?next={back}" if back else "/sign-in")
 
 
-async def test_signing_out_ends_the_session_here_and_there(alice: Person) -> None:
+async def test_signing_out_clears_the_cookie_and_ends_the_session(alice: Person) -> None:
     kept = alice.cookie
     assert kept is not None
     response = await alice.send("/sign-out")
@@ -104,7 +106,7 @@ async def test_signing_out_ends_the_session_here_and_there(alice: Person) -> Non
     assert where(await alice.open("/settings/account")).startswith("/sign-in")
 
 
-async def test_an_unused_session_ends(alice: Person) -> None:
+async def test_a_session_ends_after_half_an_hour_without_use(alice: Person) -> None:
     for _ in range(3):
         alice.site.clock.advance(29 * MINUTE_MS)
         assert (await alice.open("/settings/account")).status_code == 200
@@ -200,7 +202,7 @@ async def test_pages_that_need_the_password_ask_for_it_after_ten_minutes(alice: 
     assert where(await alice.open("/prove?next=/settings/account")) == "/settings/account"
 
 
-async def test_pages_of_settings_are_for_those_signed_in(site: Website) -> None:
+async def test_settings_pages_lead_signed_out_visitors_to_sign_in(site: Website) -> None:
     async with Person(site) as stranger:
         for path in ["/settings/account", "/settings/sessions", "/settings/api-keys", "/prove"]:
             response = await stranger.open(path)

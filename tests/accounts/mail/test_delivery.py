@@ -1,4 +1,4 @@
-"""The delivery over a real outbox and a real SMTP server: until an e-mail is there, or in vain."""
+"""Delivery from a real outbox to a real SMTP server, until an e-mail arrives or is given up."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def count(outcome: str) -> float:
 
 @dataclass
 class Station:
-    """An outbox with its delivery, whose clock stands."""
+    """An outbox, its deliveries, and their clock, which only the tests advance."""
 
     store: AccountStore
     outbox: Outbox
@@ -95,7 +95,7 @@ async def test_an_email_is_sent_once(station: Station) -> None:
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
 
-async def test_every_email_goes_to_its_own_reader_alone(station: Station) -> None:
+async def test_every_email_goes_only_to_its_own_recipient(station: Station) -> None:
     readers = [EmailAddress(f"reader{number}@example.org") for number in range(9)]
     for reader in readers:
         await station.write(reader)
@@ -109,7 +109,9 @@ async def test_every_email_goes_to_its_own_reader_alone(station: Station) -> Non
 
 
 @pytest.mark.storm
-async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station: Station) -> None:
+async def test_the_pauses_between_attempts_double_up_to_six_hours_until_giving_up(
+    station: Station,
+) -> None:
     await station.write()
     pauses_ms = []
     async with mail_room(rcpt="451 Later") as room:
@@ -128,7 +130,7 @@ async def test_a_server_that_says_later_is_asked_again_ever_more_rarely(station:
     assert room.raw == []
 
 
-async def test_a_refusal_that_is_no_text_is_noted_like_any_other(station: Station) -> None:
+async def test_invalid_bytes_in_a_refusal_are_stored_as_question_marks(station: Station) -> None:
     await station.write()
     async with mail_room() as room, raw_server(b"554 \xff\xfe go away\r\n", says_first=True) as url:
         await station.to(room, port=int(url.rpartition(":")[2].rstrip("/"))).round()
@@ -138,7 +140,7 @@ async def test_a_refusal_that_is_no_text_is_noted_like_any_other(station: Statio
     assert reason == "554 ?? go away"
 
 
-async def test_an_email_put_off_arrives_when_the_server_takes_it(station: Station) -> None:
+async def test_a_deferred_email_is_sent_again_after_a_minute(station: Station) -> None:
     await station.write()
     async with mail_room(rcpt="451 Later") as room:
         delivery = station.to(room)
@@ -152,7 +154,7 @@ async def test_an_email_put_off_arrives_when_the_server_takes_it(station: Statio
     assert station.email() == (2, NOW + 60_000, None, None)
 
 
-async def test_an_address_that_is_not_there_is_given_up_at_once(station: Station) -> None:
+async def test_an_email_to_an_unknown_address_is_given_up_at_once(station: Station) -> None:
     await station.write()
     given_up_before = count("given_up")
     async with mail_room(rcpt="550 5.1.1 No such user") as room:
@@ -165,7 +167,7 @@ async def test_an_address_that_is_not_there_is_given_up_at_once(station: Station
     assert await station.outbox.count_waiting() == 0
 
 
-async def test_a_server_that_is_down_costs_no_email(station: Station) -> None:
+async def test_an_email_is_sent_later_if_the_server_is_down(station: Station) -> None:
     await station.write()
     async with mail_room() as gone:
         pass
@@ -178,9 +180,9 @@ async def test_a_server_that_is_down_costs_no_email(station: Station) -> None:
     assert len(room.raw) == 1
 
 
-async def test_an_email_that_cannot_be_written_does_not_keep_others(station: Station) -> None:
+async def test_an_email_that_cannot_be_composed_does_not_stop_others(station: Station) -> None:
     await station.write()
-    await station.store.transact(  # of a kind that needs a link, and has none
+    await station.store.transact(  # this kind needs a link, and has none
         lambda rows: rows.emails.insert(EmailKind.VERIFY_EMAIL, ALICE, {}, None, NOW)
     )
     async with mail_room() as room:
@@ -190,7 +192,7 @@ async def test_an_email_that_cannot_be_written_does_not_keep_others(station: Sta
     assert await station.outbox.count_waiting() == 0
 
 
-async def test_on_a_page_emails_count_as_sent(station: Station) -> None:
+async def test_emails_that_are_shown_on_a_page_count_as_sent(station: Station) -> None:
     await station.write()
     await station.delivery(PageTransport()).round()
 
@@ -198,7 +200,7 @@ async def test_on_a_page_emails_count_as_sent(station: Station) -> None:
     assert len(await station.outbox.recent(limit=10)) == 1
 
 
-async def test_without_delivery_emails_wait_and_are_counted(station: Station) -> None:
+async def test_emails_wait_and_are_counted_without_a_transport(station: Station) -> None:
     await station.write()
     assert await station.delivery(None).round() == 0
 
@@ -206,7 +208,7 @@ async def test_without_delivery_emails_wait_and_are_counted(station: Station) ->
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 1
 
 
-async def test_while_none_goes_emails_are_counted_once_a_minute(station: Station) -> None:
+async def test_waiting_emails_are_counted_at_most_once_a_minute(station: Station) -> None:
     class Counted(Outbox):
         count = 0
 
@@ -225,7 +227,7 @@ async def test_while_none_goes_emails_are_counted_once_a_minute(station: Station
         assert outbox.count == 5
 
 
-async def test_without_delivery_emails_are_given_up_after_three_days(station: Station) -> None:
+async def test_emails_are_given_up_after_three_days_without_a_transport(station: Station) -> None:
     await station.write()
     given_up_before = count("given_up")
     delivery = station.delivery(None)
@@ -240,7 +242,7 @@ async def test_without_delivery_emails_are_given_up_after_three_days(station: St
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
 
-async def test_in_an_hour_so_many_are_tried_and_the_others_wait(station: Station) -> None:
+async def test_emails_beyond_the_hourly_limit_wait_for_the_next_hour(station: Station) -> None:
     for _ in range(11):
         await station.write()
     delivery = replace(station.delivery(PageTransport()), per_hour_max=6)
@@ -297,7 +299,7 @@ async def _deliver(path: Path, port: int) -> None:
 
 
 @pytest.mark.process
-async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_the_next(
+async def test_an_email_is_sent_again_if_the_process_is_killed_before_recording_it(
     station: Station,
 ) -> None:
     clock = SystemClock()
@@ -309,7 +311,7 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_t
         process = start_process(deliver, station.path, room.port)
         pid = process.pid
         assert pid is not None
-        room.accepted = lambda: os.kill(pid, signal.SIGKILL)  # and only then "250 OK"
+        room.accepted = lambda: os.kill(pid, signal.SIGKILL)  # before the answer "250 OK"
         await asyncio.to_thread(process.join, 30)
         assert process.exitcode == -signal.SIGKILL
         assert station.email()[1:3] == (None, None)
@@ -322,7 +324,7 @@ async def test_a_process_killed_between_sending_and_noting_leaves_the_email_to_t
     assert station.email()[1] is not None
 
 
-async def test_an_email_goes_out_without_anybody_calling(station: Station) -> None:
+async def test_a_running_delivery_sends_new_emails_by_itself(station: Station) -> None:
     is_there = asyncio.Event()
     async with mail_room(accepted=is_there.set) as room:
         running = asyncio.create_task(station.to(room).run())

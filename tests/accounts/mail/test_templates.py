@@ -1,4 +1,4 @@
-"""E-mails say why they were sent, what to do, and what if it was not you; nothing else."""
+"""E-mails name their reason, the next step, and advice if the reader did not cause them."""
 
 import re
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ def test_every_email_is_plain_short_and_complete(kind: EmailKind) -> None:
     assert written.text.isascii()
     assert len(lines) < 40
     assert all(len(line) <= 76 for line in lines if "/" not in line)
-    assert lines[-2:] == ["-- ", f"mintscope, {ORIGIN}"]  # RFC 3676: where a signature begins
+    assert lines[-2:] == ["-- ", f"mintscope, {ORIGIN}"]  # RFC 3676: the beginning of a signature
     assert re.search(
         r"was not\s+you|If not,|no\s+action\s+is\s+needed|did\s+not\s+(expect|create)",
         written.text,
@@ -71,7 +71,7 @@ def test_every_email_is_plain_short_and_complete(kind: EmailKind) -> None:
 
 
 @pytest.mark.parametrize("kind", EmailKind)
-def test_links_begin_with_the_configured_origin_alone(kind: EmailKind) -> None:
+def test_all_links_begin_with_the_configured_origin(kind: EmailKind) -> None:
     links = re.findall(r"\w+://\S+", email(kind).text)
 
     assert links
@@ -89,19 +89,19 @@ def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_an_email_says_until_when_its_link_is_good(kind: EmailKind) -> None:
+def test_an_email_states_the_expiry_of_its_link(kind: EmailKind) -> None:
     end = datetime.fromtimestamp(NOW // 1000 + HOURS[kind] * 3_600, UTC)
 
     assert f"{end:%d %B %Y, %H:%M} UTC" in email(kind).text
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_without_its_proof_there_is_nothing_to_send(kind: EmailKind) -> None:
+def test_an_email_that_needs_a_link_is_refused_without_its_proof(kind: EmailKind) -> None:
     with pytest.raises(EmailWithoutLink):
         email(kind, proof=None)
 
 
-def test_the_code_stands_in_the_email_that_needs_it_and_in_no_other() -> None:
+def test_only_the_confirmation_of_an_application_contains_the_code() -> None:
     code = SECRETS.code_of(NONCE)
 
     assert code in email(EmailKind.CONFIRM_APPLICATION).text.splitlines()
@@ -116,14 +116,14 @@ def test_an_email_about_a_key_shows_its_hint_and_scopes() -> None:
     assert "trade:read, trade:write" in text
 
 
-def test_an_email_is_called_the_same_whenever_it_is_sent() -> None:
+def test_the_message_id_of_an_email_is_equal_at_every_attempt() -> None:
     first, again = (email(EmailKind.NEW_KEY, attempts=times).message_id for times in (0, 9))
 
     assert first == again
     assert re.fullmatch(r"<[0-9a-f]{32}@api\.example\.org>", first)
 
 
-def test_no_two_emails_are_called_the_same() -> None:
+def test_different_emails_have_different_message_ids() -> None:
     names = [
         email(EmailKind.NEW_KEY).message_id,
         email(EmailKind.NEW_KEY, email_id=EmailId(4)).message_id,
@@ -149,7 +149,5 @@ def test_no_two_emails_are_called_the_same() -> None:
         ("https://b\u00fccher.example", "localhost"),
     ],
 )
-def test_an_email_is_called_by_a_name_that_may_stand_in_its_header(
-    origin: str, domain: str
-) -> None:
+def test_the_domain_of_a_message_id_is_valid_in_a_header(origin: str, domain: str) -> None:
     assert email(EmailKind.NEW_KEY, origin=origin).message_id.endswith(f"@{domain}>")

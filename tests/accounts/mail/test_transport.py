@@ -1,4 +1,4 @@
-"""E-mails over a real SMTP server: accepted, refused, put off, in the clear or protected."""
+"""E-mails over a real SMTP server: accepted, refused or deferred, with and without TLS."""
 
 import asyncio
 import socket
@@ -73,7 +73,7 @@ async def test_the_connection_can_be_protected_from_its_first_byte() -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-async def test_a_server_without_a_trusted_certificate_gets_nothing(security: Security) -> None:
+async def test_a_server_without_a_trusted_certificate_gets_no_email(security: Security) -> None:
     async with mail_room(security) as room:
         with pytest.raises(Unsent, match=r"(?i)certificate"):
             await send(room.server(security, context=None))
@@ -81,7 +81,7 @@ async def test_a_server_without_a_trusted_certificate_gets_nothing(security: Sec
     assert room.raw == []
 
 
-async def test_a_server_without_tls_gets_no_password() -> None:
+async def test_a_server_without_starttls_gets_no_email() -> None:
     async with mail_room() as room:
         with pytest.raises(Unsent, match="STARTTLS"):
             await send(room.server("starttls"))
@@ -89,7 +89,7 @@ async def test_a_server_without_tls_gets_no_password() -> None:
     assert room.raw == []
 
 
-async def test_a_wrong_password_is_for_the_operator_to_mend() -> None:
+async def test_a_wrong_password_of_the_server_is_not_a_final_failure() -> None:
     async with mail_room("starttls", password="delivery:s3cret") as room:
         with pytest.raises(Unsent, match="535") as failure:
             await send(room.server("starttls", username="delivery", password="wrong"))
@@ -102,13 +102,13 @@ async def test_a_wrong_password_is_for_the_operator_to_mend() -> None:
     [
         ("550 5.1.1 No such user", "", EmailRefused),
         ("553 Mailbox name not allowed", "", EmailRefused),
-        ("550 5.7.1 Relaying denied", "", Unsent),  # it is us whom it refuses
+        ("550 5.7.1 Relaying denied", "", Unsent),  # the server refuses the sender, not the address
         ("451 4.7.1 Try again later", "", Unsent),
         ("250 OK", "452 4.2.2 Mailbox full", Unsent),
         ("250 OK", "554 5.7.1 Looks like spam", Unsent),
     ],
 )
-async def test_only_an_address_that_is_not_there_is_final(
+async def test_only_an_unknown_or_invalid_address_is_a_final_failure(
     rcpt: str, data: str, kind: type[Unsent]
 ) -> None:
     async with mail_room(rcpt=rcpt, data=data) as room:
@@ -119,7 +119,7 @@ async def test_only_an_address_that_is_not_there_is_final(
     assert (data or rcpt)[:3] in str(failure.value)
 
 
-async def test_a_server_that_is_down_is_not_final() -> None:
+async def test_a_server_that_is_down_is_not_a_final_failure() -> None:
     async with mail_room() as room:
         pass
 
@@ -131,7 +131,7 @@ async def test_a_server_that_is_down_is_not_final() -> None:
 
 @asynccontextmanager
 async def hanging(greeting: bytes) -> AsyncIterator[int]:
-    """Listen, greet and say nothing more; yield the port."""
+    """Listen, send *greeting* to each client and nothing more; yield the port."""
 
     async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(greeting)
@@ -148,7 +148,7 @@ async def hanging(greeting: bytes) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("greeting", [b"", b"220 here\r\n", b"220 here\r\n250 go on\r\n"])
-async def test_a_server_that_hangs_is_left(greeting: bytes) -> None:
+async def test_a_server_that_hangs_is_abandoned_after_the_timeout(greeting: bytes) -> None:
     async with mail_room() as room, hanging(greeting) as port:
         with pytest.raises(Unsent) as failure:
             await send(room.server(port=port, timeout_s=0.2))
@@ -157,7 +157,7 @@ async def test_a_server_that_hangs_is_left(greeting: bytes) -> None:
     assert not isinstance(failure.value, EmailRefused)
 
 
-async def test_a_name_that_leads_nowhere_is_not_final() -> None:
+async def test_an_email_to_an_unknown_mail_server_is_unsent() -> None:
     async with mail_room() as room:
         with pytest.raises(Unsent):
             await send(room.server(host="mail.invalid", timeout_s=2.0))
@@ -174,7 +174,9 @@ async def test_a_name_that_leads_nowhere_is_not_final() -> None:
         {"message_id": "<1@example.org>\r\nBcc: eve@example.org"},
     ],
 )
-async def test_no_header_can_be_written_by_others(changes: dict[str, Any]) -> None:
+async def test_an_email_with_an_injected_header_or_address_is_refused(
+    changes: dict[str, Any],
+) -> None:
     async with mail_room() as room:
         with pytest.raises(EmailRefused):
             await send(room.server(), email(**changes))
@@ -182,7 +184,7 @@ async def test_no_header_can_be_written_by_others(changes: dict[str, Any]) -> No
     assert room.raw == []
 
 
-async def test_a_line_of_the_text_is_no_header_and_no_end() -> None:
+async def test_lines_of_the_text_are_neither_headers_nor_the_end_of_the_email() -> None:
     text = "Bcc: eve@example.org\n\n.\nMAIL FROM:<eve@example.org>\n"
     async with mail_room() as room:
         await send(room.server(), email(text=text))
@@ -193,14 +195,14 @@ async def test_a_line_of_the_text_is_no_header_and_no_end() -> None:
     assert message.get_content().replace("\r\n", "\n") == text
 
 
-async def test_a_domain_in_unicode_is_written_as_every_server_takes_it() -> None:
+async def test_a_domain_in_unicode_is_sent_in_punycode() -> None:
     async with mail_room() as room:
         await send(room.server(), email("alice@bücher.example"))
 
     assert room.recipients == [["alice@xn--bcher-kva.example"]]
 
 
-async def test_emails_are_never_sent_to_a_stranger_that_took_the_port() -> None:
+async def test_an_email_is_unsent_if_another_program_has_taken_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         async with mail_room() as room:
             port = taken.getsockname()[1]
@@ -219,7 +221,9 @@ async def test_a_connection_is_closed_when_its_block_is_left(security: Security)
 
 
 @pytest.mark.parametrize("security", ["none", "starttls", "tls"])
-def test_an_event_loop_that_ends_at_once_leaves_no_connection_behind(security: Security) -> None:
+def test_a_failed_sign_in_leaves_no_open_socket_after_its_event_loop_ends(
+    security: Security,
+) -> None:
     async def sign_in(room: MailRoom) -> None:
         wrong = room.server(security, username="delivery", password="wrong")
         with pytest.raises((SMTPException, OSError)):
@@ -234,7 +238,7 @@ def test_an_event_loop_that_ends_at_once_leaves_no_connection_behind(security: S
 
 
 def open_sockets() -> set[str]:
-    """Return the sockets of this process, by what the kernel calls them."""
+    """Return the names that the kernel gives to the open sockets of this process."""
     found = set()
     for each in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
