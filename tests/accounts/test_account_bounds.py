@@ -94,7 +94,7 @@ def application(state: ApplicationState) -> Application:
     )
 
 
-def test_an_application_lapses_when_it_is_not_confirmed_for_three_days() -> None:
+def test_an_application_lapses_if_it_is_not_confirmed_for_three_days() -> None:
     waiting = application(ApplicationState.AWAITING_CONFIRMATION)
 
     assert not waiting.has_lapsed(later(3 * DAY_MS - 1))
@@ -103,7 +103,7 @@ def test_an_application_lapses_when_it_is_not_confirmed_for_three_days() -> None
     assert subject_of(SignupId(3)) == "application:3"
 
 
-def test_an_answer_is_given_again_for_ten_minutes_with_the_same_key() -> None:
+def test_an_answer_is_redelivered_for_ten_minutes_to_the_same_key() -> None:
     one, other = CredentialHash(b"1" * 32), CredentialHash(b"2" * 32)
 
     assert is_sent_again(one, one, after_ms=10 * MINUTE_MS - 1)
@@ -114,7 +114,7 @@ def test_an_answer_is_given_again_for_ten_minutes_with_the_same_key() -> None:
     assert not is_sent_again(None, None, after_ms=0)
 
 
-def test_what_is_hidden_in_a_text_is_shown() -> None:
+def test_control_characters_in_a_text_are_shown_as_escapes() -> None:
     assert visible("a\x1bb\n\N{RIGHT-TO-LEFT OVERRIDE}é") == "a\\x1bb\\n\\u202eé"
     assert visible("a\nb\tc", keep="\n") == "a\nb\\tc"
 
@@ -128,12 +128,12 @@ def test_what_is_hidden_in_a_text_is_shown() -> None:
         ("a" * 64 + "@" + "b" * 60 + ".example.org", "a" * 64 + "@" + "b" * 60 + ".example.org"),
     ],
 )
-def test_an_address_has_one_form(text: str, parsed: str) -> None:
+def test_an_email_address_is_normalised(text: str, parsed: str) -> None:
     assert parse_email(text) == parsed
 
 
 def address(length: int) -> str:
-    """Return an address of that length: labels of 63 are the longest."""
+    """Return an address of *length* characters; its labels have at most 63."""
     start = "a" * 64 + "@" + ".".join(["b" * 57] * 3) + "."
     return start + "c" * (length - len(start) - 4) + ".org"
 
@@ -170,7 +170,9 @@ def test_an_address_may_have_254_characters() -> None:
         (Purpose.CLAIM_AGENT, HOUR_MS),
     ],
 )
-def test_a_proof_is_good_until_its_time_is_over(purpose: Purpose, lifetime_ms: int) -> None:
+def test_a_proof_is_valid_once_for_its_purpose_until_it_expires(
+    purpose: Purpose, lifetime_ms: int
+) -> None:
     new = NewProof(purpose, 1, EMAIL, b"n", NOW)
     kept = proof(purpose, expires_at=new.expires_at)
 
@@ -213,7 +215,9 @@ def proof(purpose: Purpose, **changes: Any) -> EmailProof:
         ("", None),
     ],
 )
-def test_a_link_is_a_number_and_a_text(text: str, parsed: tuple[int, str] | None) -> None:
+def test_a_link_is_parsed_into_a_number_and_a_text(
+    text: str, parsed: tuple[int, str] | None
+) -> None:
     assert parse_link(text) == parsed
     if parsed is not None:
         assert parse_link(link_text(ProofId(parsed[0]), parsed[1])) == parsed
@@ -231,7 +235,7 @@ def test_a_link_is_a_number_and_a_text(text: str, parsed: tuple[int, str] | None
         ("a" * 30 + "@example.org", "a" * 23 + "-00010203"),
     ],
 )
-def test_a_user_name_is_what_is_plain_of_an_address(email: str, name: str) -> None:
+def test_a_user_name_is_made_of_the_plain_characters_of_an_address(email: str, name: str) -> None:
     assert username_of(EmailAddress(email), lambda count: bytes(range(count))) == name
     assert expect_username(name) == name
 
@@ -263,8 +267,8 @@ def test_a_key_is_accepted_until_it_is_revoked_or_expires() -> None:
     assert line(revoked_at=NOW, expires_at=NOW).status(NOW) is KeyStatus.REVOKED
 
 
-def test_how_many_keys_there_may_be_and_how_long_they_may_live() -> None:
-    """In these words the forms have it."""
+def test_keys_have_fixed_limits_overlaps_and_lifetimes() -> None:
+    """The forms use these words."""
     assert (KEYS_PER_USER_MAX, KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX) == (100, 200, 500)
     assert {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS} == OVERLAPS_MS
     assert {
@@ -275,7 +279,7 @@ def test_how_many_keys_there_may_be_and_how_long_they_may_live() -> None:
     } == LIFETIMES_MS
 
 
-def test_scopes_are_read_shown_and_completed() -> None:
+def test_scopes_are_parsed_sorted_and_completed_by_read_scopes() -> None:
     written = parse_scopes(["wallets:write", "trade:write"])
 
     assert written == {Scope.WALLETS_WRITE, Scope.TRADE_WRITE}
@@ -291,7 +295,7 @@ def test_scopes_are_read_shown_and_completed() -> None:
 
 
 class Written(SqlEmailRows):
-    """E-mails that were written, as the limits look at them."""
+    """Rows that show *drafts* to the limits as e-mails that were written."""
 
     def __init__(self, drafts: Sequence[Draft]) -> None:
         self._drafts = drafts
@@ -332,10 +336,10 @@ def test_an_address_that_is_not_verified_gets_five_emails_of_a_kind_in_a_day() -
         (20, {"proof": proof(Purpose.RESET_PASSWORD, expires_at=later(HOUR_MS // 2 + 1))}, False),
     ],
 )
-def test_strangers_that_ask_for_links_lock_no_owner_out(
+def test_the_limit_of_reset_links_counts_only_if_the_owner_has_a_valid_link(
     count: int, changes: dict[str, Any], *, may: bool
 ) -> None:
-    """The limit counts only while the owner has a link that is good for half an hour yet."""
+    """A link counts as valid if it has more than half an hour left."""
     good: dict[str, Any] = {"proof": proof(Purpose.RESET_PASSWORD)}
     written = Written([draft(**(good | changes))] * count)
 
@@ -343,7 +347,7 @@ def test_strangers_that_ask_for_links_lock_no_owner_out(
     assert written.since == NOW - DAY_MS
 
 
-def test_anyone_may_have_few_emails_written_to_any_address() -> None:
+def test_emails_that_anyone_can_request_for_an_address_are_limited() -> None:
     assert [(each.name, each.count, each.window_s) for each in ADMITTED] == [
         ("e-mails in five minutes", 1, 300),
         ("e-mails in an hour", 3, 3_600),
@@ -372,7 +376,7 @@ def test_the_last_attempt_is_three_days_after_the_email_was_written() -> None:
 
 
 @pytest.mark.parametrize("password", ["abcdefghij", "a1" * 5 + "bc", "abcd" * 50])
-def test_a_password_may_be_short_or_long(password: str) -> None:
+def test_a_password_of_10_to_200_characters_is_accepted(password: str) -> None:
     assert expect_password(password, email=EMAIL) == password
 
 
@@ -410,7 +414,7 @@ STRONG = (
 )
 
 
-def test_the_commonest_passwords_are_refused_and_strong_ones_are_not() -> None:
+def test_the_commonest_passwords_are_refused_and_strong_passwords_are_not() -> None:
     def is_refused(password: str) -> bool:
         try:
             expect_password(password, email=EMAIL)
@@ -424,12 +428,12 @@ def test_the_commonest_passwords_are_refused_and_strong_ones_are_not() -> None:
     assert [each for each in STRONG if is_refused(each)] == []
 
 
-def test_how_often_a_password_may_be_guessed_unless_an_operator_says_otherwise() -> None:
+def test_the_default_limits_are_10_guesses_50_per_client_and_20_sign_ups() -> None:
     assert LoginLimits() == LoginLimits(one=10, all=50, signups=20)
 
 
 class Noted:
-    """Limits in memory, which note what is asked of them."""
+    """Limits in memory that record each limit for which they make a limiter."""
 
     def __init__(self) -> None:
         self.asked: list[Limit] = []
@@ -440,8 +444,8 @@ class Noted:
         return self._limits.limiter(limit, window=window)
 
 
-def test_guesses_and_new_accounts_are_limited_in_these_windows() -> None:
-    """By these names an operator finds them in the metrics."""
+def test_guesses_and_new_accounts_have_these_limits_and_windows() -> None:
+    """The metrics use the same names."""
     limits = Noted()
     LoginLimit(LoginLimits(), limits)
 
@@ -467,7 +471,7 @@ def session(**changes: Any) -> Session:
     return Session(**(parts | changes))
 
 
-def test_a_session_ends_unused_after_half_an_hour_and_at_all_after_twelve() -> None:
+def test_a_session_ends_after_half_an_hour_unused_or_twelve_hours_in_total() -> None:
     lives, used = Lifetimes(), session(seen_at=later(12 * HOUR_MS))
 
     assert lives.hold(session(), later(30 * MINUTE_MS - 1))
@@ -476,7 +480,7 @@ def test_a_session_ends_unused_after_half_an_hour_and_at_all_after_twelve() -> N
     assert not lives.hold(used, later(12 * HOUR_MS))
 
 
-def test_a_password_counts_as_entered_for_ten_minutes() -> None:
+def test_a_proof_of_the_password_is_fresh_for_ten_minutes() -> None:
     assert session().is_fresh(later(10 * MINUTE_MS - 1))
     assert not session().is_fresh(later(10 * MINUTE_MS))
 
@@ -490,5 +494,5 @@ def test_the_use_of_a_session_is_noted_every_minute() -> None:
     assert brief.is_to_be_noted(session(), later(10_000))
 
 
-def test_how_many_sessions_a_person_may_have_and_what_is_kept_of_a_browser() -> None:
+def test_a_person_has_at_most_100_sessions_and_user_agents_are_cut_at_200() -> None:
     assert (SESSIONS_PER_USER_MAX, AGENT_LENGTH_MAX) == (100, 200)

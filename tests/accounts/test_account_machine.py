@@ -1,4 +1,4 @@
-"""Anything an applicant, an e-mail's reader and an administrator may do, in any order."""
+"""Actions of applicants, readers of e-mails and administrators in any order, beside a model."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -60,7 +60,7 @@ keys = st.sampled_from([None, "a-redelivery-key-one", "a-redelivery-key-two"])
 
 @dataclass
 class Model:
-    """The expected state of an application; *approvals* were given, each good for one key."""
+    """The expected state of an application; each of its *approvals* allows one key."""
 
     made: Signup
     key: str | None
@@ -80,7 +80,7 @@ class Model:
 
 
 class AccountMachine(RuleBasedStateMachine):
-    """Does things to accounts; what is refused must be refused by the model, and change nothing."""
+    """Actions on accounts: an action is refused if the model says so, and then changes nothing."""
 
     @initialize()
     def open(self) -> None:
@@ -107,7 +107,7 @@ class AccountMachine(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def attempt(self, work: Coroutine[Any, Any, T], expected: type[Exception] | None) -> T | None:
-        """Do *work*, which must be refused just as *expected*; a refusal changes nothing."""
+        """Do *work*; expect the error *expected*, if any.  An error must change nothing."""
         before = dump(self.accounts.path)
         outcome = refusal = None
         try:
@@ -304,7 +304,7 @@ class AccountMachine(RuleBasedStateMachine):
         )
         model.is_removed = True
 
-    # Usual actions, so that most runs get far.
+    # The usual next actions, so that most runs reach the late states.
 
     @rule(email=emails, key=keys, steps=st.integers(1, 6))
     def go_on(self, email: str, key: str | None, steps: int) -> None:

@@ -55,7 +55,7 @@ def maintenance_of(service: PeopleService) -> AccountMaintenance:
     )
 
 
-async def test_sessions_that_are_over_are_deleted_and_no_others(service: PeopleService) -> None:
+async def test_only_sessions_that_have_ended_are_deleted(service: PeopleService) -> None:
     await service.people.sign_up(ALICE, PASSWORD, HERE)
     service.clock.advance(IDLE_MS - 1)
     await service.signed_in()
@@ -73,7 +73,9 @@ async def test_sessions_that_are_over_are_deleted_and_no_others(service: PeopleS
     assert service.rows("SELECT count(*) FROM session") == [(0,)]
 
 
-async def test_an_unconfirmed_application_goes_after_three_days(service: PeopleService) -> None:
+async def test_an_unconfirmed_application_is_deleted_after_three_days(
+    service: PeopleService,
+) -> None:
     await signup_of(service).apply(FORM, redelivery_key=None)
     service.clock.advance(LAPSE_MS - 1)
     await maintenance_of(service).round()
@@ -88,7 +90,7 @@ async def test_an_unconfirmed_application_goes_after_three_days(service: PeopleS
     ]
 
 
-async def test_emails_and_links_go_a_month_after_they_are_done_with(service: PeopleService) -> None:
+async def test_sent_emails_and_used_links_are_deleted_after_a_month(service: PeopleService) -> None:
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
@@ -107,7 +109,7 @@ async def test_emails_and_links_go_a_month_after_they_are_done_with(service: Peo
     assert service.rows("SELECT count(*) FROM proof") == [(0,)]
 
 
-async def test_emails_that_wait_stay_with_their_links(service: PeopleService) -> None:
+async def test_waiting_emails_are_kept_with_their_links(service: PeopleService) -> None:
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     service.clock.advance(365 * DAY_MS)
@@ -118,7 +120,9 @@ async def test_emails_that_wait_stay_with_their_links(service: PeopleService) ->
     ]
 
 
-async def test_it_sweeps_once_an_hour_and_writes_uses_every_time(service: PeopleService) -> None:
+async def test_maintenance_sweeps_once_an_hour_and_writes_uses_of_keys_every_round(
+    service: PeopleService,
+) -> None:
     session = await service.signed_up()
     scopes = frozenset({Scope.TRADE_READ})
     key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
@@ -135,7 +139,7 @@ async def test_it_sweeps_once_an_hour_and_writes_uses_every_time(service: People
     assert service.rows("SELECT count(*) FROM session") == [(0,)]
 
 
-async def test_a_store_that_does_not_answer_ends_nothing(service: PeopleService) -> None:
+async def test_maintenance_continues_after_failed_writes(service: PeopleService) -> None:
     session = await service.signed_up()
     scopes = frozenset({Scope.TRADE_READ})
     key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
@@ -154,7 +158,7 @@ async def test_a_store_that_does_not_answer_ends_nothing(service: PeopleService)
 
 
 @pytest.mark.parametrize("refusing", ["application", "session"])
-async def test_a_step_of_a_sweep_that_fails_keeps_no_other_from_its_work(
+async def test_a_failed_step_of_a_sweep_does_not_stop_the_other_steps(
     service: PeopleService, refusing: str
 ) -> None:
     await service.signed_up()
@@ -197,8 +201,8 @@ class WatchedStore(AccountStore):
         return await self.store.read(work)
 
 
-async def test_old_emails_and_links_go_part_by_part(service: PeopleService) -> None:
-    """The latter also without an e-mail: of addresses that have no account."""
+async def test_old_emails_and_links_are_deleted_in_parts(service: PeopleService) -> None:
+    """Also links without an e-mail, which were requested for addresses without an account."""
     for purpose, subject, expires_at in (
         ("verify_email", 1, 0),
         ("reset_password", 0, service.clock.now() - 1),
@@ -231,7 +235,9 @@ async def test_old_emails_and_links_go_part_by_part(service: PeopleService) -> N
     assert max(links for _, links in gone) == 2 * FORGOTTEN_AT_ONCE
 
 
-async def test_the_last_uses_are_written_when_it_ends(service: PeopleService) -> None:
+async def test_the_last_uses_of_keys_are_written_when_maintenance_ends(
+    service: PeopleService,
+) -> None:
     session = await service.signed_up()
     scopes = frozenset({Scope.TRADE_READ})
     key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
@@ -244,7 +250,7 @@ async def test_the_last_uses_are_written_when_it_ends(service: PeopleService) ->
     assert service.rows("SELECT last_used_at FROM api_key") == [(service.clock.now(),)]
 
 
-async def test_days_of_use_that_are_no_longer_kept_go_part_by_part(
+async def test_usage_of_400_days_ago_is_deleted_and_later_usage_is_kept(
     service: PeopleService,
 ) -> None:
     service.change(

@@ -1,4 +1,4 @@
-"""Settings > Account: another e-mail address, taken back by the old one, and leaving."""
+"""Settings > Account: changes of the address, taking an account back, and its deletion."""
 
 import re
 from asyncio import create_task, to_thread
@@ -39,15 +39,15 @@ SOMEONE_WAITS = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)"
 
 
 async def verify(site: Website, person: Person, email: str = ALICE) -> None:
-    """Verify the address, as its reader."""
-    site.clock.advance(6 * MINUTE_MS)
+    """Verify the address of *person* with the link that is sent to *email*."""
+    site.clock.advance(6 * MINUTE_MS)  # verification e-mails are five minutes apart
     await person.send("/settings/account/verify")
     assert "verified" in where(await person.send(await site.link(email)))
 
 
 async def change(site: Website, person: Person, email: str) -> str:
-    """Ask for another address; return the path of the link that was written there."""
-    site.clock.advance(6 * MINUTE_MS)
+    """Request another address; return the path of the link that is sent to it."""
+    site.clock.advance(6 * MINUTE_MS)  # such e-mails are five minutes apart
     await person.send("/prove", {"password": PASSWORD})
     assert "address-sent" in where(await person.send(EMAIL, {"email": email}))
     return await site.link(email)
@@ -89,10 +89,10 @@ async def test_an_address_changes_when_its_reader_confirms_it(site: Website, ali
     assert (await alice.send(link)).status_code == 404
     undo = await site.email(ALICE)
     assert "e-mail address of your account" in undo
-    assert NEW not in undo  # no text of anybody's gets into an e-mail
+    assert NEW not in undo  # e-mails contain no text that a person has typed
 
 
-async def test_the_link_is_good_in_the_account_that_asked_alone(
+async def test_the_link_works_for_a_day_and_only_in_the_account_that_requested_it(
     site: Website, alice: Person
 ) -> None:
     link = await change(site, alice, NEW)
@@ -137,7 +137,9 @@ async def test_an_address_taken_meanwhile_stays_with_its_account(
         assert f"{NEW} Not verified" in words(await other.open("/settings/account"))
 
 
-async def test_a_stranger_cannot_be_flooded_by_asking(site: Website, alice: Person) -> None:
+async def test_a_requested_address_gets_at_most_five_emails_a_day(
+    site: Website, alice: Person
+) -> None:
     for _ in range(12):
         site.clock.advance(70 * MINUTE_MS)
         await alice.sign_in()
@@ -152,7 +154,7 @@ async def test_the_owner_of_the_old_address_takes_the_account_back(
     old_key = await make_key(site, ALICE)
     site.clock.advance(MINUTE_MS)
     async with Person(site, address="198.51.100.9") as thief:
-        await thief.sign_in()  # who knows the password
+        await thief.sign_in()  # the thief knows the password
         await thief.send(await change(site, thief, MALLORY))
         undo = await site.link(ALICE)
         new_key = await make_key(site, MALLORY, "of the thief")
@@ -165,9 +167,9 @@ async def test_the_owner_of_the_old_address_takes_the_account_back(
             assert "The account is yours again" in words(answer)
             links = [each.get("href", "") for _, each in tags(answer)]
             (reset,) = [link for link in links if link.startswith("/reset/")]
-            assert (await thief.sign_in()).status_code == 422  # the password opens nothing
+            assert (await thief.sign_in()).status_code == 422  # the password is void
             assert where(await thief.open("/settings/account")).startswith("/sign-in")
-            assert (await thief.open(later)).status_code == 404  # undoes nothing back to theirs
+            assert (await thief.open(later)).status_code == 404  # the thief's undo link is void
             sent = await owner.send(reset.partition("?")[0], {"password": OTHER_PASSWORD})
             assert where(sent).startswith("/sign-in")
             assert where(await owner.sign_in(ALICE, OTHER_PASSWORD)) == "/"
@@ -177,17 +179,15 @@ async def test_the_owner_of_the_old_address_takes_the_account_back(
             assert (await owner.open(undo)).status_code == 404
 
 
-async def test_an_address_never_verified_cannot_take_an_account(
+async def test_an_unverified_old_address_gets_no_email_about_the_change(
     site: Website, alice: Person
 ) -> None:
     await alice.send(await change(site, alice, NEW))
     assert await emails_to(site, NEW) == 1
-    assert await emails_to(site, ALICE) == 1  # of the sign-up
+    assert await emails_to(site, ALICE) == 1  # from the sign-up
 
 
-async def test_an_old_address_cannot_be_brought_back_after_a_week(
-    site: Website, alice: Person
-) -> None:
+async def test_an_undo_link_expires_after_a_week(site: Website, alice: Person) -> None:
     await verify(site, alice)
     await alice.send(await change(site, alice, NEW))
     undo = await site.link(ALICE)
@@ -196,7 +196,7 @@ async def test_an_old_address_cannot_be_brought_back_after_a_week(
     assert (await alice.send(undo, {"sure": "yes"})).status_code == 404
 
 
-async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
+async def test_a_deleted_account_keeps_no_personal_data(site: Website, alice: Person) -> None:
     key = await make_key(site, ALICE, networks="198.51.100.0/24")
     assert await status_of(alice, key) == 200
     await site.accounts.keys.flush()
@@ -228,7 +228,9 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     assert where(await alice.sign_up()).startswith("/")  # the address is free
 
 
-async def test_credits_are_taken_along_as_a_credit_token(site: Website, alice: Person) -> None:
+async def test_credits_of_a_deleted_account_move_to_a_credit_token(
+    site: Website, alice: Person
+) -> None:
     ((username,),) = site.rows("SELECT username FROM user")
     await give_credits(site, 7)
     assert "7 credits" in words(await alice.open(DELETE))
@@ -238,7 +240,9 @@ async def test_credits_are_taken_along_as_a_credit_token(site: Website, alice: P
     assert token[-4:] in await site.email(ALICE)
     assert "Moved all credits to a credit token" in words(await alice.open("/settings/log"))
     assert "seen" not in fields_of(asked, DELETE)
-    again = await alice.send(DELETE, fields_of(asked, DELETE))  # the box is not checked
+    again = await alice.send(
+        DELETE, fields_of(asked, DELETE)
+    )  # the box that confirms the token is not checked
     assert tokens_of(again) == [token]
     left = await alice.send(DELETE, fields_of(asked, DELETE) | {"seen": "1"})
     assert "account-deleted" in where(left)
@@ -266,7 +270,7 @@ async def test_a_lost_answer_to_a_deletion_loses_no_credits(site: Website, alice
     assert [await balance_of(alice, each) for each in (first, second)] == [7, 3]
 
 
-async def test_credits_that_are_not_kept_are_deleted_with_the_account(
+async def test_an_account_with_credits_is_deleted_if_its_owner_does_not_keep_them(
     site: Website, alice: Person
 ) -> None:
     ((username,),) = site.rows("SELECT username FROM user")
@@ -342,7 +346,7 @@ async def give_credits(site: Website, count: int, number: int = 1) -> None:
     assert moved.status_code == 200, moved.text
 
 
-async def test_the_last_administrator_stays(site: Website) -> None:
+async def test_the_last_administrator_cannot_delete_the_account(site: Website) -> None:
     await site.make_administrator()
     async with Person(site) as administrator:
         await administrator.sign_in(ADMINISTRATOR)
@@ -353,7 +357,9 @@ async def test_the_last_administrator_stays(site: Website) -> None:
         assert (await administrator.open("/admin")).status_code == 200
 
 
-async def test_a_user_name_can_be_changed_to_one_that_is_free(site: Website, alice: Person) -> None:
+async def test_a_user_name_can_be_changed_to_a_valid_free_name(
+    site: Website, alice: Person
+) -> None:
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
         taken = await mallory.send("/settings/account/name", {"username": "ann-the-trader"})
@@ -415,7 +421,7 @@ async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action
     assert "Signed up You" in log
 
 
-async def test_the_log_shows_what_an_api_key_did_to_itself_and_others(
+async def test_the_log_shows_actions_of_an_api_key_on_itself_and_on_other_keys(
     site: Website, alice: Person
 ) -> None:
     keys = [await make_key(site, ALICE, name) for name in ("first", "second")]

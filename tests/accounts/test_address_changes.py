@@ -1,4 +1,4 @@
-"""Another e-mail address: how often it may be asked for, and links that are used twice at once."""
+"""Changes of e-mail addresses: their limits, and links that are used twice at the same time."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -20,7 +20,7 @@ NEW = EmailAddress("alice@new.example")
 
 
 async def ask(site: Website, email: str, wanted: EmailAddress = NEW) -> str:
-    """Ask for another address as *email*; return the link that was written there."""
+    """Request *wanted* for the account of *email*; return the code in the link sent to *wanted*."""
     site.clock.advance(6 * MINUTE_MS)
     assert await site.accounts.addresses.request(await session_of(site, email), wanted)
     return (await site.link(wanted)).rpartition("/")[2]
@@ -42,7 +42,7 @@ class InterruptedStore:
 
 
 def interrupted(site: Website, comes: Callable[[], Awaitable[object]]) -> AddressChanges:
-    """Return the changes of a process that is slower than *comes*."""
+    """Return address changes of a process in which *comes* happens before the transaction."""
     own = site.accounts.addresses
     return AddressChanges(
         store=cast("AccountStore", InterruptedStore(own.store, comes)),
@@ -55,13 +55,13 @@ def interrupted(site: Website, comes: Callable[[], Awaitable[object]]) -> Addres
 
 @pytest.fixture
 async def mallory(site: Website, alice: Person) -> None:  # noqa: ARG001 - hers is the first
-    """Have another account beside that of Alice."""
+    """Create a second account, after that of Alice."""
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
 
 
 @pytest.mark.usefixtures("mallory")
-async def test_a_link_changes_the_account_that_asked_for_it_alone(site: Website) -> None:
+async def test_a_link_works_only_in_the_account_that_requested_it(site: Website) -> None:
     link = await ask(site, ALICE)
     addresses = site.accounts.addresses
 
@@ -73,7 +73,7 @@ async def test_a_link_changes_the_account_that_asked_for_it_alone(site: Website)
 
 
 @pytest.mark.usefixtures("mallory")
-async def test_an_address_that_is_taken_costs_no_email_of_the_limit(site: Website) -> None:
+async def test_requests_for_a_taken_address_do_not_count_against_the_limit(site: Website) -> None:
     session, addresses = await session_of(site, ALICE), site.accounts.addresses
     for _ in range(6):
         with pytest.raises(EmailTaken):
@@ -106,7 +106,7 @@ async def test_a_change_is_in_the_audit_log(site: Website) -> None:
 
 
 @pytest.mark.usefixtures("alice")
-async def test_a_link_is_void_if_another_is_asked_for_while_it_is_opened(site: Website) -> None:
+async def test_a_link_is_void_if_another_address_is_requested_meanwhile(site: Website) -> None:
     link = await ask(site, ALICE)
     changes = interrupted(site, lambda: ask(site, ALICE, EmailAddress("alice@other.example")))
 
@@ -114,7 +114,7 @@ async def test_a_link_is_void_if_another_is_asked_for_while_it_is_opened(site: W
     assert site.rows('SELECT email FROM "user"') == [(ALICE,)]
 
 
-async def test_of_two_undos_at_once_one_counts(site: Website, alice: Person) -> None:
+async def test_one_of_two_simultaneous_undos_counts(site: Website, alice: Person) -> None:
     site.clock.advance(6 * MINUTE_MS)
     await alice.send("/settings/account/verify")
     await alice.send(await site.link(ALICE))

@@ -1,4 +1,4 @@
-"""Keys made, rotated and revoked in any order: each is good exactly until its end."""
+"""Keys made, rotated and revoked in any order: each is valid exactly until its end."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from support.scenes.people_service import PeopleService, open_people_service
 MINUTE_MS: Final = 60_000
 NEVER: Final = 10**9
 
-# (verb, minutes, which key); a lifetime of 0 is none
+# (verb, minutes, number of a key); a lifetime of 0 minutes has no end
 Step = tuple[str, int, int]
 steps = st.lists(
     st.tuples(
@@ -45,7 +45,7 @@ class Kept:
 
 @dataclass
 class Life:
-    """The API keys, and beside them the oracle."""
+    """The API keys of a session, and the oracle's facts of each key."""
 
     service: PeopleService
     session: Session

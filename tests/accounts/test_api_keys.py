@@ -1,4 +1,4 @@
-"""API keys: found while they are good, made, rotated and revoked by their owners."""
+"""API keys: found while they are valid; created, rotated and revoked by their owners."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -46,7 +46,7 @@ async def is_good(service: PeopleService, issued: IssuedKey) -> bool:
     return await service.keys.find(issued.api_key) is not None
 
 
-async def test_a_key_opens_what_it_was_made_for(service: PeopleService) -> None:
+async def test_a_new_key_is_found_with_its_owner_and_scopes(service: PeopleService) -> None:
     session = await service.signed_up()
 
     issued = await make(service, session, scopes=[Scope.TRADE_WRITE, Scope.SIGNALS_READ])
@@ -65,7 +65,7 @@ async def test_a_key_opens_what_it_was_made_for(service: PeopleService) -> None:
     assert issued.line.created_at == service.clock.now()
 
 
-async def test_a_key_is_stored_as_its_hash_alone(service: PeopleService) -> None:
+async def test_a_key_is_stored_only_as_its_hash_and_its_hint(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up())
     await is_good(service, issued)
     await service.keys.flush()
@@ -77,19 +77,19 @@ async def test_a_key_is_stored_as_its_hash_alone(service: PeopleService) -> None
 
 
 @pytest.mark.parametrize("bearer", ["", "svc_live_", "svc_live_" + "0" * 80, "x" * 89, "é"])
-async def test_a_malformed_key_opens_nothing(service: PeopleService, bearer: str) -> None:
+async def test_a_malformed_key_is_not_found(service: PeopleService, bearer: str) -> None:
     await make(service, await service.signed_up())
 
     assert await service.keys.find(bearer) is None
 
 
-async def test_a_key_of_ones_own_making_opens_nothing(service: PeopleService) -> None:
+async def test_an_invented_key_is_not_found(service: PeopleService) -> None:
     await make(service, await service.signed_up())
 
     assert await service.keys.find(make_api_key(bytes(36))) is None
 
 
-async def test_a_key_ends_at_its_time_to_the_millisecond(service: PeopleService) -> None:
+async def test_a_key_expires_exactly_at_the_end_of_its_lifetime(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up(), lifetime_ms=DAY_MS)
     service.clock.advance(DAY_MS - 1)
     assert await is_good(service, issued)
@@ -108,7 +108,9 @@ async def test_a_revoked_key_ends_at_once(service: PeopleService) -> None:
     assert not await service.keys.revoke(session, issued.line.key_id)
 
 
-async def test_a_person_cannot_touch_the_keys_of_another(service: PeopleService) -> None:
+async def test_a_person_cannot_revoke_rotate_or_list_keys_of_another_account(
+    service: PeopleService,
+) -> None:
     issued = await make(service, await service.signed_up())
     mallory = await service.signed_up(MALLORY)
 
@@ -118,7 +120,7 @@ async def test_a_person_cannot_touch_the_keys_of_another(service: PeopleService)
     assert await is_good(service, issued)
 
 
-async def test_a_session_that_ended_changes_no_key(service: PeopleService) -> None:
+async def test_a_session_that_has_ended_changes_no_key(service: PeopleService) -> None:
     session = await service.signed_up()
     issued = await make(service, session)
     await service.people.sign_out(session)
@@ -132,7 +134,7 @@ async def test_a_session_that_ended_changes_no_key(service: PeopleService) -> No
     assert await is_good(service, issued)
 
 
-async def test_a_key_of_a_removed_account_opens_nothing(service: PeopleService) -> None:
+async def test_a_key_of_a_removed_account_is_not_found(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up())
     service.change("UPDATE user SET removed_at = 1")
 
@@ -140,7 +142,7 @@ async def test_a_key_of_a_removed_account_opens_nothing(service: PeopleService) 
 
 
 @pytest.mark.parametrize("rotations", [1, 3])
-async def test_an_owner_renews_the_whole_span_of_a_key_that_rotated_itself(
+async def test_an_owner_renews_the_full_lifetime_of_a_key_that_rotated_itself(
     service: PeopleService, rotations: int
 ) -> None:
     made = await make(service, await service.signed_up(), lifetime_ms=90 * DAY_MS)
@@ -157,7 +159,7 @@ async def test_an_owner_renews_the_whole_span_of_a_key_that_rotated_itself(
         assert rotated.issued.line.expires_at == end
         key = rotated.issued.api_key
 
-    for _ in range(2):  # by the owner, whose new key begins a lifetime of its own
+    for _ in range(2):  # by the owner: each new key begins a full lifetime
         holder = await service.keys.find(key)
         assert holder is not None
         renewed = await service.keys.rotate(
@@ -169,7 +171,7 @@ async def test_an_owner_renews_the_whole_span_of_a_key_that_rotated_itself(
         service.clock.advance(10 * DAY_MS)
 
 
-async def test_a_rotated_key_has_the_old_ones_name_scopes_and_span(service: PeopleService) -> None:
+async def test_a_rotated_key_keeps_its_name_scopes_and_lifetime(service: PeopleService) -> None:
     session = await service.signed_up()
     scopes = [Scope.GROUPS_READ, Scope.GROUPS_WRITE]
     old = await make(service, session, name="bot", scopes=scopes, lifetime_ms=30 * DAY_MS)
@@ -199,7 +201,7 @@ async def test_an_overlap_never_prolongs_the_old_key(service: PeopleService) -> 
     assert not await is_good(service, old)
 
 
-async def test_without_overlap_the_old_key_ends_with_the_rotation(service: PeopleService) -> None:
+async def test_the_old_key_ends_at_a_rotation_without_overlap(service: PeopleService) -> None:
     session = await service.signed_up()
     old = await make(service, session)
     new = await service.keys.rotate(session, old.line.key_id, overlap_ms=0)
@@ -278,7 +280,7 @@ async def test_uses_that_could_not_be_written_are_written_later(service: PeopleS
     assert service.rows("SELECT last_used_at FROM api_key") == [(used_at,)]
 
 
-async def test_addresses_of_a_write_that_failed_are_written_with_later_ones(
+async def test_addresses_of_a_failed_write_are_written_with_later_addresses(
     service: PeopleService,
 ) -> None:
     issued = await make(service, await service.signed_up())
@@ -314,7 +316,7 @@ async def test_addresses_are_not_stored_after_the_account_was_deleted(
     assert service.rows("SELECT address FROM key_address") == []
 
 
-async def test_a_new_key_has_the_networks_of_the_moment_of_the_rotation(
+async def test_a_rotated_key_has_the_networks_stored_at_the_time_of_the_rotation(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()
@@ -331,7 +333,7 @@ async def test_a_new_key_has_the_networks_of_the_moment_of_the_rotation(
     assert rotated.issued.line.networks == "198.51.100.0/24"
 
 
-async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleService) -> None:
+async def test_finding_a_key_takes_one_indexed_read(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up())
     statements: list[str] = []
 
@@ -348,7 +350,7 @@ async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleServi
     assert [str(detail).split(" ")[0] for *_, detail in plan] == ["SEARCH", "SEARCH"]
 
 
-async def test_acts_on_keys_send_their_owner_an_email_and_are_recorded(
+async def test_changes_of_keys_are_logged_and_new_keys_are_announced_by_email(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()
@@ -367,7 +369,7 @@ async def test_acts_on_keys_send_their_owner_an_email_and_are_recorded(
     assert [kind for kind, _ in service.emails()] == ["new_key", "new_key"]
 
 
-async def test_a_failure_leaves_nothing_half_done(service: PeopleService) -> None:
+async def test_a_key_is_not_created_if_its_email_cannot_be_stored(service: PeopleService) -> None:
     session = await service.signed_up()
     trigger = "BEFORE INSERT ON letter BEGIN SELECT raise(ABORT, 'full'); END"
     service.change(f"CREATE TRIGGER full {trigger}")

@@ -184,9 +184,7 @@ async def test_the_number_of_a_deleted_application_is_not_reused(accounts: Accou
     assert await accounts.exchange.recognise(FORM.email, made.secret) is None
 
 
-async def test_two_processes_see_the_changes_of_each_other(
-    tmp_path: Path, clock: ManualClock
-) -> None:
+async def test_two_processes_see_each_others_changes(tmp_path: Path, clock: ManualClock) -> None:
     async with AsyncExitStack() as stack:
         here, there = [
             await stack.enter_async_context(
@@ -369,9 +367,7 @@ async def test_deleting_an_application_frees_its_address_and_removes_its_agent(
     await accounts.signup.apply(FORM, redelivery_key=None)
 
 
-async def test_a_rejection_is_sent_only_to_a_confirmed_address(
-    accounts: Accounts,
-) -> None:
+async def test_a_rejection_is_sent_only_to_a_confirmed_address(accounts: Accounts) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=None)
     await accounts.review.reject(made.signup_id, note="", actor=COMMAND_LINE)
     await accounts.review.reject(

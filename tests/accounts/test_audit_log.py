@@ -1,4 +1,4 @@
-"""The audit log and the e-mails of whole lives, in the words by which they are looked for."""
+"""The audit log and the e-mails of a person or an application, in their exact words."""
 
 import json
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def accounts(tmp_path: Path) -> AsyncIterator[Accounts]:
 
 
 def reported(found: list[Any]) -> list[tuple[Any, ...]]:
-    """Return rows whose last column is JSON, that read."""
+    """Return rows with their last column, which is JSON, decoded."""
     return [(*columns, json.loads(facts)) for *columns, facts in found]
 
 
@@ -65,7 +65,7 @@ async def written(store: AccountStore) -> list[tuple[str, str, dict[str, str]]]:
     return [(each.kind, each.recipient, each.facts) for each in await emails(store)]
 
 
-async def test_the_life_of_a_person(service: PeopleService) -> None:
+async def test_the_log_and_the_emails_record_the_life_of_a_person(service: PeopleService) -> None:
     session = await service.signed_up()
     await service.people.request_verification(session)
     assert await service.people.verify(session, service.link(Purpose.VERIFY_EMAIL))
@@ -97,7 +97,7 @@ async def test_the_life_of_a_person(service: PeopleService) -> None:
     ]
 
 
-async def test_an_address_that_is_proven_first_by_a_reset_ends_the_keys_before(
+async def test_a_reset_that_first_verifies_the_address_revokes_earlier_keys(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()
@@ -110,8 +110,10 @@ async def test_an_address_that_is_proven_first_by_a_reset_ends_the_keys_before(
     )
 
 
-async def test_a_day_of_many_keys(service: PeopleService) -> None:
-    """Those that were revoked count; those of the day before do not."""
+async def test_revoked_keys_count_towards_the_daily_limit_of_new_keys(
+    service: PeopleService,
+) -> None:
+    """Keys of the day before do not count."""
     session = await service.signed_up()
 
     async def make() -> None:
@@ -140,7 +142,7 @@ async def exchange(accounts: Accounts, name: str, secret: str) -> Any:
     return await accounts.exchange.exchange(application, secret, redelivery_key=None)
 
 
-async def test_the_life_of_an_application(accounts: Accounts) -> None:
+async def test_the_log_and_the_emails_record_the_life_of_an_application(accounts: Accounts) -> None:
     agent = await apply(accounts, "agent")
     await accounts.review.approve(
         agent.signup_id,
@@ -179,7 +181,9 @@ async def test_the_life_of_an_application(accounts: Accounts) -> None:
     ]
 
 
-async def test_ends_of_applications(accounts: Accounts) -> None:
+async def test_the_log_records_rejected_unconfirmed_and_lapsed_applications(
+    accounts: Accounts,
+) -> None:
     refused, unknown, lapsing = (
         await apply(accounts, "refused"),
         await apply(accounts, "unknown", confirm=False),
@@ -210,7 +214,7 @@ async def test_ends_of_applications(accounts: Accounts) -> None:
     assert reasons == ["its application was deleted"]
 
 
-async def test_what_an_administrator_expects_is_said(accounts: Accounts) -> None:
+async def test_a_refused_review_names_the_expected_and_the_actual_state(accounts: Accounts) -> None:
     agent = await apply(accounts, "agent")
     waiting = await apply(accounts, "waiting", confirm=False)
     review = accounts.review
@@ -247,7 +251,7 @@ async def test_what_an_administrator_expects_is_said(accounts: Accounts) -> None
     ]
 
 
-async def test_an_application_of_a_removed_account_is_said_to_be_that(accounts: Accounts) -> None:
+async def test_a_refused_reset_names_the_removal_of_the_account(accounts: Accounts) -> None:
     agent = await apply(accounts, "agent")
     await accounts.review.approve(agent.signup_id, scopes=frozenset(), note="", actor=COMMAND_LINE)
     await exchange(accounts, "agent", agent.secret)
@@ -258,7 +262,9 @@ async def test_an_application_of_a_removed_account_is_said_to_be_that(accounts: 
     assert str(caught.value).endswith("application 1 belongs to an account that was removed")
 
 
-async def test_administrators_come_and_go(service: PeopleService, accounts: Accounts) -> None:
+async def test_the_log_records_new_and_removed_administrators(
+    service: PeopleService, accounts: Accounts
+) -> None:
     session = await service.signed_up()
     await service.keys.create(session, name="bot", scopes=frozenset(), lifetime_ms=None)
     with pytest.raises(SessionEnded):

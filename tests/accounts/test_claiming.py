@@ -57,9 +57,7 @@ async def claim_link(service: PeopleService, session: Session, agent: UserId) ->
     return service.link(Purpose.CLAIM_AGENT)
 
 
-async def test_an_agent_is_claimed_by_the_reader_of_its_address(
-    service: PeopleService,
-) -> None:
+async def test_an_agent_is_claimed_by_the_reader_of_its_address(service: PeopleService) -> None:
     agent, api_key = await agent_of(service)
     session = await service.owned()
     assert [user.user_id for user in await service.people.claimable(session)] == [agent]
@@ -77,7 +75,7 @@ async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     assert kept == [("", f"removed-{agent}")]
 
 
-async def test_an_agent_is_not_claimed_by_an_account_that_only_names_its_address(
+async def test_an_account_with_an_unverified_address_cannot_claim_an_agent(
     service: PeopleService,
 ) -> None:
     agent, api_key = await agent_of(service)
@@ -91,7 +89,7 @@ async def test_an_agent_is_not_claimed_by_an_account_that_only_names_its_address
     assert holder.key.user_id == agent
 
 
-async def test_an_agent_of_another_address_is_out_of_reach(service: PeopleService) -> None:
+async def test_an_agent_with_another_address_cannot_be_claimed(service: PeopleService) -> None:
     agent, _ = await agent_of(service, MALLORY)
     session = await service.owned()
 
@@ -99,7 +97,9 @@ async def test_an_agent_of_another_address_is_out_of_reach(service: PeopleServic
     assert not await service.people.request_claim(session, agent)
 
 
-async def test_a_link_to_claim_is_of_no_use_in_another_account(service: PeopleService) -> None:
+async def test_a_claim_link_works_only_in_the_account_that_requested_it(
+    service: PeopleService,
+) -> None:
     agent, _ = await agent_of(service)
     session = await service.owned()
     link = await claim_link(service, session, agent)
@@ -111,7 +111,7 @@ async def test_a_link_to_claim_is_of_no_use_in_another_account(service: PeopleSe
     assert await service.people.claim(session, link) is not None
 
 
-async def test_a_link_to_claim_is_good_once(service: PeopleService) -> None:
+async def test_a_claim_link_works_once(service: PeopleService) -> None:
     agent, _ = await agent_of(service)
     session = await service.owned()
     link = await claim_link(service, session, agent)
@@ -120,7 +120,7 @@ async def test_a_link_to_claim_is_good_once(service: PeopleService) -> None:
     assert await service.people.claim(session, link) is None
 
 
-async def test_nothing_can_be_claimed_in_a_session_that_ended(service: PeopleService) -> None:
+async def test_a_claim_is_refused_in_a_session_that_has_ended(service: PeopleService) -> None:
     agent, _ = await agent_of(service)
     session = await service.owned()
     link = await claim_link(service, session, agent)
@@ -130,7 +130,7 @@ async def test_nothing_can_be_claimed_in_a_session_that_ended(service: PeopleSer
         await service.people.claim(session, link)
 
 
-async def test_a_link_claims_nothing_for_a_person_with_an_unverified_address(
+async def test_a_claim_link_does_nothing_if_the_address_is_unverified(
     service: PeopleService,
 ) -> None:
     agent, _ = await agent_of(service)

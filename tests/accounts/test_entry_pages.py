@@ -1,4 +1,4 @@
-"""Signing up, signing in and setting a new password: what is asked, and what is answered."""
+"""The pages to sign up, to sign in and to reset a password: their fields and answers."""
 
 import re
 import time
@@ -41,7 +41,7 @@ INVALID_CREDENTIALS_TEXT = "The e-mail address or the password is wrong."
         ({"email": ALICE, "password": ALICE}, "password", "that is harder to guess."),
     ],
 )
-async def test_an_unusable_sign_up_is_explained_beside_the_field(
+async def test_an_invalid_sign_up_shows_the_error_beside_the_field(
     site: Website, fields: dict[str, str], field: str, message: str
 ) -> None:
     async with Person(site) as person:
@@ -69,7 +69,9 @@ async def test_all_mistakes_are_reported_together(site: Website) -> None:
     assert 'value="a@"' in response.text
 
 
-async def test_password_managers_know_what_is_what(alice: Person) -> None:
+async def test_fields_have_the_types_and_autocomplete_values_for_password_managers(
+    alice: Person,
+) -> None:
     async with Person(alice.site) as stranger:
         up, into = await stranger.open("/sign-up"), await stranger.open("/sign-in")
     assert re.search(r'id="email"[^>]*type="email"[^>]*autocomplete="username"', up.text)
@@ -90,7 +92,9 @@ async def test_an_address_has_one_account_however_it_is_written(alice: Person) -
         assert where(await other.sign_in(" Alice@Example.org")) == "/"
 
 
-async def test_the_answer_does_not_tell_which_of_the_two_is_wrong(alice: Person) -> None:
+async def test_a_failed_sign_in_is_equal_for_a_wrong_address_and_a_wrong_password(
+    alice: Person,
+) -> None:
     async with Person(alice.site) as other:
         wrong = await other.sign_in(ALICE, "not her password")
         unknown = await other.sign_in("no-one@example.org", "not her password")
@@ -100,7 +104,7 @@ async def test_the_answer_does_not_tell_which_of_the_two_is_wrong(alice: Person)
     assert "not her password" not in wrong.text
 
 
-async def test_a_sign_in_without_a_password_is_not_tried(site: Website) -> None:
+async def test_a_sign_in_without_a_password_is_refused_with_all_errors(site: Website) -> None:
     async with Person(site) as person:
         response = await person.sign_in("a@", "")
         assert response.status_code == 422
@@ -125,7 +129,7 @@ async def test_too_many_guesses_are_429_for_the_guesser_alone(alice: Person) -> 
         assert where(await guesser.sign_in(ALICE, PASSWORD)) == "/"
 
 
-async def test_guesses_in_a_session_are_limited_too(alice: Person) -> None:
+async def test_proofs_of_the_password_are_limited_to_ten_guesses(alice: Person) -> None:
     for _ in range(10):
         assert (await alice.send("/prove", {"password": "a wrong guess"})).status_code == 422
     response = await alice.send("/prove", {"password": PASSWORD})
@@ -133,10 +137,10 @@ async def test_guesses_in_a_session_are_limited_too(alice: Person) -> None:
     assert response.headers["retry-after"] == "900"
 
 
-async def test_asking_for_a_new_password_takes_equally_long_for_any_address(
+async def test_a_reset_request_takes_its_minimum_time_for_any_address(
     alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer leaves at a moment set before the address was looked up."""
+    """The time of the answer is set before the address is looked up."""
     moments: list[float] = []
     monkeypatch.setattr(constant_time, "_sleep_until", moments.append)
     for email in (ALICE, "no-one@example.org"):
@@ -154,7 +158,7 @@ async def test_a_forgotten_password_is_reset_by_a_link_in_an_email(alice: Person
         response = await elsewhere.send("/forgot", {"email": "Alice@example.org"})
         assert where(response) == "/forgot?notice=reset-sent"
         link = await alice.site.link(ALICE)
-        for _ in range(3):  # a scanner of mail that opens links uses none up
+        for _ in range(3):  # an e-mail scanner that opens the link does not use it up
             page = await elsewhere.open(link)
             assert page.status_code == 200
             assert ALICE in words(page)
@@ -163,7 +167,7 @@ async def test_a_forgotten_password_is_reset_by_a_link_in_an_email(alice: Person
         assert "Expected 10 to 200 characters; there were 5." in words(weak)
         done = await elsewhere.send(link, {"password": NEW_PASSWORD})
         assert where(done) == "/sign-in?notice=password-reset"
-        assert (await alice.open("/settings/account")).status_code == 303  # ended
+        assert (await alice.open("/settings/account")).status_code == 303  # her session has ended
         again = await elsewhere.send(link, {"password": "yet another one"})
         assert again.status_code == 404
         assert "This link does not work" in words(again)
@@ -171,14 +175,14 @@ async def test_a_forgotten_password_is_reset_by_a_link_in_an_email(alice: Person
         assert "Verified" in words(await elsewhere.open("/settings/account"))
 
 
-async def test_a_reset_password_ends_the_session_it_was_made_in(alice: Person) -> None:
+async def test_a_reset_ends_the_session_in_which_it_was_made(alice: Person) -> None:
     await alice.send("/forgot", {"email": ALICE})
     link = await alice.site.link(ALICE)
     assert where(await alice.send(link, {"password": NEW_PASSWORD})).startswith("/sign-in")
     assert alice.cookie is None
 
 
-async def test_nothing_tells_whether_there_is_an_account(alice: Person) -> None:
+async def test_a_reset_request_does_not_reveal_whether_an_account_exists(alice: Person) -> None:
     async with Person(alice.site) as other:
         known = await other.send("/forgot", {"email": ALICE})
         unknown = await other.send("/forgot", {"email": "no-one@example.org"})
@@ -188,7 +192,7 @@ async def test_nothing_tells_whether_there_is_an_account(alice: Person) -> None:
         assert "Expected an e-mail address" in words(bad)
 
 
-async def test_a_link_to_reset_ends_after_an_hour(alice: Person) -> None:
+async def test_a_reset_link_ends_after_an_hour(alice: Person) -> None:
     await alice.send("/forgot", {"email": ALICE})
     link = await alice.site.link(ALICE)
     alice.site.clock.advance(60 * MINUTE_MS)
@@ -235,7 +239,9 @@ async def test_signing_up_with_the_address_of_a_victim_gains_nothing(site: Websi
         assert [(key.name, key.revoked_at is None) for key in keys] == [("spy", False)]
 
 
-async def test_a_link_verifies_the_account_that_asked_for_it_alone(alice: Person) -> None:
+async def test_a_verification_link_works_only_in_the_account_that_requested_it(
+    alice: Person,
+) -> None:
     link = await alice.site.link(ALICE)
     async with Person(alice.site) as mallory:
         await mallory.sign_up(MALLORY)
@@ -251,7 +257,7 @@ async def test_a_link_verifies_the_account_that_asked_for_it_alone(alice: Person
     assert where(await alice.open(link)) == "/settings/account?notice=verified"
 
 
-async def test_emails_to_verify_are_five_minutes_apart(alice: Person) -> None:
+async def test_verification_emails_are_five_minutes_apart(alice: Person) -> None:
     assert alice.site.accounts.mailbox is not None
     for minutes, emails in [(0, 1), (4, 1), (1, 2), (1, 2)]:
         alice.site.clock.advance(minutes * MINUTE_MS)

@@ -129,9 +129,7 @@ async def test_the_keys_made_in_a_day_are_limited(service: PeopleService) -> Non
     assert await service.keys.rotate(session, last, overlap_ms=0) is not None
 
 
-async def test_all_working_keys_and_the_newest_ended_keys_are_shown(
-    service: PeopleService,
-) -> None:
+async def test_all_working_keys_and_the_newest_ended_keys_are_shown(service: PeopleService) -> None:
     session = await service.owned()
     first = await make_and_rotate(service, session, 1)
     service.change(
@@ -167,9 +165,7 @@ async def test_the_oldest_session_ends_if_a_user_has_too_many_sessions(
 
 
 @pytest.mark.storm
-async def test_the_pause_between_reset_links_grows_with_each_link(
-    service: PeopleService,
-) -> None:
+async def test_the_pause_between_reset_links_grows_with_each_link(service: PeopleService) -> None:
     await service.signed_up()
     written_at_min = []
     for minute in range(25 * 60):

@@ -1,4 +1,4 @@
-"""The form of an application: what is taken, and what is said about the rest."""
+"""The form of an application: accepted values, and messages about the others."""
 
 import unicodedata
 from typing import Any, Final
@@ -32,7 +32,7 @@ def wrong(fields: dict[str, object]) -> dict[str, str]:
     return reported
 
 
-def test_a_form_holds_what_was_entered_in_its_one_form() -> None:
+def test_the_fields_of_a_form_are_normalised() -> None:
     form = parse_form(
         {
             "email": "  Agent@Example.ORG ",
@@ -61,7 +61,7 @@ def test_handles_are_optional(nothing: object) -> None:
     assert (form.telegram, form.twitter) == (None, None)
 
 
-def test_every_wrong_field_is_named_at_once() -> None:
+def test_all_wrong_fields_are_named_together() -> None:
     reported = wrong({"email": 7, "telegram": [], "twitter": "a\x00b", "userType": "king"})
 
     assert list(reported) == ["email", "telegram", "twitter", "userType", "motivation"]
@@ -115,11 +115,11 @@ def test_an_unusable_field_is_named_with_its_reason(field: str, value: object, p
         ("motivation", "Zażółć gęślą jaźń 👩\N{ZERO WIDTH JOINER}💻 שלום"),
     ],
 )
-def test_values_at_the_limit_are_taken(field: str, value: object) -> None:
+def test_values_at_the_limit_are_accepted(field: str, value: object) -> None:
     parse_form(GOOD | {field: value})
 
 
-def test_a_long_mistake_is_cut_in_its_message() -> None:
+def test_a_long_wrong_value_is_cut_in_its_message() -> None:
     assert len(wrong(GOOD | {"userType": "k" * 10_000})["userType"]) < 200
 
 
@@ -132,7 +132,7 @@ def attempt(fields: dict[str, object]) -> Form | set[str]:
 
 
 @given(fields=st.fixed_dictionaries({}, optional=dict.fromkeys(GOOD, json_values)))
-def test_whatever_comes_is_a_form_or_a_list_of_mistakes(fields: dict[str, Any]) -> None:
+def test_any_json_becomes_a_form_or_a_list_of_wrong_fields(fields: dict[str, Any]) -> None:
     outcome = attempt(fields)
 
     if isinstance(outcome, Form):
@@ -142,7 +142,7 @@ def test_whatever_comes_is_a_form_or_a_list_of_mistakes(fields: dict[str, Any]) 
 
 
 @given(text=st.text(st.characters(), min_size=1, max_size=200))
-def test_a_motivation_has_no_control_characters_but_lines_and_tabs(text: str) -> None:
+def test_a_motivation_has_no_control_characters_except_newlines_and_tabs(text: str) -> None:
     outcome = attempt(GOOD | {"motivation": text})
 
     if isinstance(outcome, Form):

@@ -30,7 +30,9 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
-async def test_wrong_passwords_are_limited_and_right_ones_are_not(service: PeopleService) -> None:
+async def test_wrong_passwords_are_limited_and_right_passwords_are_not(
+    service: PeopleService,
+) -> None:
     await service.signed_up()
     for _ in range(30):
         await service.people.sign_in(ALICE, PASSWORD, HERE)
@@ -58,7 +60,7 @@ async def test_strangers_cannot_lock_the_owner_out(service: PeopleService) -> No
     await service.people.sign_in(ALICE, PASSWORD, HERE)
 
 
-async def test_one_client_cannot_try_a_few_passwords_on_every_account(
+async def test_the_guesses_of_a_client_are_limited_over_all_accounts(
     service: PeopleService,
 ) -> None:
     for number in range(50):
@@ -69,7 +71,7 @@ async def test_one_client_cannot_try_a_few_passwords_on_every_account(
         await service.people.sign_in(EmailAddress("another@example.org"), PASSWORD, THERE)
 
 
-async def test_a_refusal_for_one_address_costs_nothing_for_others(
+async def test_refused_guesses_for_an_address_do_not_count_for_other_addresses(
     service: PeopleService,
 ) -> None:
     for _ in range(10):
@@ -96,7 +98,7 @@ async def test_a_guess_that_was_not_checked_does_not_count(service: PeopleServic
     await service.people.sign_in(ALICE, PASSWORD, HERE)
 
 
-async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(service: PeopleService) -> None:
+async def test_the_guesses_of_each_session_are_limited_separately(service: PeopleService) -> None:
     stolen = await service.signed_up()
     for _ in range(10):
         with pytest.raises(WrongPassword):
@@ -131,7 +133,7 @@ async def test_accounts_of_all_networks_of_a_site_are_limited_together(
     await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
 
 
-async def test_an_account_refused_to_a_client_costs_its_site_nothing(
+async def test_refused_sign_ups_of_a_client_do_not_count_for_its_site(
     service: PeopleService,
 ) -> None:
     network = Browser("2001:db8:0:1::/64", "")
@@ -144,7 +146,7 @@ async def test_an_account_refused_to_a_client_costs_its_site_nothing(
     await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))
 
 
-async def test_emails_about_one_thing_are_five_minutes_apart(service: PeopleService) -> None:
+async def test_emails_of_one_kind_are_five_minutes_apart(service: PeopleService) -> None:
     session = await service.signed_up()
     for _ in range(3):
         await service.people.request_reset(ALICE, HERE)
@@ -159,8 +161,8 @@ async def test_emails_about_one_thing_are_five_minutes_apart(service: PeopleServ
     ]
 
 
-async def test_a_site_asks_for_so_many_links_in_an_hour(service: PeopleService) -> None:
-    """Addresses can be made up, and each request for a link leaves a row."""
+async def test_a_client_can_request_twenty_reset_links_an_hour(service: PeopleService) -> None:
+    """E-mail addresses can be invented, and each request for a link stores a row."""
     for number in range(30):
         await service.people.request_reset(EmailAddress(f"p{number}@example.org"), HERE)
     assert service.rows("SELECT count(*) FROM proof") == [(20,)]
@@ -172,7 +174,9 @@ async def test_a_site_asks_for_so_many_links_in_an_hour(service: PeopleService) 
     assert service.rows("SELECT count(*) FROM proof") == [(22,)]
 
 
-async def test_as_much_is_written_for_a_stranger_but_no_email(service: PeopleService) -> None:
+async def test_a_reset_request_for_an_unknown_address_stores_a_row_but_no_email(
+    service: PeopleService,
+) -> None:
     await service.signed_up()
     for email in (ALICE, MALLORY):
         await service.people.request_reset(email, HERE)

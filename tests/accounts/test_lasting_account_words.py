@@ -1,4 +1,4 @@
-"""Words that outlive a version: agents compare them, rows and copies of old ones hold them."""
+"""Words that no version may change: agents compare them, and stored rows contain them."""
 
 import hmac
 from base64 import urlsafe_b64encode
@@ -26,7 +26,7 @@ SECRETS: Final = AccountSecrets.derive(ROOT)
 EMAIL: Final = EmailAddress("agent@example.org")
 
 
-def test_rows_of_every_version_hold_these_words() -> None:
+def test_the_words_in_stored_rows_are_unchanged() -> None:
     assert [*ApplicationState] == [
         "awaiting_confirmation",
         "awaiting_approval",
@@ -74,12 +74,12 @@ def test_rows_of_every_version_hold_these_words() -> None:
     } == UNDECIDED
 
 
-def test_the_audit_log_names_who_acts_in_these_words() -> None:
+def test_the_names_of_actors_in_the_audit_log_are_unchanged() -> None:
     assert (COMMAND_LINE, SERVICE) == ("command line", "service")
     assert (APPLICANT, MAILBOX, user_actor(7)) == ("applicant", "mailbox", "user:7")
 
 
-def test_scopes_are_those_of_the_specification() -> None:
+def test_the_scopes_and_their_descriptions_are_unchanged() -> None:
     assert [*Scope] == [
         "trade:read",
         "trade:write",
@@ -111,8 +111,8 @@ def derived(use: bytes) -> bytes:
     return hmac.digest(ROOT, b"mintscope " + use + b" 1", "sha256")
 
 
-def test_what_an_older_version_handed_out_is_still_good() -> None:
-    """Secrets, keys, links and codes in the hands of people are derived, and never stored."""
+def test_secrets_links_and_codes_of_older_versions_remain_valid() -> None:
+    """They are derived and never stored, so the derivation must not change."""
     assert AccountSecrets(
         pepper=ROOT,
         application=derived(b"application"),
@@ -148,11 +148,11 @@ def test_what_an_older_version_handed_out_is_still_good() -> None:
     assert not SECRETS.is_code_of(nonce, "0" * 9)
 
 
-def test_a_lost_credit_token_of_a_deletion_is_found_again_by_these_words() -> None:
+def test_the_keys_of_credit_tokens_from_an_account_deletion_are_unchanged() -> None:
     assert [KEPT_KEY.format(number=number) for number in (1, 2)] == ["kept 1", "kept 2"]
 
 
-def test_codes_keep_their_zeros() -> None:
+def test_codes_keep_their_leading_zeros() -> None:
     codes = [SECRETS.code_of(bytes([n]) * 32) for n in range(64)]
 
     assert {len(code) for code in codes} == {8}
@@ -160,7 +160,7 @@ def test_codes_keep_their_zeros() -> None:
     assert all(code.isascii() and code.isdigit() for code in codes)
 
 
-def test_derived_secrets_differ_by_all_that_they_are_derived_of() -> None:
+def test_derived_secrets_differ_if_any_input_differs() -> None:
     one, other = b"1" * 32, b"2" * 32
     secrets = {
         SECRETS.secret_of(one, "key"),
@@ -183,12 +183,12 @@ def test_a_key_has_a_name_of_64_characters_at_most() -> None:
     assert NAME_LENGTH_MAX == 64
 
 
-def test_no_user_has_the_number_0_and_what_stands_for_no_hash_is_as_long_as_one() -> None:
+def test_the_number_for_no_user_is_0_and_no_hash_is_as_long_as_a_hash() -> None:
     assert NO_USER == 0
     assert len(NO_HASH) == len(SECRETS.hash("a text"))
 
 
-def test_a_person_reads_how_long_to_wait_and_how_an_application_is() -> None:
+def test_messages_name_the_time_to_wait_and_the_state_of_an_application() -> None:
     assert str(TooManyAttempts(7)) == "Too many attempts: wait 7 seconds."
     assert str(TooManyAttempts(1)) == "Too many attempts: wait 1 second."
     assert [STANDINGS[state] for state in ApplicationState] == [

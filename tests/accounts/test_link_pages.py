@@ -1,4 +1,4 @@
-"""Links in e-mails: looking changes nothing, buttons do, once."""
+"""Links in e-mails: opening a page changes nothing; its buttons change something, once."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def test_an_application_is_confirmed_by_its_button(site: Website) -> None:
     signup_id = await site.apply(AGENT)
     link = await site.link(AGENT)
     async with Person(site) as reader:
-        for _ in range(3):  # a scanner of mail that opens links confirms nothing
+        for _ in range(3):  # an e-mail scanner that opens links confirms nothing
             page = await reader.open(link)
             assert AGENT in words(page)
             assert (await reader.client.head(link)).status_code == 200
@@ -30,7 +30,7 @@ async def test_an_application_is_confirmed_by_its_button(site: Website) -> None:
         assert await state(site, signup_id) is ApplicationState.AWAITING_APPROVAL
         assert "24 to 48 hours" in words(await reader.open("/confirmed"))
         again = await reader.send(link, {"answer": "mine"})
-        assert again.status_code in {303, 404}  # it stays confirmed, whatever is said
+        assert again.status_code in {303, 404}  # in both cases it stays confirmed
         assert await state(site, signup_id) is ApplicationState.AWAITING_APPROVAL
 
 
@@ -48,7 +48,9 @@ async def test_an_application_is_disowned_by_its_other_button(site: Website) -> 
 
 
 @pytest.mark.parametrize("answer", [None, "", "yes", ["mine", "not-mine"]])
-async def test_another_answer_does_nothing(site: Website, answer: str | None) -> None:
+async def test_an_invalid_answer_is_400_and_changes_nothing(
+    site: Website, answer: str | None
+) -> None:
     signup_id = await site.apply(AGENT)
     link = await site.link(AGENT)
     async with Person(site) as reader:
@@ -57,7 +59,7 @@ async def test_another_answer_does_nothing(site: Website, answer: str | None) ->
     assert await state(site, signup_id) is ApplicationState.AWAITING_CONFIRMATION
 
 
-async def test_a_link_to_confirm_ends_after_three_days(site: Website) -> None:
+async def test_a_confirmation_link_ends_after_three_days(site: Website) -> None:
     await site.apply(AGENT)
     link = await site.link(AGENT)
     site.clock.advance(72 * 60 * MINUTE_MS)
@@ -67,7 +69,7 @@ async def test_a_link_to_confirm_ends_after_three_days(site: Website) -> None:
 
 
 async def make_agent(site: Website, email: str) -> IssuedKey:
-    """Let an agent with the address *email* get its key."""
+    """Sign up an agent with the address *email*; return its API key."""
     accounts = site.accounts
     form = Form(
         email=EmailAddress(email),

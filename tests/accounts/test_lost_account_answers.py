@@ -1,4 +1,4 @@
-"""An answer with a secret in it that was lost is given again: to its sender, for ten minutes."""
+"""A lost answer that contains a secret is redelivered to its sender for ten minutes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -50,7 +50,7 @@ async def exchange(accounts: Accounts, made: Signup, key: str | None) -> IssuedK
     return await accounts.exchange.exchange(applicant, made.secret, redelivery_key=key)
 
 
-async def test_a_signup_is_answered_again_and_nothing_is_done_twice(
+async def test_the_answer_to_a_signup_is_redelivered_and_nothing_is_stored_twice(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made = await accounts.signup.apply(FORM, redelivery_key=KEY)
@@ -62,14 +62,18 @@ async def test_a_signup_is_answered_again_and_nothing_is_done_twice(
 
 
 @pytest.mark.parametrize("key", [None, OTHER_KEY])
-async def test_without_its_key_a_signup_is_a_duplicate(accounts: Accounts, key: str | None) -> None:
+async def test_a_repeated_signup_without_the_same_key_is_a_duplicate(
+    accounts: Accounts, key: str | None
+) -> None:
     await accounts.signup.apply(FORM, redelivery_key=KEY)
 
     with pytest.raises(DuplicateApplication):
         await accounts.signup.apply(FORM, redelivery_key=key)
 
 
-async def test_a_signup_without_a_key_is_never_answered_again(accounts: Accounts) -> None:
+async def test_the_answer_to_a_signup_without_a_key_is_never_redelivered(
+    accounts: Accounts,
+) -> None:
     await accounts.signup.apply(FORM, redelivery_key=None)
 
     for key in (None, "", "None", KEY):
@@ -77,7 +81,7 @@ async def test_a_signup_without_a_key_is_never_answered_again(accounts: Accounts
             await accounts.signup.apply(FORM, redelivery_key=key)
 
 
-async def test_another_form_is_another_signup(accounts: Accounts) -> None:
+async def test_a_different_form_with_the_same_key_is_a_duplicate(accounts: Accounts) -> None:
     await accounts.signup.apply(FORM, redelivery_key=KEY)
     other = parse_form(signup_body(motivation="To trade otherwise."))
 
@@ -85,7 +89,7 @@ async def test_another_form_is_another_signup(accounts: Accounts) -> None:
         await accounts.signup.apply(other, redelivery_key=KEY)
 
 
-async def test_after_ten_minutes_a_signup_is_a_duplicate(
+async def test_a_signup_that_is_repeated_after_ten_minutes_is_a_duplicate(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     await accounts.signup.apply(FORM, redelivery_key=KEY)
@@ -95,14 +99,16 @@ async def test_after_ten_minutes_a_signup_is_a_duplicate(
         await accounts.signup.apply(FORM, redelivery_key=KEY)
 
 
-async def test_one_key_at_two_addresses_makes_two_secrets(accounts: Accounts) -> None:
+async def test_signups_of_two_addresses_with_one_key_get_different_secrets(
+    accounts: Accounts,
+) -> None:
     first = await accounts.signup.apply(FORM, redelivery_key=KEY)
     other = parse_form(signup_body("other@example.org"))
 
     assert (await accounts.signup.apply(other, redelivery_key=KEY)).secret != first.secret
 
 
-async def test_an_exchange_is_answered_again_and_nothing_is_done_twice(
+async def test_the_answer_to_an_exchange_is_redelivered_and_nothing_is_stored_twice(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made = await approved(accounts)
@@ -115,7 +121,7 @@ async def test_an_exchange_is_answered_again_and_nothing_is_done_twice(
 
 
 @pytest.mark.parametrize("key", [None, OTHER_KEY])
-async def test_without_its_key_an_exchange_is_the_second(
+async def test_a_repeated_exchange_without_the_same_key_is_refused(
     accounts: Accounts, key: str | None
 ) -> None:
     made = await approved(accounts)
@@ -125,7 +131,9 @@ async def test_without_its_key_an_exchange_is_the_second(
         await exchange(accounts, made, key)
 
 
-async def test_an_exchange_without_a_key_is_never_answered_again(accounts: Accounts) -> None:
+async def test_the_answer_to_an_exchange_without_a_key_is_never_redelivered(
+    accounts: Accounts,
+) -> None:
     made = await approved(accounts)
     await exchange(accounts, made, None)
 
@@ -134,7 +142,7 @@ async def test_an_exchange_without_a_key_is_never_answered_again(accounts: Accou
             await exchange(accounts, made, key)
 
 
-async def test_after_ten_minutes_an_exchange_is_the_second(
+async def test_an_exchange_that_is_repeated_after_ten_minutes_is_refused(
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made = await approved(accounts)
@@ -145,7 +153,7 @@ async def test_after_ten_minutes_an_exchange_is_the_second(
         await exchange(accounts, made, KEY)
 
 
-async def test_a_key_that_has_ended_is_not_shown_again(accounts: Accounts) -> None:
+async def test_a_revoked_key_is_not_redelivered(accounts: Accounts) -> None:
     made = await approved(accounts)
     await exchange(accounts, made, KEY)
     accounts.change("UPDATE api_key SET revoked_at = ?", NOW)
@@ -154,7 +162,7 @@ async def test_a_key_that_has_ended_is_not_shown_again(accounts: Accounts) -> No
         await exchange(accounts, made, KEY)
 
 
-async def test_the_key_of_a_removed_account_is_not_shown_again(accounts: Accounts) -> None:
+async def test_the_key_of_a_removed_account_is_not_redelivered(accounts: Accounts) -> None:
     made = await approved(accounts)
     issued = await exchange(accounts, made, KEY)
     seen_before = await applicant_of(accounts, made)
@@ -166,7 +174,7 @@ async def test_the_key_of_a_removed_account_is_not_shown_again(accounts: Account
         await exchange(accounts, made, KEY)
 
 
-async def test_after_a_reset_the_same_request_makes_a_new_key(accounts: Accounts) -> None:
+async def test_the_same_request_makes_a_new_key_after_a_reset(accounts: Accounts) -> None:
     made = await approved(accounts)
     first = await exchange(accounts, made, KEY)
     await accounts.review.reset(SignupId(made.signup_id), actor=COMMAND_LINE)

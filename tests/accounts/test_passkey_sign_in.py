@@ -1,4 +1,4 @@
-"""Sign-in by passkey alone, at the border: pages, forms, and a device written by hand."""
+"""Sign-in by a passkey alone, with pages and forms of the service and a simulated device."""
 
 import json
 import os
@@ -176,7 +176,7 @@ async def owner(site: Website, alice: Person, device: Authenticator) -> AsyncIte
         yield person
 
 
-async def test_a_passkey_signs_in_alone(
+async def test_a_passkey_signs_in_without_a_password(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     page = await owner.open("/sign-in?next=/settings/account")
@@ -207,7 +207,7 @@ async def test_a_passkey_signs_in_alone(
     assert where(await owner.open(f"{FACTORS}/passkeys/new")).startswith("/prove")
 
 
-async def test_an_answer_is_good_once_in_its_browser_for_ten_minutes(
+async def test_an_answer_works_once_in_its_own_browser_for_ten_minutes(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     page = await owner.open("/sign-in")
@@ -236,7 +236,7 @@ async def test_an_answer_is_good_once_in_its_browser_for_ten_minutes(
     assert where(await owner.send(ALONE, fresh)) == "/"
 
 
-async def test_what_proves_too_little_is_refused(
+async def test_an_answer_with_an_insufficient_proof_is_refused(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     page = await owner.open("/sign-in")
@@ -270,7 +270,7 @@ async def test_what_proves_too_little_is_refused(
     assert where(await owner.send(ALONE, fields(page, device))) == "/"
 
 
-async def test_a_copy_is_refused_and_reported_but_a_forged_count_is_not(
+async def test_a_copied_passkey_is_refused_and_reported_but_a_forgery_is_not_reported(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     (held,) = device.held
@@ -294,7 +294,7 @@ async def test_a_copy_is_refused_and_reported_but_a_forged_count_is_not(
     assert "Refused a passkey that may be a copy" in words(await owner.open("/settings/log"))
 
 
-async def test_one_answer_that_comes_twice_at_once_is_no_copy(
+async def test_an_answer_that_is_sent_twice_at_once_is_not_reported_as_a_copy(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     page = await owner.sign_in()
@@ -309,7 +309,7 @@ async def test_one_answer_that_comes_twice_at_once_is_no_copy(
     assert await logged_copies(site) == 0
 
 
-async def test_a_removed_passkey_opens_nothing(
+async def test_a_removed_passkey_cannot_sign_in(
     site: Website, alice: Person, owner: Person, device: Authenticator
 ) -> None:
     page = await owner.open("/sign-in")
@@ -363,7 +363,7 @@ async def test_two_passkeys_at_once_are_not_one_more_than_an_account_can_have(
     assert str(refused) == "this account cannot have another passkey"
 
 
-async def test_a_reset_of_an_unproven_address_removes_the_passkeys_of_a_stranger(
+async def test_a_reset_of_an_unverified_address_removes_the_passkeys_of_a_stranger(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     await owner.send("/forgot", {"email": ALICE})
@@ -373,10 +373,10 @@ async def test_a_reset_of_an_unproven_address_removes_the_passkeys_of_a_stranger
     assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
 
 
-async def test_a_passkey_stands_for_the_password_in_its_own_session(
+async def test_a_passkey_replaces_the_password_in_a_session_of_its_own_account(
     site: Website, alice: Person, device: Authenticator
 ) -> None:
-    """Once, within ten minutes, with its user verified; the same rules as for signing in."""
+    """Once, within ten minutes, and only if the device verifies its user: as for signing in."""
     wanted = "/settings/api-keys/new"
     await add_passkey(alice, device)
     site.clock.advance(FRESH_MS)
@@ -427,10 +427,10 @@ async def test_a_passkey_stands_for_the_password_in_its_own_session(
 
 
 @pytest.mark.parametrize("way", ["undo", "reset"])
-async def test_a_passkey_of_before_an_account_was_taken_back_opens_nothing_alone(
+async def test_a_passkey_from_before_an_account_was_taken_back_needs_the_password(
     site: Website, alice: Person, owner: Person, way: str
 ) -> None:
-    """A thief added it in one session, and was found out in the next."""
+    """A thief added it in one session, and was detected in the next session."""
     site.clock.advance(6 * MINUTE_MS)
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))

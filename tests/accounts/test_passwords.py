@@ -71,9 +71,7 @@ async def test_a_check_is_refused_while_four_hashes_wait_and_accepted_later(
     assert await hasher.matches(PASSWORD, await hasher.hash(PASSWORD))
 
 
-async def test_cancelled_hashes_free_their_places(
-    hasher: Argon2Hasher,
-) -> None:
+async def test_cancelled_hashes_free_their_places(hasher: Argon2Hasher) -> None:
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
     await asyncio.sleep(0)
     for each in asked:
@@ -91,9 +89,7 @@ async def test_cancelled_hashes_free_their_places(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
-async def test_hashes_are_computed_in_threads_of_lower_priority(
-    hasher: Argon2Hasher,
-) -> None:
+async def test_hashes_are_computed_in_threads_of_lower_priority(hasher: Argon2Hasher) -> None:
     await hasher.hash(PASSWORD)
 
     assert NICE in priorities()

@@ -51,7 +51,7 @@ async def test_an_address_has_one_account(service: PeopleService) -> None:
     await service.signed_in()
 
 
-async def test_of_two_sign_ups_at_once_with_one_address_one_gets_it(service: PeopleService) -> None:
+async def test_one_of_two_simultaneous_sign_ups_gets_the_address(service: PeopleService) -> None:
     async def sign_up_first() -> None:
         await service.people.sign_up(ALICE, OTHER_PASSWORD, THERE)
 
@@ -92,7 +92,7 @@ async def test_a_common_word_among_others_is_allowed(service: PeopleService, pas
     await service.people.sign_up(ALICE, password, HERE)
 
 
-async def test_neither_cookie_nor_password_is_in_the_file(service: PeopleService) -> None:
+async def test_no_cookie_csrf_token_or_reset_link_is_in_the_file(service: PeopleService) -> None:
     cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
     session = await service.enter(cookie)
     await service.people.request_reset(ALICE, HERE)
@@ -103,7 +103,7 @@ async def test_neither_cookie_nor_password_is_in_the_file(service: PeopleService
     for secret in (cookie, session.csrf, link):
         assert len(secret) >= 43
         assert secret.encode() not in written
-    assert b"quick:" in written  # what a hasher says, and nothing else
+    assert b"quick:" in written  # the stored hash: the file was really read
 
 
 async def test_each_sign_in_is_a_session_of_its_own(service: PeopleService) -> None:
@@ -118,15 +118,13 @@ async def test_each_sign_in_is_a_session_of_its_own(service: PeopleService) -> N
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "x" * 42, "x" * 43, "x" * 44, "é" * 43, "\0" * 43])
-async def test_a_cookie_of_ones_own_making_opens_nothing(
-    service: PeopleService, cookie: str
-) -> None:
+async def test_an_invented_cookie_opens_no_session(service: PeopleService, cookie: str) -> None:
     await service.signed_up()
 
     assert await service.people.session(cookie) is None
 
 
-async def test_the_answer_does_not_tell_whether_address_or_password_is_wrong(
+async def test_a_wrong_address_and_a_wrong_password_cause_equal_errors_and_work(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
@@ -140,7 +138,7 @@ async def test_the_answer_does_not_tell_whether_address_or_password_is_wrong(
     assert reported[0] == reported[1] == ("", 1)
 
 
-async def test_an_unused_session_ends(service: PeopleService) -> None:
+async def test_an_unused_session_ends_after_its_idle_time(service: PeopleService) -> None:
     cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
     service.clock.advance(IDLE_MS - 1)
     assert await service.people.session(cookie) is not None
@@ -148,7 +146,7 @@ async def test_an_unused_session_ends(service: PeopleService) -> None:
     assert await service.people.session(cookie) is None
 
 
-async def test_any_session_ends(service: PeopleService) -> None:
+async def test_a_used_session_ends_after_its_absolute_time(service: PeopleService) -> None:
     cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
     for _ in range(ABSOLUTE_MS // QUARTER_MS - 1):
         service.clock.advance(QUARTER_MS)
@@ -197,7 +195,7 @@ async def test_sessions_are_listed_by_their_last_use(service: PeopleService) -> 
     assert listed[0] == replace(session, csrf="")
 
 
-async def test_signing_out_ends_the_session_alone(service: PeopleService) -> None:
+async def test_signing_out_ends_only_its_own_session(service: PeopleService) -> None:
     cookies = [await service.people.sign_up(ALICE, PASSWORD, HERE)]
     cookies.append(await service.people.sign_in(ALICE, PASSWORD, HERE))
 
@@ -207,7 +205,7 @@ async def test_signing_out_ends_the_session_alone(service: PeopleService) -> Non
     assert await service.people.session(cookies[1]) is not None
 
 
-async def test_only_ones_own_sessions_can_be_ended(service: PeopleService) -> None:
+async def test_a_person_can_end_only_their_own_sessions(service: PeopleService) -> None:
     alice = await service.signed_up()
     mallory = await service.signed_up(MALLORY)
 
@@ -216,7 +214,9 @@ async def test_only_ones_own_sessions_can_be_ended(service: PeopleService) -> No
     assert not await service.people.end_session(alice.user.user_id, alice.session_id)
 
 
-async def test_all_other_sessions_end_at_once(service: PeopleService) -> None:
+async def test_ending_all_other_sessions_keeps_only_the_current_session(
+    service: PeopleService,
+) -> None:
     kept = await service.signed_up()
     for _ in range(3):
         await service.signed_in()
@@ -229,7 +229,9 @@ async def test_all_other_sessions_end_at_once(service: PeopleService) -> None:
     assert len(await service.people.sessions(stranger.user.user_id)) == 1
 
 
-async def test_a_password_entered_again_counts_for_a_while(service: PeopleService) -> None:
+async def test_a_session_is_fresh_after_the_password_is_entered_again(
+    service: PeopleService,
+) -> None:
     cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
     service.clock.advance(FRESH_MS)
     session = await service.enter(cookie)
@@ -288,7 +290,7 @@ async def test_a_weak_password_does_not_use_up_the_link(service: PeopleService) 
     assert await service.people.reset(link, OTHER_PASSWORD)
 
 
-async def test_the_reader_of_the_address_verifies_it_in_their_session(
+async def test_a_verification_link_works_once_in_any_session_of_the_person(
     service: PeopleService,
 ) -> None:
     session = await service.signed_up()
@@ -302,7 +304,7 @@ async def test_the_reader_of_the_address_verifies_it_in_their_session(
     assert not await service.people.verify(later, link)
 
 
-async def test_acts_of_a_person_are_in_the_audit_log(service: PeopleService) -> None:
+async def test_actions_of_a_person_are_in_the_audit_log(service: PeopleService) -> None:
     session = await service.signed_up()
     await service.people.request_verification(session)
     await service.people.verify(session, service.link(Purpose.VERIFY_EMAIL))

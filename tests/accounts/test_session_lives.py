@@ -1,4 +1,4 @@
-"""Sessions used at any times: how long they last, whatever is written down of it."""
+"""Sessions that are used at any times end by their idle and absolute limits."""
 
 import asyncio
 from dataclasses import replace
@@ -24,10 +24,10 @@ MINUTE_MS = 60_000
     ),
 )
 @settings(max_examples=20, deadline=None, derandomize=True)
-def test_a_session_lasts_while_it_is_used_and_not_too_long(
+def test_a_session_lasts_until_its_idle_or_its_absolute_limit(
     idle_minutes: int, absolute_minutes: int, pauses_s: list[int]
 ) -> None:
-    """Its uses are noted now and then, so it may end a minute early at most, and never late."""
+    """Uses are stored at most once a minute, so it may end a minute early, and never late."""
     idle_ms, absolute_ms = idle_minutes * MINUTE_MS, absolute_minutes * MINUTE_MS
     slack_ms = min(MINUTE_MS, idle_ms // 4)
 

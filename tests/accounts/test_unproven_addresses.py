@@ -1,6 +1,6 @@
-"""One who applies with a stranger's address gains nothing of the stranger's, and the other way.
+"""Applicants and people gain nothing by an e-mail address that they have not verified.
 
-An application and a person become one account only when both have verified the address.
+An application and a person become one account only if both have verified the address.
 """
 
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ FORM = parse_form(signup_body(ALICE))
 
 @dataclass
 class House:
-    """Agents' service and people's, over one file."""
+    """The services for agents and for people, over one file."""
 
     agents: Accounts
     people: PeopleService
@@ -41,7 +41,7 @@ class House:
         made = await self.agents.signup.apply(FORM, redelivery_key=None)
         if is_confirmed:
             await self.agents.signup.confirm_by_code(ALICE, made.secret, self.agents.code(ALICE))
-        await self.agents.approve(made.signup_id)  # unconfirmed, if need be
+        await self.agents.approve(made.signup_id)  # even if it is unconfirmed
         return made
 
     async def exchanged(self, made: Signup) -> IssuedKey:
@@ -93,7 +93,7 @@ async def test_a_person_with_an_unverified_address_gets_no_key(house: House) -> 
 
 
 async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: House) -> None:
-    """The applicant holds its key: it must not come to act for Alice."""
+    """The applicant has its key, which must not act for Alice."""
     issued = await house.exchanged(await house.approved(is_confirmed=False))
     alice = await house.people.owned()
 
@@ -101,7 +101,7 @@ async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: 
     assert not await house.people.people.request_claim(alice, issued.line.user_id)
 
 
-async def test_once_the_address_is_confirmed_it_can(house: House) -> None:
+async def test_the_agent_can_be_claimed_after_its_address_is_confirmed(house: House) -> None:
     made = await house.approved(is_confirmed=False)
     issued = await house.exchanged(made)
     alice = await house.people.owned()
@@ -122,8 +122,8 @@ async def test_a_removed_person_gets_no_key(house: House) -> None:
     assert issued.line.user_id != alice.user.user_id
 
 
-async def test_guesses_do_not_close_the_link(house: House) -> None:
-    """A guesser may be the squatter; a holder of the link is not."""
+async def test_wrong_codes_do_not_void_the_link(house: House) -> None:
+    """The applicant can guess codes; only the reader of the mailbox has the link."""
     made = await house.agents.signup.apply(FORM, redelivery_key=None)
     link = house.agents.link(ALICE)
     for _ in range(6):
@@ -147,7 +147,9 @@ async def test_a_session_ends_with_the_account(house: House) -> None:
 
 
 @pytest.mark.parametrize("verb", ["reset", "forget"])
-async def test_a_rotation_does_not_save_the_key_of_an_application(house: House, verb: str) -> None:
+async def test_a_reset_or_deleted_application_ends_its_key_and_the_rotated_key(
+    house: House, verb: str
+) -> None:
     alice = await house.people.owned()
     made = await house.approved(is_confirmed=True)
     issued = await house.exchanged(made)
@@ -165,7 +167,7 @@ async def test_a_rotation_does_not_save_the_key_of_an_application(house: House, 
     assert await house.agents.review.user(alice.user.user_id) is not None
 
 
-async def test_a_claimed_agents_application_goes_on_with_its_person(house: House) -> None:
+async def test_the_next_key_of_a_claimed_agent_belongs_to_its_person(house: House) -> None:
     made = await house.approved(is_confirmed=True)
     issued = await house.exchanged(made)
     alice = await house.people.owned()

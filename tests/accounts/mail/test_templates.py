@@ -79,9 +79,7 @@ def test_all_links_begin_with_the_configured_origin(kind: EmailKind) -> None:
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(
-    kind: EmailKind,
-) -> None:
+def test_a_link_is_derived_from_the_nonce_and_stands_on_a_line_of_its_own(kind: EmailKind) -> None:
     link = f"{ORIGIN}{PATHS[kind]}{link_text(ProofId(7), SECRETS.link_of(NONCE))}"
 
     assert link in email(kind).text.splitlines()

@@ -47,7 +47,7 @@ class Crashes:
     copies: list[Path] = field(default_factory=list)
 
     def take(self, path: Path, *, wal_bytes: int | None = None) -> None:
-        """Copy the file; *wal_bytes* says how much of its log was written."""
+        """Copy the file, with only the first *wal_bytes* of its log if a number is given."""
         copy = self.folder / f"{len(self.copies)}.sqlite"
         shutil.copy(path, copy)
         wal = _wal(path).read_bytes() if _wal(path).exists() else b""
@@ -56,7 +56,7 @@ class Crashes:
 
 
 class WatchedFile(AccountConnections):
-    """Copies itself before each statement of a writer, once it is armed."""
+    """A file that copies itself before each statement of the writer, from `watch` to `stop`."""
 
     def __init__(self, path: Path) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
@@ -211,7 +211,7 @@ async def test_the_crash_points_find_an_email_written_afterwards(tmp_path: Path)
     assert any("neither before nor after" in each for each in wrong)
 
 
-async def test_the_books_find_a_state_that_was_not_logged(tmp_path: Path) -> None:
+async def test_the_oracle_finds_a_state_that_was_not_logged(tmp_path: Path) -> None:
     async with open_accounts_service(tmp_path, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         await accounts.signup.apply(FORM, redelivery_key=None)
         assert contradictions(accounts.path) == []

@@ -1,4 +1,4 @@
-"""Each action on accounts and keys fails at every statement: nothing of it is done."""
+"""An action on accounts or keys that fails at any of its statements changes nothing."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -34,7 +34,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def prepare(service: PeopleService) -> Session:
-    """Return a session of Alice, who has verified her address, with everything to be done next."""
+    """Return a session of Alice, who has verified her address and can do every action of VERBS."""
     session = await service.owned()
     service.change(
         "INSERT INTO user (kind, username, email, verified_at, created_at)"
@@ -85,7 +85,7 @@ def session_key(service: PeopleService) -> Any:
 
 
 async def fail_at(service: PeopleService, number: int | None) -> None:
-    """Let the writer's statement of that number fail from now on; 1 is the first after BEGIN."""
+    """Make statement *number* of the writer fail from now on; 1 is the first after BEGIN."""
     done = -1  # BEGIN
 
     def trace(_cursor: object, statement: str, _values: object) -> bool:
@@ -99,13 +99,13 @@ async def fail_at(service: PeopleService, number: int | None) -> None:
         connection_of(db).exec_trace = None if number is None else trace
 
     await service.file.write(set_trace)
-    # The COMMIT of that very transaction was the first to be seen.
+    # The trace has already counted the COMMIT of the transaction that set it.
     done = -1
 
 
 @pytest.mark.storm
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_failure_at_any_statement_undoes_all_of_it(
+async def test_a_failure_at_any_statement_undoes_the_whole_action(
     service: PeopleService, verb: str
 ) -> None:
     session = await prepare(service)

@@ -1,4 +1,4 @@
-"""Several api processes take e-mails out of one outbox: each e-mail leaves once."""
+"""Several api processes take e-mails out of one outbox: each e-mail is sent once."""
 
 import asyncio
 import threading
@@ -47,7 +47,7 @@ async def written(store: AccountStore, count: int) -> list[EmailId]:
     return await store.transact(write)
 
 
-async def test_what_another_process_takes_is_passed_over_and_not_waited_for(
+async def test_emails_that_another_process_is_leasing_are_skipped_without_waiting(
     tmp_path: Path,
 ) -> None:
     async with store_in(tmp_path) as one, store_in(tmp_path) as other:
@@ -89,7 +89,7 @@ def composed(draft: Draft) -> Email:
     return Email(recipient=ALICE, subject="a key", text="text", message_id=message_id)
 
 
-async def test_every_email_leaves_once_by_three_processes(tmp_path: Path) -> None:
+async def test_three_processes_send_every_email_exactly_once(tmp_path: Path) -> None:
     sent, clock = SentEmails(), ManualClock(NOW)
     async with AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(store_in(tmp_path)) for _ in range(PROCESSES)]

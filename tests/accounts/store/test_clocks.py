@@ -1,4 +1,4 @@
-"""Leases over several machines, two of whose clocks are minutes off: by the database's clock."""
+"""Leases of machines whose clocks differ by minutes follow the clock of the database."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -36,14 +36,16 @@ from support.scenes.stores import PEPPER
 
 HERE: Final = SystemClock()
 OFF_MS: Final = 7 * MINUTE_MS
-PATIENCE_MS: Final = 30 * SECOND_MS  # what a step of a test takes at most
-NEAR_MS: Final = 2 * SECOND_MS  # how far off the clocks were is known as well as asking took time
+PATIENCE_MS: Final = 30 * SECOND_MS  # the longest that a step of a test takes
+NEAR_MS: Final = (
+    2 * SECOND_MS
+)  # the error of a clock is known only as exactly as the database is fast
 ALICE: Final = EmailAddress("alice@example.org")
 
 
 @dataclass
 class OffClock(SystemClock):
-    """A clock that is off."""
+    """A clock that is wrong by *off_ms*."""
 
     off_ms: int
 
@@ -65,7 +67,7 @@ class Machine:
         )
 
     async def leased_emails(self) -> Sequence[Draft]:
-        """Lease a moment later than now: by then, what is due at once surely is."""
+        """Lease as if NEAR_MS later, so that e-mails that are due at once are surely due."""
         return await Outbox(self.store).lease(UnixMs(self.clock.now() + NEAR_MS), limit=9)
 
     def signals(self) -> Alerts:
@@ -79,7 +81,7 @@ class Machine:
         )
 
     def deliveries(self) -> Deliveries:
-        """Deliveries that ask a moment later: for them, what is due at once surely is."""
+        """Return deliveries NEAR_MS ahead, so that webhooks that are due at once are surely due."""
         return Deliveries(
             store=self.store,
             queue=self.queue,
@@ -101,7 +103,7 @@ class Machine:
 
 @pytest.fixture
 async def machines(tmp_path: Path) -> AsyncIterator[list[Machine]]:
-    """Three at one database, of which the first has the right time."""
+    """Three machines with one database; the clock of the first is right."""
     dsn, machines = dsn_in(tmp_path), []
     async with AsyncExitStack() as stack:
         for off_ms in (0, OFF_MS, -OFF_MS):
@@ -133,7 +135,7 @@ async def made(machine: Machine) -> Alert:
     return signal
 
 
-async def test_each_webhook_is_leased_once_and_at_once(machines: list[Machine]) -> None:
+async def test_each_webhook_is_leased_once_and_without_delay(machines: list[Machine]) -> None:
     signal = await made(machines[0])
     for machine in machines:
         for takers in permutations(machines):
@@ -142,7 +144,7 @@ async def test_each_webhook_is_leased_once_and_at_once(machines: list[Machine]) 
             for taker in takers:
                 await taker.deliveries().take_in()
             first: list[DeliveryBatch] = []
-            while not first:  # on a busy machine, its clock may be known to be a little behind
+            while not first:  # a busy machine may know the error of its clock less exactly
                 first = list(await takers[0].deliveries().lease([]))
             others = [await taker.deliveries().lease([]) for taker in takers[1:]]
             assert [len(turns) for turns in (first, *others)] == [1, 0, 0]
@@ -168,7 +170,7 @@ async def test_a_webhook_that_failed_is_due_again_in_ten_seconds(machines: list[
         assert 10 * SECOND_MS - PATIENCE_MS < left_ms <= 10 * SECOND_MS + 2 * NEAR_MS
 
 
-async def test_each_email_is_leased_once_and_at_once(machines: list[Machine]) -> None:
+async def test_each_email_is_leased_once_and_without_delay(machines: list[Machine]) -> None:
     for machine in machines:
         for takers in permutations(machines):
             email_id = await machine.email()
@@ -177,7 +179,9 @@ async def test_each_email_is_leased_once_and_at_once(machines: list[Machine]) ->
             await Outbox(takers[0].store).sent(email_id, takers[0].clock.now())
 
 
-async def test_one_machine_looks_at_signals_until_it_leaves(machines: list[Machine]) -> None:
+async def test_one_machine_holds_the_lease_of_alerts_until_it_leaves(
+    machines: list[Machine],
+) -> None:
     for order in permutations(machines):
         writers = [machine.writer() for machine in order]
         standing = await writers[0].take()

@@ -1,4 +1,4 @@
-"""The answer that nothing was done is true, also when the file answers later."""
+"""Work that was refused because the file was locked is not done later."""
 
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ async def test_refused_work_is_not_done_later(tmp_path: Path) -> None:
         with pytest.raises(ServiceUnavailable):
             await file.write(lambda db: db.execute(NOTE))
         other.execute("ROLLBACK")
-        await file.close()  # which finishes what the writer has begun
+        await file.close()  # finishes the work that the writer has begun
 
         assert other.execute("SELECT * FROM account_event").fetchall() == []
     finally:
