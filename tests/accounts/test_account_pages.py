@@ -102,7 +102,7 @@ async def test_the_link_works_for_a_day_and_only_in_the_account_that_requested_i
         assert (await mallory.open(link)).status_code == 404
         assert (await mallory.send(link)).status_code == 404
     site.clock.advance(24 * HOUR_MS)
-    await alice.sign_in()
+    await alice.sign_in()  # her session has ended, too
     assert (await alice.send(link)).status_code == 404
 
 

@@ -92,9 +92,7 @@ async def test_an_address_has_one_account_however_it_is_written(alice: Person) -
         assert where(await other.sign_in(" Alice@Example.org")) == "/"
 
 
-async def test_a_failed_sign_in_is_equal_for_a_wrong_address_and_a_wrong_password(
-    alice: Person,
-) -> None:
+async def test_a_failed_sign_in_looks_equal_for_a_wrong_address_or_password(alice: Person) -> None:
     async with Person(alice.site) as other:
         wrong = await other.sign_in(ALICE, "not her password")
         unknown = await other.sign_in("no-one@example.org", "not her password")

@@ -175,6 +175,7 @@ async def test_the_pause_between_reset_links_grows_with_each_link(service: Peopl
             written_at_min.append(minute)
         service.clock.advance(60_000)
 
+    # One in five minutes, three in an hour, five in a day.
     assert written_at_min == [0, 5, 10, 60, 65, 1440, 1445, 1450]
 
 

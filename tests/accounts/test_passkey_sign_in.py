@@ -223,7 +223,7 @@ async def test_an_answer_works_once_in_its_own_browser_for_ten_minutes(
     assert OVER in words(await owner.send(ALONE, sent))
     assert owner.cookie is None
 
-    site.clock.advance(1)
+    site.clock.advance(1)  # at another time there is another challenge
     page = await owner.open("/sign-in")
     late = fields(page, device)
     site.clock.advance(10 * MINUTE_MS)

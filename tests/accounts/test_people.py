@@ -124,7 +124,7 @@ async def test_an_invented_cookie_opens_no_session(service: PeopleService, cooki
     assert await service.people.session(cookie) is None
 
 
-async def test_a_wrong_address_and_a_wrong_password_cause_equal_errors_and_work(
+async def test_a_wrong_address_and_a_wrong_password_fail_equally_at_equal_cost(
     service: PeopleService,
 ) -> None:
     await service.signed_up()

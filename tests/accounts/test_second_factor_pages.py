@@ -57,7 +57,7 @@ async def add_app(site: Website, person: Person) -> tuple[Phone, list[str]]:
     assert shown.status_code == 200
     codes = CODE.findall(shown.text)
     assert len(codes) == 10
-    site.clock.advance(STEP_MS)
+    site.clock.advance(STEP_MS)  # each code of the app is accepted only once
     return phone, codes
 
 

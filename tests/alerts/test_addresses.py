@@ -1,4 +1,4 @@
-"""Webhooks go to public addresses alone, whatever a name says and whenever it says it."""
+"""Webhooks go only to public addresses, whatever addresses a host name resolves to."""
 
 import asyncio
 import threading
@@ -45,7 +45,7 @@ PRIVATE = [
     "64:ff9b::127.0.0.1",
     "64:ff9b::a9fe:a9fe",
     "64:ff9b:1::10.0.0.1",
-    "64:ff9b:1::8.8.8.8",  # of a network's own translator
+    "64:ff9b:1::8.8.8.8",  # the prefix of NAT64 for private networks
     "fec0::1",
     "fec0:0:0:ffff::1",
     "100::1",
@@ -64,7 +64,7 @@ PUBLIC = [
     "172.32.0.1",
     "2606:4700:4700::1111",
     "::ffff:1.1.1.1",
-    "64:ff9b::1.1.1.1",  # where there is no IPv4
+    "64:ff9b::1.1.1.1",  # NAT64, for networks without IPv4
 ]
 
 
@@ -81,12 +81,12 @@ def test_a_public_address_is_allowed(text: str) -> None:
 
 
 @pytest.mark.parametrize("texts", [[], ["x"], ["1.1.1.1", "10.0.0.1"], ["10.0.0.1", "1.1.1.1"]])
-def test_one_address_that_is_not_public_spoils_a_name(texts: list[str]) -> None:
+def test_a_name_is_refused_unless_all_its_addresses_are_valid_and_public(texts: list[str]) -> None:
     with pytest.raises(NotPublic):
         expect_allowed(texts, allows_loopback=True)
 
 
-def test_only_addresses_of_this_machine_are_allowed_for_demos() -> None:
+def test_the_option_for_loopback_allows_no_other_private_address() -> None:
     assert expect_allowed(["127.0.0.1", "::1"], allows_loopback=True)
     for text in ("10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1"):
         with pytest.raises(NotPublic):
@@ -94,13 +94,13 @@ def test_only_addresses_of_this_machine_are_allowed_for_demos() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "localhost"])
-async def test_no_spelling_hides_an_address(host: str) -> None:
+async def test_unusual_spellings_of_loopback_addresses_are_refused(host: str) -> None:
     found = await resolve(host, 443)
     with pytest.raises(NotPublic):
         expect_allowed(found, allows_loopback=False)
 
 
-async def test_a_name_waits_for_no_thread_of_the_loop() -> None:
+async def test_a_name_is_resolved_while_the_default_executor_is_busy() -> None:
     go_on = threading.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))

@@ -1,4 +1,4 @@
-"""A flood of crossings: no alert gets more than it may, none silences another, nothing is lost."""
+"""A flood of crossings: limits hold, no alert silences another, and no firing is lost."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -38,16 +38,16 @@ from support.scenes.account_stores import CountedAccounts
 from support.scenes.service import NOW
 
 CROSSINGS: Final = 600
-AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
-AROUND_60: Final = 2  # crossings fewer, where it is 60 instead of 9
-FIRST_LOOKS: Final = 10  # or all that may fire in the hour would be in one e-mail
-MANY: Final = 1_100  # an e-mail once had the first 1,000 alone
+AT_ONCE: Final = CROSSINGS // 60  # crossings in a minute, between two evaluations
+AROUND_60: Final = 2  # crossings that are missing because one price is 60 instead of 9
+FIRST_LOOKS: Final = 10  # swaps; more would put all firings of the hour into one e-mail
+MANY: Final = 1_100  # firings; an e-mail once had only the first 1,000
 HOUR_NOTE: Final = f"limit of {FIRINGS_HOUR_MAX} an hour reached"
 KILLS: Final = (7, 90, 250)  # statements after which a process dies
 
 
 class Flood:
-    """Trades about the level for an hour, before processes that die."""
+    """Trades around the level for an hour, and processes that evaluate them and die."""
 
     def __init__(self, scene: Scene, folder: Path, bounds: EmailBounds) -> None:
         self._scene = scene
@@ -60,7 +60,7 @@ class Flood:
         self.deaths = 0
 
     async def pour(self) -> None:
-        """Let everything happen; whatever dies meanwhile, another process goes on."""
+        """Trade for an hour; if a process dies, another continues."""
         kills, watcher = list(KILLS), self._scene.watcher(bounds=self._bounds)
         await watcher.round()
         for minute in range(60):
@@ -108,7 +108,7 @@ class Flood:
 
 
 async def flooded(scene: Scene, folder: Path, bounds: EmailBounds) -> dict[str, SignalId]:
-    """Let a flood come over alerts of every kind; return them by name."""
+    """Run a flood on alerts of every kind; return the alerts by name."""
     make = partial(scene.make, SignalKind.CROSSES, by_email=True)
     alerts = {
         **{f"each {n}": await make(fires=Fires.EACH) for n in range(3)},
@@ -143,7 +143,9 @@ def lines_of(emails: Sequence[Draft], alert: SignalId) -> int:
     return found
 
 
-async def test_a_flood_is_gathered_and_each_alert_is_delivered(tmp_path: Path) -> None:
+async def test_the_firings_of_a_flood_are_gathered_and_every_alert_is_delivered(
+    tmp_path: Path,
+) -> None:
     async with opened("sqlite", tmp_path) as scene:
         alerts = await flooded(scene, tmp_path, EmailBounds(pause_ms=5 * MINUTE_MS))
         emails = await written(scene, EmailKind.SIGNAL_FIRED)
@@ -169,7 +171,7 @@ async def test_a_flood_is_gathered_and_each_alert_is_delivered(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("of_alert", "of_account"), [(2, 99), (20, 8)])
-async def test_at_a_limit_one_email_says_so_and_each_firing_why(
+async def test_one_email_announces_a_limit_and_each_firing_notes_its_reason(
     tmp_path: Path, of_alert: int, of_account: int
 ) -> None:
     async with opened("sqlite", tmp_path) as scene:
@@ -193,10 +195,8 @@ async def test_at_a_limit_one_email_says_so_and_each_firing_why(
         assert reported == (by_name if of_alert == limit else {"": 1})
 
 
-async def test_what_waits_for_an_email_is_not_sent_once_its_owner_has_stopped_it(
-    tmp_path: Path,
-) -> None:
-    """By a pause, or by turning its e-mails off; that is no limit."""
+async def test_waiting_firings_are_not_sent_after_a_pause_or_without_emails(tmp_path: Path) -> None:
+    """They do not count as refused by a limit."""
     async with opened("sqlite", tmp_path) as scene:
         bounds = EmailBounds(pause_ms=5 * MINUTE_MS)
         make = partial(scene.make, SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
@@ -229,8 +229,8 @@ async def test_what_waits_for_an_email_is_not_sent_once_its_owner_has_stopped_it
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-async def test_all_that_waits_for_a_pause_is_in_one_email(tmp_path: Path, engine: str) -> None:
-    """However many they are; after a limit none of them waits on."""
+async def test_all_waiting_firings_are_in_one_email(tmp_path: Path, engine: str) -> None:
+    """Even if there are more than 1,000; after a limit is reached, none waits any longer."""
     async with opened(engine, tmp_path) as scene:
         alert = await scene.make(SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
         bounds = EmailBounds(of_alert_max=1, pause_ms=0)
@@ -317,7 +317,7 @@ async def test_alerts_that_reach_the_hourly_limit_at_once_write_their_emails_in_
 def fire_many(
     alert: SignalId, at: UnixMs, bounds: EmailBounds, rows: AccountRows
 ) -> Gathered | None:
-    """Let *alert* fire MANY times at once; return what still waits for an e-mail."""
+    """Fire *alert* MANY times at once; return the firings that still wait for an e-mail."""
     signal = rows.signals.get(alert)
     assert signal is not None
     fired = [(firing_at(alert, at, number), None) for number in range(MANY)]

@@ -1,4 +1,4 @@
-"""Alerts as pages: what is made on them programs see, and no other person."""
+"""The pages of alerts, which only the owner of the alerts can see."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -61,8 +61,8 @@ async def make(person: Person, **changes: str) -> str:
     return where(made).partition("?")[0]
 
 
-async def test_a_form_whose_session_has_ended_is_filled_in_again(alice: Person) -> None:
-    """Without scripts: for its account, through a wrong password, without a webhook's address."""
+async def test_a_form_is_filled_in_again_if_its_session_has_ended(alice: Person) -> None:
+    """Without scripts, only for its account, even after a wrong password; without the webhook."""
     path = await make(alice)
     typed = {
         "name": 'Hot "&" <b>',
@@ -131,7 +131,7 @@ async def test_an_alert_is_made_tried_changed_paused_and_deleted(alice: Person) 
     assert (await alice.open(path)).status_code == 404
 
 
-async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
+async def test_an_alert_without_notifications_needs_a_confirmation(alice: Person) -> None:
     form = await alice.open("/alerts/new")
     asked = await alice.send("/alerts/new", ALERT | {"read": ""})
     (read,) = re.findall('name="read" value="([^"]*)"', asked.text)
@@ -154,10 +154,10 @@ async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
         pytest.param({"by_telegram": True}, id="a bot that is gone"),
     ],
 )
-async def test_a_form_changes_only_what_was_typed(
+async def test_an_edit_changes_only_the_fields_that_were_typed(
     site: Website, alice: Person, changes: dict[str, Any]
 ) -> None:
-    """Also for settings that the API accepts and no form offers."""
+    """Also if the alert has settings that the API accepts and the form does not offer."""
     shown = SignalId(int((await make(alice)).rpartition("/")[2]))
 
     def insert(rows: AccountRows) -> Alert:
@@ -312,7 +312,7 @@ async def test_a_disabled_webhook_is_enabled_though_no_other_alert_may_become_ac
     assert after == replace(before, state="{}"), "its evaluation goes on"
 
 
-async def test_two_numbers_are_compared_until_a_moment(alice: Person) -> None:
+async def test_an_alert_that_compares_two_fields_is_made_shown_and_edited(alice: Person) -> None:
     crossing = {
         "kind": "crosses_field",
         "field": "indicators.h1.ema9",
@@ -357,7 +357,7 @@ async def test_one_click_of_a_mail_program_pauses_an_alert(site: Website, alice:
     assert "Paused" in words(await alice.open("/alerts"))
 
 
-async def test_a_move_is_waited_for(alice: Person) -> None:
+async def test_an_alert_on_a_change_shows_its_percentage_and_window(alice: Person) -> None:
     hour, minute = [await make(alice, **MOVE | {"window": each}) for each in ("3600", "60")]
 
     assert "RSI, 1 hour changes by 5 % within 1 hour" in words(await alice.open(hour))
@@ -393,7 +393,7 @@ async def test_a_form_that_is_sent_twice_makes_one_alert(alice: Person) -> None:
     assert "2 of 20" in words(await alice.open("/alerts"))
 
 
-async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice: Person) -> None:
+async def test_the_tests_of_an_alert_are_limited_per_hour(site: Website, alice: Person) -> None:
     path = await make(alice)
     answers = [where(await alice.send(f"{path}/test")) for _ in range(TESTS.count + 1)]
     refused = words(await alice.open(answers[-1]))
@@ -406,7 +406,7 @@ async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice
     assert where(await alice.send(f"{path}/test")).endswith("alert-tested")
 
 
-async def test_an_alert_that_fires_too_often_says_so_and_until_when(
+async def test_the_page_of_an_alert_shows_the_hourly_limit_and_its_end(
     site: Website, alice: Person
 ) -> None:
     path = await make(alice)
@@ -454,7 +454,7 @@ async def test_an_alert_that_fires_too_often_says_so_and_until_when(
         ({"email": "yes"}, "Verify your e-mail address first"),
     ],
 )
-async def test_what_is_typed_wrong_is_asked_for_again(
+async def test_an_invalid_field_gets_422_and_the_reason(
     alice: Person, changes: dict[str, str], reported: str
 ) -> None:
     answer = await alice.send("/alerts/new", ALERT | changes)
@@ -463,7 +463,7 @@ async def test_what_is_typed_wrong_is_asked_for_again(
     assert reported in words(answer)
 
 
-async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> None:
+async def test_alerts_of_other_accounts_are_404(site: Website, alice: Person) -> None:
     path = await make(alice)
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
@@ -477,7 +477,7 @@ async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> Non
     assert "Hot" in words(await alice.open(path))
 
 
-def test_every_number_of_a_report_has_a_name_of_its_own() -> None:
+def test_every_field_of_a_report_has_a_unique_name() -> None:
     assert len({*FIELD_WORDS.values()}) == len(FIELDS)
 
 

@@ -1,4 +1,4 @@
-"""Alerts in words: readable numbers, and what happened in one line."""
+"""Alerts in words: readable numbers, and a firing in one line."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ def rule(kind: SignalKind, field: str = USD, compared: str | None = None) -> Ale
     return AlertRule(name="n", mint=Mint(WSOL), field=Field(field), kind=kind, compared=other)
 
 
-def test_what_happened_names_token_value_and_level() -> None:
+def test_the_text_of_a_firing_names_token_value_and_level() -> None:
     down = Direction.DOWN
     up = Direction.UP
     crosses, moves = rule(SignalKind.CROSSES), rule(SignalKind.CHANGES_BY)
@@ -116,12 +116,12 @@ def test_what_happened_names_token_value_and_level() -> None:
         ("\n", "So11...1112"),
     ],
 )
-def test_a_symbol_is_no_link_and_one_short_line(symbol: str | None, text: str) -> None:
+def test_a_symbol_becomes_one_short_line_without_links(symbol: str | None, text: str) -> None:
     assert symbol_words(symbol, WSOL) == text
 
 
-def test_what_an_alert_lacks_is_said_before_it_is_made() -> None:
-    """A token that is not tracked; numbers that need more history; what is true already."""
+def test_remarks_warn_about_an_alert_before_it_is_made() -> None:
+    """About untracked or silent tokens, fields without enough history, and true conditions."""
     ema = Field("indicators.h1.ema200")
     rises = AlertRule(
         name="a", mint=Mint(WSOL), field=USD, kind=SignalKind.ABOVE, level=9.0, by_email=True
@@ -146,7 +146,7 @@ def test_what_an_alert_lacks_is_said_before_it_is_made() -> None:
     assert names(replace(rises, by_email=False), None) == ["silent"]
 
 
-async def test_what_is_true_already_is_read_of_the_timeframe_that_is_looked_at() -> None:
+async def test_the_remark_about_a_true_condition_uses_the_timeframe_of_the_alert() -> None:
     reports = FakeReports()
     reports.body = b'{"price":{"usd":9.5},"indicators":{"h4":{"rsi":71.0}}}'
     hot = AlertRule(

@@ -1,4 +1,4 @@
-"""Firings and webhooks are in two files: no number is given twice, whichever was exchanged."""
+"""Firings and webhooks are in two files; numbers stay unique if the money file is replaced."""
 
 from pathlib import Path
 
@@ -64,13 +64,15 @@ def config_of(folder: Path) -> Config:
 
 
 async def take_in(folder: Path) -> None:
-    """Let a queue have taken in firings of a money file that is not there any more."""
+    """Put the firing TAKEN into the queue, as if it came from a money file that is lost."""
     async with open_money(config_of(folder), CLOCK) as money:
         waiting = [NewWebhook(TAKEN, SignalId(1), UnixMs(CLOCK.now()))]
         await money.webhooks.transact(lambda rows: rows.take_in(TAKEN, waiting, CLOCK.now()))
 
 
-async def test_what_a_new_money_file_fires_beside_an_old_queue_is_sent(tmp_path: Path) -> None:
+async def test_a_firing_of_a_new_money_file_is_sent_once_beside_an_old_queue(
+    tmp_path: Path,
+) -> None:
     await take_in(tmp_path)
     for number in range(2):
         async with open_money(config_of(tmp_path), CLOCK) as money:
@@ -86,7 +88,7 @@ async def test_what_a_new_money_file_fires_beside_an_old_queue_is_sent(tmp_path:
             assert reported[TAKEN].delivered_at is None
 
 
-async def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+async def test_the_error_about_an_unreadable_queue_names_its_file(tmp_path: Path) -> None:
     (tmp_path / WEBHOOKS_FILE).write_bytes(b"no database" * 999)
     with pytest.raises(UnusableStore, match=WEBHOOKS_FILE):
         async with open_money(config_of(tmp_path), CLOCK) as money:

@@ -1,6 +1,6 @@
-"""A flood of crossings in an hour over real files, before processes that get SIGKILL.
+"""A flood of crossings in an hour over real files, and processes that get SIGKILL.
 
-At full length it is 100,000 crossings and 20 kills.  Nothing waits: the hour is that of the clock.
+At full length it is 100,000 crossings and 20 kills.  The hour takes no real time.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ from support.scenes.traded import TradedStore, new_slot, traded_on
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 CROSSINGS: Final = 100_020 if FULL else 1_200
-AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
+AT_ONCE: Final = CROSSINGS // 60  # crossings in a minute, between two evaluations
 KILLS: Final = 20 if FULL else 2
-STATEMENTS_MAX: Final = 300  # of a process that is to die
+STATEMENTS_MAX: Final = 300  # the most statements of a process before it dies
 ROUND_S: Final = 600.0 if FULL else 60.0
 OF_ALERT: Final = 12
 OF_ACCOUNT: Final = 20
@@ -98,7 +98,7 @@ async def _watch(folder: Path, holder: int, left: int, parent: Connection) -> No
 
 @dataclass
 class Flood:
-    """An hour that trades about a level, and the process that watches it, again and again."""
+    """An hour of trades around a level, and the process that evaluates them until it dies."""
 
     market: TradedStore
     folder: Path
@@ -122,7 +122,7 @@ class Flood:
             self.look()
         while self.deaths < KILLS:
             self.die()
-        for _ in range(20):  # whatever waits for a pause
+        for _ in range(20):  # until all e-mails that wait for a pause are written
             self.now += MINUTE_MS
             self.look()
 
@@ -138,7 +138,7 @@ class Flood:
         await self.market.finalize(self.slot - 32)
 
     def look(self) -> bool:
-        """Let the process look once; a new one does if it dies.  Return whether it lives."""
+        """Let the process evaluate once, or its successor if it dies; return whether it lives."""
         self.parent.send(self.now)
         try:
             assert self.parent.poll(ROUND_S)
@@ -154,7 +154,7 @@ class Flood:
         return True
 
     def die(self) -> None:
-        """Have another process begin, and let it look until it has killed itself."""
+        """Start another process, and let it evaluate until it has killed itself."""
         self.end()
         self.now += LEASE_MS + 1
         self._begin(self.random.randint(1, STATEMENTS_MAX))
@@ -175,7 +175,7 @@ class Flood:
 
 @asynccontextmanager
 async def flooded(folder: Path) -> AsyncIterator[tuple[Scene, dict[str, SignalId]]]:
-    """Let the flood come over alerts of two accounts; yield them by name."""
+    """Run the flood on alerts of two accounts; yield the alerts by name."""
     async with traded_on("sqlite", folder, [MINT]) as market, open_sqlite(folder) as store:
         scene = Scene(store, begun_log(), ManualClock(NOW))
         for slot in range(1, 10):

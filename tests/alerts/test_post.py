@@ -1,4 +1,4 @@
-"""One webhook: to the address that was looked at, in time, and not where an answer points."""
+"""Sending one webhook: only to the checked address, within the timeout, without redirects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 @dataclass
 class Receiver:
-    """A server on this machine that keeps what it is sent and answers *answer*."""
+    """A server on this machine that keeps each request and answers with *answer*."""
 
     answer: bytes = OK
     is_last_word: bool = True
@@ -55,7 +55,7 @@ async def receiving(answer: bytes = OK, *, is_last_word: bool = True) -> AsyncIt
         yield receiver
     finally:
         server.close()
-        await asyncio.sleep(0.01)  # what it still serves sees that its client has left
+        await asyncio.sleep(0.01)  # its open connections notice that the client has left
 
 
 def resolving(*answers: Sequence[str]) -> Callable[[str, int], Awaitable[Sequence[str]]]:
@@ -73,7 +73,7 @@ def post(**changes: object) -> WebhookPost:
     return WebhookPost(**reported)  # type: ignore[arg-type]
 
 
-async def test_what_is_sent_is_what_was_given() -> None:
+async def test_a_webhook_is_sent_with_its_path_headers_and_body() -> None:
     async with receiving() as receiver:
         url = f"http://127.0.0.1:{receiver.port}/a/b?c=d"
         await post().send(url, {"webhook-id": "msg_7"}, b'{"a": 1}')
@@ -92,7 +92,9 @@ async def test_what_is_sent_is_what_was_given() -> None:
 
 
 @pytest.mark.parametrize("status", [100, 199, 301, 302, 304, 307, 308, 400, 404, 410, 500, 503])
-async def test_another_status_is_not_accepted_and_no_redirect_is_followed(status: int) -> None:
+async def test_a_status_outside_2xx_is_not_accepted_and_no_redirect_is_followed(
+    status: int,
+) -> None:
     async with receiving() as other:
         answer = (
             f"HTTP/1.1 {status} x\r\nlocation: http://127.0.0.1:{other.port}/\r\n"
@@ -106,8 +108,8 @@ async def test_another_status_is_not_accepted_and_no_redirect_is_followed(status
     assert len(receiver.requests) == 1
 
 
-async def test_the_name_is_asked_once_and_that_very_address_is_connected_to() -> None:
-    """DNS rebinding: a second answer would be another address; it is never asked for."""
+async def test_a_host_name_is_resolved_once_for_the_check_and_the_connection() -> None:
+    """DNS rebinding: a second resolution, for the connection, could return another address."""
     async with receiving() as receiver:
         asked = post(resolve=resolving(["127.0.0.1"], ["10.0.0.1"]))
         await asked.send(f"http://rebound.example:{receiver.port}/", {}, b"{}")
@@ -117,7 +119,7 @@ async def test_the_name_is_asked_once_and_that_very_address_is_connected_to() ->
     assert len(receiver.requests) == 1
 
 
-async def test_the_next_address_is_tried_where_nothing_listens_at_the_first() -> None:
+async def test_the_next_address_is_tried_if_nothing_listens_at_the_first() -> None:
     async with receiving() as receiver:
         asked = post(resolve=resolving(["::1", "127.0.0.1"], ["::1", "127.0.0.2"]))
         await asked.send(f"http://two.example:{receiver.port}/", {}, b"{}")
@@ -139,7 +141,7 @@ async def test_the_next_address_is_tried_where_nothing_listens_at_the_first() ->
         [],
     ],
 )
-async def test_nothing_is_sent_where_not_everyone_is(addresses: list[str]) -> None:
+async def test_nothing_is_sent_unless_all_addresses_are_public(addresses: list[str]) -> None:
     async with receiving() as receiver:
         asked = post(allows_loopback=False, resolve=resolving(addresses))
         with pytest.raises(NotAccepted, match="address"):
@@ -152,13 +154,13 @@ async def test_plain_http_does_not_leave_this_machine() -> None:
         await post(resolve=resolving(["1.1.1.1"])).send("http://example.org/", {}, b"{}")
 
 
-async def test_a_receiver_is_not_waited_for_longer_than_it_may_take() -> None:
+async def test_a_receiver_that_does_not_answer_fails_after_the_timeout() -> None:
     async with receiving(b"", is_last_word=False) as receiver:
         with pytest.raises(NotAccepted, match=r"within 0\.2 s"):
             await post(timeout_s=0.2).send(f"http://127.0.0.1:{receiver.port}/", {}, b"{}")
 
 
-async def test_a_name_that_is_not_answered_is_not_waited_for_either() -> None:
+async def test_a_host_name_that_does_not_resolve_fails_after_the_timeout() -> None:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return []
@@ -175,27 +177,27 @@ async def test_a_name_that_is_not_answered_is_not_waited_for_either() -> None:
         b"HTTP/1.1 99999 OK\r\n\r\n",
     ],
 )
-async def test_an_answer_that_is_none_is_not_accepted(answer: bytes) -> None:
+async def test_an_invalid_http_answer_is_not_accepted(answer: bytes) -> None:
     async with receiving(answer) as receiver:
         with pytest.raises(NotAccepted):
             await post().send(f"http://127.0.0.1:{receiver.port}/", {}, b"{}")
 
 
-async def test_an_endless_answer_is_not_read() -> None:
+async def test_an_endless_answer_is_accepted_without_reading_its_body() -> None:
     answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"ffff\r\n" + b"x" * 65_535
     async with receiving(answer, is_last_word=False) as receiver:
         async with asyncio.timeout(3):
             await post().send(f"http://127.0.0.1:{receiver.port}/", {}, b"{}")
 
 
-async def test_a_receiver_that_is_away_is_named_without_what_it_is() -> None:
+async def test_an_unreachable_receiver_is_reported_as_a_connect_error() -> None:
     async with receiving() as receiver:
         port = receiver.port
     with pytest.raises(NotAccepted, match="no answer: ConnectError"):
         await post().send(f"http://127.0.0.1:{port}/", {}, b"{}")
 
 
-async def test_a_receiver_that_speaks_no_tls_is_not_spoken_to() -> None:
+async def test_a_receiver_without_tls_gets_neither_path_nor_body() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         hello.append(await reader.read(65_536))
         writer.write(OK)
@@ -209,11 +211,11 @@ async def test_a_receiver_that_speaks_no_tls_is_not_spoken_to() -> None:
             f"https://hook.example:{port}/secret-path", {}, b"secret-body"
         )
     server.close()
-    assert b"hook.example" in hello[0]  # whom the certificate must name
+    assert b"hook.example" in hello[0]  # the name that the certificate must have
     assert b"secret" not in b"".join(hello)
 
 
-async def test_many_names_of_one_address_share_its_budget() -> None:
+async def test_host_names_of_one_address_share_its_limit() -> None:
     clock = ManualClock(UnixMs(0))
     receivers = Receivers(MemoryLimits(clock), clock, per_minute=3)
     sent, rested = 0, []

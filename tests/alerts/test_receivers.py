@@ -1,4 +1,4 @@
-"""Webhooks to a receiver: so many a minute, and few to one that does not answer."""
+"""Limits of webhooks per host and account, and the pauses of hosts that do not answer."""
 
 import pytest
 
@@ -45,7 +45,7 @@ async def test_an_account_has_one_attempt_if_hosts_have_one(clock: ManualClock) 
     assert await admitted(found, "other.example", ALICE) == 0
 
 
-async def test_an_address_is_counted_beside_its_hosts(clock: ManualClock) -> None:
+async def test_an_ip_address_has_a_limit_of_its_own_beside_its_hosts(clock: ManualClock) -> None:
     found = receivers(clock, 2)
     waits_s = [await found.admit_address("203.0.113.1") for _ in range(3)]
 
@@ -54,7 +54,7 @@ async def test_an_address_is_counted_beside_its_hosts(clock: ManualClock) -> Non
     assert await found.admit("203.0.113.1", ALICE) is None
 
 
-async def test_a_host_that_does_not_answer_rests_longer_each_time(clock: ManualClock) -> None:
+async def test_a_silent_host_pauses_longer_after_each_attempt(clock: ManualClock) -> None:
     found = receivers(clock, 10_000)
     for _ in range(3):
         assert await found.admit(HOST, ALICE) is None
@@ -70,7 +70,9 @@ async def test_a_host_that_does_not_answer_rests_longer_each_time(clock: ManualC
         found.note(HOST, is_silent=True)
 
 
-async def test_an_attempt_whose_outcome_is_not_known_is_made_again(clock: ManualClock) -> None:
+async def test_a_silent_host_is_tried_again_if_an_attempt_has_no_outcome(
+    clock: ManualClock,
+) -> None:
     found = receivers(clock, 100)
     for _ in range(3):
         found.note(HOST, is_silent=True)
@@ -90,7 +92,7 @@ async def test_a_host_that_answers_has_three_attempts_again(clock: ManualClock) 
     assert await found.admit(HOST, ALICE) == 10
 
 
-async def test_the_longest_known_of_too_many_silent_hosts_is_forgotten(clock: ManualClock) -> None:
+async def test_the_oldest_of_too_many_silent_hosts_is_forgotten(clock: ManualClock) -> None:
     found = receivers(clock, 100)
     for _ in range(3):
         found.note(HOST, is_silent=True)

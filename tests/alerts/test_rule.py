@@ -1,4 +1,4 @@
-"""Rules: they fire where a value crosses, by a slow definition, whenever they are stored."""
+"""Rules fire at the same values as a slow definition, although their state is often stored."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -50,7 +50,7 @@ def fired(rule: Rule, values: list[tuple[int, float]]) -> list[tuple[int, Crossi
 Test = Callable[[float, float], bool]
 SIDES: Final[
     Mapping[SignalKind, tuple[Test, Test]]
-] = {  # of a value, by how far it is above the level: seen first, and later
+] = {  # tests for up and for down, by the distance above the level and the margin
     SignalKind.ABOVE: (lambda far, _: far > 0, lambda far, margin: far <= -margin),
     SignalKind.BELOW: (lambda far, margin: far >= margin, lambda far, _: far < 0),
     SignalKind.CROSSES: (lambda far, margin: far > margin, lambda far, margin: far < -margin),
@@ -69,9 +69,9 @@ def side_of(kind: SignalKind, value: float, margin: float) -> str:
 
 
 def slow_turns(values: list[float], margin: float, kind: SignalKind) -> list[tuple[int, str]]:
-    """Name the side of each value, without what is near the level: it fires where that changes.
+    """Return the values at which the side of the level changes, without values near the level.
 
-    Up to the first one that is named, values are seen without a margin.
+    The first side is decided without a margin.
     """
     begun = next((n for n, value in enumerate(values) if side_of(kind, value, 0.0) != "?"), None)
     if begun is None:
@@ -85,7 +85,7 @@ def slow_turns(values: list[float], margin: float, kind: SignalKind) -> list[tup
 
 @pytest.mark.parametrize("kind", [SignalKind.ABOVE, SignalKind.BELOW, SignalKind.CROSSES])
 @given(values=VALUES, margin=st.sampled_from([0.0, 1.0, 3.0]))
-def test_a_level_is_crossed_where_the_value_turns(
+def test_a_rule_fires_at_the_same_values_as_the_slow_definition(
     kind: SignalKind, values: list[float], margin: float
 ) -> None:
     rule = Rule(kind=kind, level=LEVEL, margin=margin)
@@ -98,7 +98,7 @@ def test_a_level_is_crossed_where_the_value_turns(
 
 
 @given(moves=MOVES)
-def test_a_move_is_reported_once_and_the_window_begins_again(
+def test_a_move_fires_once_and_then_the_window_begins_again(
     moves: list[tuple[int, float]],
 ) -> None:
     rule = Rule(kind=SignalKind.CHANGES_BY, percent=5.0, window_s=600)
@@ -110,7 +110,7 @@ def test_a_move_is_reported_once_and_the_window_begins_again(
     for number, (time, value) in enumerate(times):
         inside = [
             old for when, old in times[begun:number] if time // 10 - when // 10 < 60
-        ]  # parts of 10 s
+        ]  # the window consists of parts of 10 s
         if not inside:
             continue
         rise, fall = value / min(inside) - 1.0, 1.0 - value / max(inside)
@@ -120,7 +120,7 @@ def test_a_move_is_reported_once_and_the_window_begins_again(
     assert [(n, str(each.direction)) for n, each in fired(rule, times)] == expected
 
 
-def test_touching_the_level_is_not_crossing_it() -> None:
+def test_a_value_that_touches_the_level_does_not_cross_it() -> None:
     above = Rule(kind=SignalKind.ABOVE, level=LEVEL)
     touched = [(START, 9.0), (START + 1, 10.0), (START + 2, 10.5), (START + 3, 10.0)]
     assert [number for number, _ in fired(above, touched)] == [2]
@@ -130,20 +130,21 @@ def test_touching_the_level_is_not_crossing_it() -> None:
     assert [number for number, _ in fired(wide, again)] == [2]
 
 
-def test_a_value_that_is_not_positive_moves_by_no_percent() -> None:
+def test_a_change_from_a_value_that_is_not_positive_does_not_fire() -> None:
     rule = Rule(kind=SignalKind.CHANGES_BY, percent=5.0, window_s=60)
     assert fired(rule, [(START, -1.0), (START, 0.0), (START, 1.0), (START, 1.01)]) == []
 
 
-def test_a_slot_that_is_older_than_the_one_it_replaces_counts_with_that() -> None:
+def test_a_value_with_an_earlier_time_is_compared_with_the_value_before() -> None:
     rule = Rule(kind=SignalKind.CHANGES_BY, percent=5.0, window_s=60)
     assert [n for n, _ in fired(rule, [(START, 1.0), (START - 5, 1.06)])] == [1]
 
 
-def test_every_number_of_a_report_has_a_name() -> None:
+def test_every_number_of_a_report_can_be_read_by_its_field() -> None:
     assert {"price.usd", "price.sol", "indicators.m5.macd.histogram"} <= set(FIELDS)
     assert "indicators.h1.fibonacci.swingHigh" in FIELDS
     assert "indicators.buySellPressure.d1" in FIELDS
+    # Of each timeframe: EMAs and RSI, MACD, Fibonacci.  At the end the spans of the pressure.
     assert len(FIELDS) == 4 + 8 * (5 + 3 + 11) + 6
     built = msgspec.to_builtins(REPORT)
     for field in FIELDS:

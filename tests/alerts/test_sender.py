@@ -1,4 +1,4 @@
-"""Webhooks as a receiver sees them: signed, tried again for a day, disabled then."""
+"""Webhooks as a receiver gets them: signed, retried for a day, and then disabled."""
 
 import asyncio
 import base64
@@ -49,7 +49,7 @@ URL: Final = "https://example.org/hook"
 
 @dataclass(kw_only=True, eq=False)
 class Receiver(WebhookPost):
-    """Receives instead of the network; *answers* says what each attempt ends with."""
+    """A receiver in place of the network; *answers* returns the outcome of each attempt."""
 
     timeout_s: float = 1.0
     answers: Callable[[], NotAccepted | None] = lambda: None
@@ -187,7 +187,7 @@ async def test_a_webhook_is_signed_and_sent_once(scene: Scene) -> None:
         verified("whsec_" + base64.b64encode(bytes(32)).decode(), headers, body, now_s=NOW // 1000)
 
 
-async def test_it_is_tried_again_for_a_day_and_then_disabled(scene: Scene) -> None:
+async def test_a_failing_webhook_is_retried_for_a_day_and_then_disabled(scene: Scene) -> None:
     scene.receiver.answers = lambda: NotAccepted("expected a status of 200 to 299; was 500")
     await scene.fire()
     sender, sent_at = scene.sender(), []
@@ -214,7 +214,9 @@ async def test_it_is_tried_again_for_a_day_and_then_disabled(scene: Scene) -> No
     assert await scene.emails() == [EmailKind.WEBHOOK_DISABLED]
 
 
-async def test_it_is_disabled_after_a_day_though_more_fires_than_can_wait(scene: Scene) -> None:
+async def test_a_failing_webhook_is_disabled_after_a_day_even_if_its_queue_is_full(
+    scene: Scene,
+) -> None:
     scene.receiver.answers = lambda: NotAccepted("no")
     sender, number = scene.sender(waiting_max=2), scene.signal.signal_id
     while scene.clock.now() <= NOW + DAY_MS:
@@ -229,7 +231,7 @@ async def test_it_is_disabled_after_a_day_though_more_fires_than_can_wait(scene:
     assert await scene.emails() == [EmailKind.WEBHOOK_DISABLED]
 
 
-async def test_when_it_is_disabled_nothing_more_is_sent_until_it_is_enabled(scene: Scene) -> None:
+async def test_a_disabled_webhook_is_not_sent_until_it_is_enabled(scene: Scene) -> None:
     scene.receiver.answers = lambda: NotAccepted("gone", is_gone=True)
     await scene.fire()
     await scene.fire()
@@ -254,7 +256,7 @@ async def test_when_it_is_disabled_nothing_more_is_sent_until_it_is_enabled(scen
     assert (await scene.firings())[0].delivered_at == NOW
 
 
-async def test_it_is_accepted_at_a_later_attempt(scene: Scene) -> None:
+async def test_a_webhook_is_delivered_at_a_later_attempt(scene: Scene) -> None:
     outcomes: list[NotAccepted | None] = [NotAccepted("no answer: ConnectError"), None]
     scene.receiver.answers = lambda: outcomes.pop(0)
     await scene.fire()
@@ -270,7 +272,7 @@ async def test_it_is_accepted_at_a_later_attempt(scene: Scene) -> None:
         verified(scene.signals.secret(scene.signal), headers, body, now_s=NOW // 1000)
 
 
-async def test_for_a_day_both_secrets_sign(scene: Scene) -> None:
+async def test_both_secrets_sign_for_a_day_after_a_renewal(scene: Scene) -> None:
     old = scene.signals.secret(scene.signal)
     renewed = await scene.signals.renew_secret(scene.user_id, scene.signal.signal_id)
     assert renewed is not None
@@ -290,9 +292,7 @@ async def test_for_a_day_both_secrets_sign(scene: Scene) -> None:
         verified(old, headers, body, now_s=now_s)
 
 
-async def test_a_process_that_dies_after_it_has_sent_sends_again_under_the_same_name(
-    scene: Scene,
-) -> None:
+async def test_a_webhook_is_sent_again_with_the_same_id_if_its_process_dies(scene: Scene) -> None:
     class Death(BaseException):
         pass
 
@@ -303,7 +303,7 @@ async def test_a_process_that_dies_after_it_has_sent_sends_again_under_the_same_
     dying = Receiver(answers=die)
     with pytest.raises(Death):
         await send(scene.sender(dying))
-    assert await send(scene.sender()) == 0  # it is leased
+    assert await send(scene.sender()) == 0  # the dead process has its lease
     scene.clock.advance(LEASE_MS)
     assert await send(scene.sender()) == 1
     (_, first, _), (_, again, _) = *dying.got, *scene.receiver.got
@@ -313,7 +313,7 @@ async def test_a_process_that_dies_after_it_has_sent_sends_again_under_the_same_
 
 @dataclass(kw_only=True, eq=False)
 class Stuck(Receiver):
-    """Never answers what is sent to URL."""
+    """A receiver that never answers at URL."""
 
     @override
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -322,8 +322,8 @@ class Stuck(Receiver):
             await asyncio.Event().wait()
 
 
-async def test_one_that_never_answers_delays_only_itself(scene: Scene) -> None:
-    """Beside 100 others, all of which have two webhooks at once; no clock moves meanwhile."""
+async def test_a_receiver_that_never_answers_delays_only_its_own_webhooks(scene: Scene) -> None:
+    """There are 100 others, each with two webhooks at once; the clock does not move."""
     signals = [scene.signal]
     for number in range(100):
         asked = replace(scene.signal.rule, webhook_url=f"{URL}/{number}")
@@ -331,7 +331,7 @@ async def test_one_that_never_answers_delays_only_itself(scene: Scene) -> None:
         assert isinstance(made, Alert)
         signals.append(made)
     for _ in range(40):
-        await scene.fire()  # the oldest of all are those to the one that never answers
+        await scene.fire()  # the oldest webhooks go to the silent receiver
     for signal in signals[1:] * 2:
         await scene.fire(signal)
     stuck = Stuck()
@@ -349,7 +349,7 @@ async def test_one_that_never_answers_delays_only_itself(scene: Scene) -> None:
     assert await send(scene.sender()) == OF_EACH_AT_ONCE
 
 
-async def test_what_is_still_being_sent_is_not_sent_beside_that(scene: Scene) -> None:
+async def test_a_webhook_in_progress_is_not_sent_twice_after_its_lease_ends(scene: Scene) -> None:
     await scene.fire()
     stuck = Stuck()
     sender = scene.sender(stuck)
@@ -360,7 +360,7 @@ async def test_what_is_still_being_sent_is_not_sent_beside_that(scene: Scene) ->
     assert len(stuck.got) == 1
 
 
-async def test_those_that_fail_leave_places_to_others(scene: Scene) -> None:
+async def test_retries_of_failing_webhooks_take_a_limited_number_of_places(scene: Scene) -> None:
     signals = [scene.signal]
     for _ in range(FAILING_AT_ONCE):
         made = await scene.signals.make(scene.user_id, scene.signal.rule)
@@ -369,7 +369,7 @@ async def test_those_that_fail_leave_places_to_others(scene: Scene) -> None:
     for signal in signals:
         await scene.fire(signal)
     sender = scene.sender(Receiver(answers=lambda: NotAccepted("no")))
-    assert await send(sender) == len(signals)
+    assert await send(sender) == len(signals)  # and all of them count as failing
     scene.clock.advance(10 * SECOND_MS)
     stuck = Stuck()
     sender = scene.sender(stuck)
@@ -377,14 +377,14 @@ async def test_those_that_fail_leave_places_to_others(scene: Scene) -> None:
     assert await sender.take() == 0
 
 
-async def test_what_was_deleted_is_not_sent(scene: Scene) -> None:
+async def test_webhooks_of_a_deleted_alert_are_not_sent(scene: Scene) -> None:
     await scene.fire()
     await scene.signals.delete(scene.user_id, scene.signal.signal_id)
     assert await send(scene.sender()) == 0
     assert scene.receiver.got == []
 
 
-async def test_without_an_address_what_waits_is_given_up(scene: Scene) -> None:
+async def test_a_waiting_webhook_is_given_up_if_its_address_is_removed(scene: Scene) -> None:
     await scene.fire()
     await scene.signals.change(
         scene.user_id, scene.signal.signal_id, lambda asked: replace(asked, webhook_url=None)
@@ -395,7 +395,7 @@ async def test_without_an_address_what_waits_is_given_up(scene: Scene) -> None:
     assert scene.receiver.got == []
 
 
-async def test_a_refusing_receiver_costs_a_rule_one_attempt_at_a_time(scene: Scene) -> None:
+async def test_an_alert_with_failing_webhooks_makes_one_attempt_at_a_time(scene: Scene) -> None:
     scene.receiver.answers = lambda: NotAccepted("no answer: ConnectError", is_silent=True)
     sender, attempts = scene.sender(), []
     for minute in range(60):
@@ -413,7 +413,7 @@ async def test_a_refusing_receiver_costs_a_rule_one_attempt_at_a_time(scene: Sce
     assert {each.delivered_at is not None for each in await scene.firings()} == {True}
 
 
-async def test_of_all_accounts_together_a_host_gets_so_many_a_minute(scene: Scene) -> None:
+async def test_webhooks_to_a_host_are_limited_per_minute_over_all_accounts(scene: Scene) -> None:
     scene.receivers = Receivers(MemoryLimits(scene.clock), scene.clock, per_minute=10)
     signals = [scene.signal]
     for number in range(5):
@@ -442,7 +442,7 @@ async def test_of_all_accounts_together_a_host_gets_so_many_a_minute(scene: Scen
     assert {each.attempts for each in await scene.firings()} == {1}, "what waits was not tried"
 
 
-async def test_an_account_takes_half_of_a_host(scene: Scene) -> None:
+async def test_an_account_gets_half_of_the_attempts_at_a_host(scene: Scene) -> None:
     scene.receivers = Receivers(MemoryLimits(scene.clock), scene.clock, per_minute=10)
     for _ in range(8):
         await scene.fire()
@@ -452,7 +452,7 @@ async def test_an_account_takes_half_of_a_host(scene: Scene) -> None:
     assert len(scene.receiver.got) == 5
 
 
-async def test_a_host_that_does_not_answer_rests_for_all(scene: Scene) -> None:
+async def test_a_silent_host_gets_one_attempt_after_its_pause(scene: Scene) -> None:
     scene.receiver.answers = lambda: NotAccepted("no answer: ConnectError", is_silent=True)
     for _ in range(20):
         made = await scene.signals.make(scene.user_id, scene.signal.rule)
@@ -466,7 +466,9 @@ async def test_a_host_that_does_not_answer_rests_for_all(scene: Scene) -> None:
     assert len(scene.receiver.got) - before == 1, "one finds out whether it is back"
 
 
-async def test_what_an_older_version_left_is_sent_and_what_is_too_old_is_not(scene: Scene) -> None:
+async def test_firings_older_than_a_day_are_given_up_and_newer_firings_are_sent(
+    scene: Scene,
+) -> None:
     await scene.fire()
     scene.clock.advance(DAY_MS + 1)
     await scene.fire()
@@ -476,7 +478,9 @@ async def test_what_an_older_version_left_is_sent_and_what_is_too_old_is_not(sce
     assert (old.given_up_at, old.reason) == (scene.clock.now(), "it was not sent in time")
 
 
-async def test_what_an_older_version_noted_is_not_sent_again(scene: Scene) -> None:
+async def test_firings_that_an_older_version_delivered_or_gave_up_are_not_sent(
+    scene: Scene,
+) -> None:
     for _ in range(4):
         await scene.fire()
 
@@ -494,8 +498,8 @@ async def test_what_an_older_version_noted_is_not_sent_again(scene: Scene) -> No
     assert reported == {1: (0, NOW), 2: (6, None), 3: (0, None), 4: (1, None)}
 
 
-async def test_what_a_process_of_the_version_before_sends_is_not_sent_again(scene: Scene) -> None:
-    """Both run for a while when several processes are upgraded one by one."""
+async def test_a_firing_that_an_older_process_delivered_meanwhile_is_not_sent(scene: Scene) -> None:
+    """Both versions run for a while if several processes are upgraded one by one."""
     await scene.fire()
     sender = scene.sender()
     await sender.deliveries.take_in()
@@ -511,7 +515,7 @@ async def test_what_a_process_of_the_version_before_sends_is_not_sent_again(scen
     assert (await scene.queue.read(lambda queue: queue.length())).waiting == 0
 
 
-async def test_what_was_done_with_long_ago_is_forgotten(scene: Scene) -> None:
+async def test_old_outcomes_of_webhooks_are_deleted(scene: Scene) -> None:
     await scene.fire()
     await send(scene.sender())
     (firing,) = await scene.firings()
@@ -521,7 +525,7 @@ async def test_what_was_done_with_long_ago_is_forgotten(scene: Scene) -> None:
     assert await scene.queue.read(lambda queue: queue.outcomes([firing.firing_id])) == {}
 
 
-async def test_a_firing_that_is_no_longer_kept_is_given_up(scene: Scene) -> None:
+async def test_the_webhook_of_a_deleted_firing_is_dropped(scene: Scene) -> None:
     sender = scene.sender()
     scene.receiver.answers = lambda: NotAccepted("no")
     await scene.fire()
@@ -532,14 +536,16 @@ async def test_a_firing_that_is_no_longer_kept_is_given_up(scene: Scene) -> None
     assert (await scene.queue.read(lambda queue: queue.length())).waiting == 0
 
 
-async def test_what_waits_is_not_sent_once_its_account_was_taken_back(scene: Scene) -> None:
-    """Neither to the address of the thief, nor to the one that its owner gives it then."""
+async def test_waiting_webhooks_are_not_sent_after_their_account_was_taken_back(
+    scene: Scene,
+) -> None:
+    """They are sent neither to the address of the thief nor to a new address of the owner."""
     sender, number = scene.sender(), scene.signal.signal_id
     for _ in range(3):
         await scene.fire()
     scene.receiver.answers = lambda: NotAccepted("no")
     await send(sender)  # all fail, and wait for the next attempt
-    await scene.fire()  # this one the queue has not taken in
+    await scene.fire()  # the queue has not taken in this firing
     before = len(scene.receiver.got)
     scene.clock.advance(5 * SECOND_MS)
     ended_at = scene.clock.now()
@@ -563,7 +569,7 @@ async def test_what_waits_is_not_sent_once_its_account_was_taken_back(scene: Sce
     assert scene.receiver.got[-1][0] == "https://owner.example/"
 
 
-async def test_of_a_signal_that_was_deleted_nothing_is_kept(scene: Scene) -> None:
+async def test_the_queue_keeps_nothing_of_a_deleted_alert(scene: Scene) -> None:
     other = await scene.signals.make(scene.user_id, scene.signal.rule)
     assert isinstance(other, Alert)
     await scene.fire()
@@ -578,7 +584,7 @@ async def test_of_a_signal_that_was_deleted_nothing_is_kept(scene: Scene) -> Non
     assert list(await scene.queue.read(lambda queue: queue.signals())) == [scene.signal.signal_id]
 
 
-async def test_more_than_one_look_reads_is_taken_in_at_once(scene: Scene) -> None:
+async def test_all_new_firings_are_taken_in_at_once_beyond_one_batch(scene: Scene) -> None:
     count = 2 * TAKEN_IN_AT_ONCE + 1
     await scene.fire(count=count)
     deliveries = scene.sender(waiting_max=count).deliveries

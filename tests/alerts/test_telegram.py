@@ -166,7 +166,7 @@ class Linked:
         return code
 
     async def says(self, chat_id: int, text: str) -> str:
-        """Return the answer of the bot to what a chat sends."""
+        """Send *text* from a chat to the bot; return the answer of the bot."""
         self.fake.write(chat_id, text, username="alice")
         await self.bot.answer(0)
         assert self.fake.sent[-1][0] == chat_id
@@ -215,7 +215,7 @@ async def begin_session(scene: Scene) -> Session:
     return session
 
 
-async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Linked) -> None:
+async def test_a_chat_is_linked_by_a_code_and_unlinked_by_stop(linked: Linked) -> None:
     scene = linked.scene
     clock = linked.scene.clock
     asked = AlertRule(
@@ -250,9 +250,7 @@ async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Lin
     assert [each.action for _, each in events] == ["unlinked Telegram", "linked Telegram"]
 
 
-async def test_an_unlink_and_the_end_of_a_session_end_the_codes_shown_before(
-    linked: Linked,
-) -> None:
+async def test_an_unlink_and_the_end_of_a_session_void_earlier_codes(linked: Linked) -> None:
     scene = linked.scene
     user_id = linked.scene.user_id
     first = await linked.code()
@@ -266,7 +264,7 @@ async def test_an_unlink_and_the_end_of_a_session_end_the_codes_shown_before(
     fourth = await linked.code()
     now = scene.clock.now()
     await scene.store.transact(lambda rows: end_since(rows, user_id, now, now))
-    linked.session = await begin_session(scene)  # SQLite gives it the number of an ended one
+    linked.session = await begin_session(scene)  # SQLite gives it the number of the ended session
     stolen = [await linked.says(CHAT + 1, f"/start {code}") for code in (third, fourth)]
 
     assert spent == stolen == [EXPIRED] * 2
@@ -276,7 +274,7 @@ async def test_an_unlink_and_the_end_of_a_session_end_the_codes_shown_before(
     assert [each.action for _, each in events] == ["unlinked Telegram", "linked Telegram"] * 2
 
 
-async def test_what_fires_is_sent_once_gathered_and_says_when_it_is_not(linked: Linked) -> None:
+async def test_firings_are_gathered_sent_once_and_note_why_they_wait(linked: Linked) -> None:
     scene = linked.scene
     fake = linked.fake
     bot = linked.bot
@@ -324,7 +322,7 @@ async def test_what_fires_is_sent_once_gathered_and_says_when_it_is_not(linked: 
     assert states[2].note is None
 
 
-async def test_a_chat_that_blocks_the_bot_gets_nothing_more(linked: Linked) -> None:
+async def test_a_chat_that_blocks_the_bot_gets_no_more_messages(linked: Linked) -> None:
     scene = linked.scene
     fake = linked.fake
     bot = linked.bot
@@ -353,8 +351,10 @@ async def test_a_chat_that_blocks_the_bot_gets_nothing_more(linked: Linked) -> N
     assert not paused.rule.is_active
 
 
-async def test_a_chat_takes_one_message_a_round_and_waits_as_telegram_asks(linked: Linked) -> None:
-    """Firings and tests meanwhile change neither that nor a lease; other chats have room."""
+async def test_a_chat_gets_one_message_a_round_and_pauses_if_telegram_demands_it(
+    linked: Linked,
+) -> None:
+    """Firings and tests meanwhile change neither the pause nor a lease."""
     scene = linked.scene
     bot = linked.bot
     clock = linked.scene.clock
@@ -385,7 +385,7 @@ async def test_a_chat_takes_one_message_a_round_and_waits_as_telegram_asks(linke
     assert [each.signal.signal_id for each in late] == [signal_id]
 
 
-async def test_a_paused_alert_and_one_without_telegram_send_nothing_that_waits(
+async def test_waiting_messages_are_dropped_if_the_alert_is_paused_or_telegram_off(
     linked: Linked,
 ) -> None:
     scene = linked.scene
@@ -412,7 +412,7 @@ async def test_a_paused_alert_and_one_without_telegram_send_nothing_that_waits(
     assert [each.note for each in off] == ["Telegram was switched off for the alert"]
 
 
-async def test_updates_are_read_after_a_week_and_only_a_lost_chat_is_blocked(
+async def test_updates_with_lower_numbers_are_read_and_only_lost_chats_are_blocked(
     linked: Linked,
 ) -> None:
     scene = linked.scene
@@ -421,7 +421,9 @@ async def test_updates_are_read_after_a_week_and_only_a_lost_chat_is_blocked(
     clock = linked.scene.clock
     await linked.says(CHAT, "/help")
     await bot.answer(0)
-    answered = await linked.says(CHAT, f"/start {await linked.code()}")  # its number is lower
+    answered = await linked.says(
+        CHAT, f"/start {await linked.code()}"
+    )  # its number is lower, as may happen after a week
     signal_id = await scene.make(by_telegram=True, fires=Fires.EACH)
     await linked.watcher.round()
     await linked.crosses()
@@ -450,8 +452,8 @@ async def test_updates_are_read_after_a_week_and_only_a_lost_chat_is_blocked(
     assert kept.blocked_at is None
 
 
-async def test_a_wrong_token_is_never_in_what_is_said(linked: Linked) -> None:
-    """A day of refusals gives a firing up; no reason holds the token of the bot."""
+async def test_notes_about_failures_never_contain_the_token_of_the_bot(linked: Linked) -> None:
+    """The Bot API cannot be reached; the firing is given up after a day."""
     scene = linked.scene
     clock = linked.scene.clock
     await linked.says(CHAT, f"/start {await linked.code()}")
@@ -480,7 +482,7 @@ class BrokenChats(TelegramChats):
         raise ValueError("a bug")
 
 
-async def test_a_message_that_cannot_be_answered_stops_no_other(linked: Linked) -> None:
+async def test_a_message_that_cannot_be_answered_does_not_stop_others(linked: Linked) -> None:
     chats = linked.scene.signals.telegram
     linked.bot.chats = BrokenChats(
         store=chats.store, secrets=chats.secrets, clock=chats.clock, bot=chats.bot
@@ -495,7 +497,7 @@ async def test_a_message_that_cannot_be_answered_stops_no_other(linked: Linked) 
 
 
 @pytest.mark.parametrize(("count", "kilobytes"), [(100, 60), (10, 450)])
-async def test_long_messages_stop_no_other(linked: Linked, count: int, kilobytes: int) -> None:
+async def test_long_messages_do_not_stop_others(linked: Linked, count: int, kilobytes: int) -> None:
     """However many wait, and however long they are."""
     link = {"type": "text_link", "offset": 0, "length": 1, "url": f"https://x.org/{'x' * 1_000}"}
     for _ in range(count):
@@ -510,7 +512,7 @@ async def test_long_messages_stop_no_other(linked: Linked, count: int, kilobytes
     assert linked.fake.sent == [(6, HELP)]
 
 
-async def test_a_message_that_cannot_be_read_stops_no_other(linked: Linked) -> None:
+async def test_a_message_that_cannot_be_read_does_not_stop_others(linked: Linked) -> None:
     linked.fake.write(5, "/help", username="mallory")
     linked.fake.updates[-1]["message"]["chat"]["id"] = "no number"
     linked.fake.write(6, "/help", username="alice")
@@ -521,7 +523,7 @@ async def test_a_message_that_cannot_be_read_stops_no_other(linked: Linked) -> N
     assert [chat_id for chat_id, _ in linked.fake.sent] == [6]
 
 
-async def test_an_answer_beyond_its_bound_is_refused() -> None:
+async def test_an_answer_that_is_too_long_is_refused() -> None:
     async with telegram() as fake:
         fake.answers.append(refusal(400, "x" * ANSWER_BYTES_MAX))
         with pytest.raises(Refused, match="no answer: BodyTooLong"):

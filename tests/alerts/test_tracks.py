@@ -1,4 +1,4 @@
-"""Tracks: the report at every event is that of a mint loaded there, wherever one begins again."""
+"""The report of tracks at every event equals that of a mint loaded there, also after a restart."""
 
 from typing import Final
 
@@ -48,7 +48,7 @@ def swap(mint: Mint, number: int, price: int) -> PricedSwap:
 
 
 def stood(time: int) -> bytes:
-    """Return a pool that is as deep as its time is late."""
+    """Return a packed standing with one pool, whose liquidity grows with *time*."""
     standing: Standing | None = None
     for number, at in enumerate((time - 900, time - 600, time)):
         offer = Offer("pool", f"{number}", 1.0, 0.01, 5, time * 10**3, UnixS(at))
@@ -67,7 +67,7 @@ def begun_log() -> FakeLog:
 
 
 def loaded_report(log: FakeLog, seq: int, now: UnixS) -> TokenReport | None:
-    """Return the result of a load at *seq*; its frames have seen swap by swap."""
+    """Return the report of MINT loaded at *seq*, with frames that are made swap by swap."""
     loaded = log.load_at(seq, MINT)
     assert loaded is not None
     ENGINE.load(0, loaded)
@@ -104,7 +104,7 @@ def take_step(log: FakeLog, step: tuple[object, ...]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, cut=st.integers(0, 30))
-@example(  # the oldest swap is final, and leaves the 15 minutes with a slot that dies after a load
+@example(  # the oldest swap is final, and leaves the 15 minutes with a slot that is orphaned later
     steps=[
         ("finalize",),
         *[("append", 80, [])] * 5,
@@ -115,7 +115,9 @@ def take_step(log: FakeLog, step: tuple[object, ...]) -> None:
     ],
     cut=30,
 )
-def test_every_report_is_that_of_a_load(steps: list[tuple[object, ...]], cut: int) -> None:
+def test_every_report_equals_the_report_of_a_newly_loaded_mint(
+    steps: list[tuple[object, ...]], cut: int
+) -> None:
     log = begun_log()
     first = log.load_at(log.seq, MINT, ALL)
     assert first is not None
@@ -140,7 +142,7 @@ def test_every_report_is_that_of_a_load(steps: list[tuple[object, ...]], cut: in
 
 
 def expect_same_again(log: FakeLog) -> None:
-    """Write the bases down, begin again from them, and compare."""
+    """Pack the bases, start again from the unpacked bases, and compare the reports."""
     new = TRACKS.new_bases()
     kept = {each.mint: unpack(pack(each)) for each in new}
     TRACKS.keep(new, TRACKS.idle(), TRACKS.seq)
@@ -155,7 +157,7 @@ def expect_same_again(log: FakeLog) -> None:
     assert AGAIN.report(MINT) == TRACKS.report(MINT)
 
 
-def test_a_mint_that_was_loaded_ahead_begins_there() -> None:
+def test_a_mint_that_is_loaded_ahead_begins_when_the_log_reaches_it() -> None:
     log = begun_log()
     TRACKS.begin(log.seq, None, None)
     log.append(20, START_S + 600, swap(MINT, 0, 3))
@@ -172,7 +174,7 @@ def test_a_mint_that_was_loaded_ahead_begins_there() -> None:
     assert not TRACKS.has(MINT)
 
 
-def test_mints_that_were_loaded_ahead_begin_one_by_one() -> None:
+def test_mints_that_are_loaded_ahead_begin_one_by_one() -> None:
     log = begun_log()
     log.track(OTHER)
     TRACKS.begin(log.seq, None, None)
@@ -194,7 +196,7 @@ def test_a_hole_in_the_log_is_noticed() -> None:
         TRACKS.apply(log.kept[1])
 
 
-def test_what_another_version_has_packed_is_not_read() -> None:
+def test_bases_packed_by_another_version_are_refused() -> None:
     for packed in (b"", b"x", pack.__doc__.encode() if pack.__doc__ else b""):
         with pytest.raises(ValueError, match="as this version packs it"):
             unpack(packed)

@@ -1,4 +1,4 @@
-"""Signals: each crossing exactly once, whatever dies meanwhile, on every engine."""
+"""Alerts fire exactly once for each crossing, even if processes die, on every engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -89,12 +89,12 @@ async def test_a_crossing_fires_once(scene: Scene) -> None:
     assert all("(now $10.50)" in each.facts["title"] for each in emails)
 
 
-async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> None:
+async def test_firings_beyond_the_hourly_limit_are_still_listed(scene: Scene) -> None:
     signal_id, other = await scene.make(), await scene.make()
     watcher = scene.watcher()
     await watcher.round()
     for number in range(2 * FIRINGS_HOUR_MAX):
-        if number == FIRINGS_HOUR_MAX // 2:  # another process counts on
+        if number == FIRINGS_HOUR_MAX // 2:  # another process continues the count
             scene.clock.advance(LEASE_MS + 1)
             watcher = scene.watcher(1)
         for price in (11.0, 9.0):
@@ -110,7 +110,7 @@ async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> 
     assert len(await scene.seqs(other)) == 2 * FIRINGS_HOUR_MAX + 1
 
 
-async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: Scene) -> None:
+async def test_an_alert_on_closed_candles_is_evaluated_as_each_minute_ends(scene: Scene) -> None:
     closed = await scene.make(is_closed=True)
     field = Field("indicators.m1.ema9")
     average = await scene.make(is_closed=True, field=field, level=10.0)
@@ -133,7 +133,7 @@ async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: 
         closes[-1] = price
         scene.log.append(slot, time, swap(price))
         await watcher.round()
-        if slot == 50:  # another process goes on
+        if slot == 50:  # another process continues
             scene.clock.advance(LEASE_MS + 1)
             watcher = scene.watcher(1)
     fired = [(each.fired.slot, each.fired.value) for each in await scene.fired(closed)]
@@ -146,12 +146,12 @@ async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: 
 
 
 async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene: Scene) -> None:
-    """Open and closed candles of all four, while another process goes on, now and then."""
+    """For open and closed candles of all four timeframes; now and then the process changes."""
     level = 10.0
     widths = {"s15": 15, "m30": 1_800, "h4": 14_400, "d1": 86_400}
     random, process, watcher = Random(5), 0, scene.watcher()
     await scene.make()
-    await watcher.round()  # the mint is there already, without these
+    await watcher.round()  # the mint is loaded already, without these timeframes
     signals: dict[tuple[str, bool], SignalId] = {}
     for name in widths:
         wanted = watched_by(parse_condition(f"ema9_{name} > {level}", ALL_FIELDS))
@@ -191,7 +191,7 @@ async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene:
 
 
 class SlowLog(FakeLog):
-    """A log of which each mint takes 20 ms to load."""
+    """A log that takes 20 ms to load a mint."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class SlowLog(FakeLog):
         return await super().load(mint, timeframes)
 
 
-async def test_bases_are_renewed_a_few_a_round_the_oldest_first(scene: Scene) -> None:
+async def test_each_round_renews_a_few_bases_oldest_first(scene: Scene) -> None:
     """Events wait for loads, which take 20 ms each with asked timeframes."""
     scene.log = log = SlowLog(scene.clock)
     mints = [MINT, *(Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 7))]
@@ -239,7 +239,7 @@ async def test_bases_are_renewed_a_few_a_round_the_oldest_first(scene: Scene) ->
 async def test_alerts_of_loaded_tokens_fire_while_others_are_loaded(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a start many tokens are to be loaded, those with asked timeframes in 20 ms each."""
+    """After a start many tokens must be loaded; asked timeframes take 20 ms for each token."""
     monkeypatch.setattr(evaluator, "LOADING_S", 0.04)
     scene.log = log = SlowLog(scene.clock)
     mints = [Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 8)]
@@ -275,12 +275,12 @@ async def test_alerts_of_loaded_tokens_fire_while_others_are_loaded(
 def slow_ema9(
     trades: Sequence[definitions.Trade], width_s: int, now: int, open_count: int
 ) -> float | None:
-    """Return EMA 9 of candles; with *open_count* 0, of those that have ended by *now* alone."""
+    """Return EMA 9 of candles; if *open_count* is 0, only of candles that have ended by *now*."""
     candles = definitions.candles(trades, width_s)
     ended = now - now % width_s
     if not open_count:
         candles = [each for each in candles if each.start < ended]
-    if width_s == 15:  # of the newest quarter of an hour
+    if width_s == 15:  # only the newest 15 minutes have such candles
         candles = [each for each in candles if each.start > ended - 900]
     return definitions.ema([each.close for each in candles], 9)[-1] if candles else None
 
@@ -301,7 +301,7 @@ STEPS = st.lists(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=STEPS)
-async def test_each_crossing_once_whatever_dies(
+async def test_each_crossing_fires_once_even_if_processes_die(
     scene: Scene, steps: list[tuple[str, float]]
 ) -> None:
     await scene.begin_again()
@@ -329,7 +329,9 @@ async def test_each_crossing_once_whatever_dies(
     assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
 
 
-async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Path) -> None:
+async def test_each_crossing_fires_once_if_a_process_dies_before_any_statement(
+    tmp_path: Path,
+) -> None:
     """A process dies before its n-th statement, another goes on: nothing is lost or sent twice."""
     for last in range(1, 200):
         folder = tmp_path / str(last)
@@ -340,7 +342,7 @@ async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Pat
             began = scene.log.seq
             scene.clock.advance(LEASE_MS + 1)
             died = await _die_before(last, scene, folder)
-            scene.clock.advance(LEASE_MS + 1)
+            scene.clock.advance(LEASE_MS + 1)  # the lease of the dead process ends
             await scene.watcher(1).round()
             expected = slow_crossings(scene.log, began)
             assert await scene.seqs(signal_id) == expected, f"killed before statement {last}"
@@ -354,7 +356,7 @@ async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Pat
 
 
 async def _die_before(last: int, scene: Scene, folder: Path) -> bool:
-    """Trade and look; before statement *last* the process dies, and the trades go on."""
+    """Trade and evaluate; the process dies before statement *last*, and the trades continue."""
     left = last
 
     def count(_statement: str) -> None:
@@ -394,7 +396,7 @@ async def test_a_crossing_in_an_orphaned_slot_is_not_reported_again(scene: Scene
     assert len(await scene.fired(signal_id)) == 2
 
 
-async def test_a_change_begins_again(scene: Scene) -> None:
+async def test_a_changed_alert_starts_without_its_earlier_state(scene: Scene) -> None:
     signal_id, watcher = await scene.make(), scene.watcher()
     await watcher.round()
     trade(scene.log, 11.0)
@@ -408,7 +410,7 @@ async def test_a_change_begins_again(scene: Scene) -> None:
         )
         assert not isinstance(changed, AlertDenied)
 
-    await edit(level=8.0)  # above that already
+    await edit(level=8.0)  # the price is above 8.0 already
     await watcher.round()
     trade(scene.log, 12.0)
     await watcher.round()
@@ -429,7 +431,7 @@ async def test_a_change_begins_again(scene: Scene) -> None:
     assert await scene.store.read(lambda rows: rows.lease.bases()) == []
 
 
-async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> None:
+async def test_the_alerts_of_a_removed_account_do_not_fire(scene: Scene) -> None:
     await scene.make()
     watcher = scene.watcher()
     await watcher.round()
@@ -441,7 +443,7 @@ async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> No
     assert await scene.store.read(lambda rows: rows.firings.since(FiringId(0), 9)) == []
 
 
-async def test_there_are_as_many_as_are_offered_and_no_more(scene: Scene) -> None:
+async def test_active_alerts_and_their_mints_are_limited_over_all_accounts(scene: Scene) -> None:
     scene.signals = replace(scene.signals, bounds=AlertBounds(of_all_max=3, mints_max=1))
 
     async def change(signal_id: SignalId, **changes: Any) -> Alert | AlertDenied:
@@ -468,7 +470,7 @@ async def test_there_are_as_many_as_are_offered_and_no_more(scene: Scene) -> Non
     assert await change(idle.signal_id, is_active=True) is AlertDenied.TOO_MANY_OF_ALL
 
 
-async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene: Scene) -> None:
+async def test_many_alerts_on_one_token_fire_together_and_other_tasks_run(scene: Scene) -> None:
     scene.signals = replace(scene.signals, bounds=AlertBounds(per_user_max=2_000))
     asked = AlertRule(
         name="up", mint=MINT, field=Field("price.usd"), kind=SignalKind.ABOVE, level=LEVEL
@@ -500,7 +502,7 @@ async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene:
     assert {*watcher.evaluation.numbers} == {each.signal_id for each in signals[1:]}
 
 
-async def test_only_one_process_watches(scene: Scene) -> None:
+async def test_only_one_process_evaluates_alerts(scene: Scene) -> None:
     signal_id = await scene.make()
     one, other = scene.watcher(0), scene.watcher(1)
     await one.round()
@@ -512,11 +514,11 @@ async def test_only_one_process_watches(scene: Scene) -> None:
     assert len(await scene.fired(signal_id)) == 1
 
 
-async def test_a_process_that_stops_leaves_its_turn_to_others(scene: Scene) -> None:
+async def test_a_process_that_stops_leaves_its_lease_to_others(scene: Scene) -> None:
     signal_id = await scene.make()
     one, other = scene.watcher(0), scene.watcher(1)
     await one.round()
-    await other.writer.leave()  # it is not its turn
+    await other.writer.leave()  # it has no lease, so this changes nothing
     task = asyncio.create_task(one.run())
     await asyncio.sleep(0)
     task.cancel()
@@ -527,7 +529,7 @@ async def test_a_process_that_stops_leaves_its_turn_to_others(scene: Scene) -> N
 
 
 @pytest.mark.parametrize("off_ms", [LEASE_MS_MAX // 2, 2 * LEASE_MS_MAX])
-async def test_clocks_that_are_minutes_apart_tell_no_crossing_twice(
+async def test_each_crossing_fires_once_if_clocks_are_minutes_apart(
     scene: Scene, off_ms: int
 ) -> None:
     signal_id, began = await scene.make(), scene.log.seq
@@ -542,12 +544,12 @@ async def test_clocks_that_are_minutes_apart_tell_no_crossing_twice(
     assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
 
 
-async def test_after_the_clock_was_set_back_the_turn_is_taken(scene: Scene) -> None:
+async def test_the_lease_can_be_taken_after_the_clock_was_set_back(scene: Scene) -> None:
     await scene.watcher(0, clock=ManualClock(UnixMs(NOW + 2 * LEASE_MS_MAX))).writer.take()
     assert await scene.watcher(1).writer.take() is not None
 
 
-async def test_a_frozen_process_sends_nothing_that_another_has_sent(scene: Scene) -> None:
+async def test_a_frozen_process_writes_no_firing_that_another_has_written(scene: Scene) -> None:
     signal_id = await scene.make()
     one, other = scene.watcher(0), scene.watcher(1)
     await one.round()
@@ -565,7 +567,7 @@ async def test_a_frozen_process_sends_nothing_that_another_has_sent(scene: Scene
     assert len(await scene.fired(signal_id)) == 1
 
 
-async def test_after_a_log_that_was_trimmed_the_number_is_compared(scene: Scene) -> None:
+async def test_a_crossing_in_a_trimmed_part_of_the_log_fires_after_a_restart(scene: Scene) -> None:
     signal_id = await scene.make()
     await scene.watcher().round()
     trade(scene.log, 9.5)
@@ -575,7 +577,7 @@ async def test_after_a_log_that_was_trimmed_the_number_is_compared(scene: Scene)
     assert len(await scene.fired(signal_id)) == 1
 
 
-async def test_another_log_is_begun_at_its_tip(scene: Scene) -> None:
+async def test_a_replaced_log_is_evaluated_from_its_tip_on(scene: Scene) -> None:
     signal_id = await scene.make()
     trade(scene.log, 9.0)
     await scene.watcher().round()
@@ -587,7 +589,7 @@ async def test_another_log_is_begun_at_its_tip(scene: Scene) -> None:
     assert len(await scene.fired(signal_id)) == 1
 
 
-async def test_a_mint_that_is_tracked_later_is_looked_at_then(scene: Scene) -> None:
+async def test_an_alert_fires_if_its_mint_is_tracked_later(scene: Scene) -> None:
     scene.log.untrack(MINT)
     signal_id, watcher = await scene.make(), scene.watcher()
     await watcher.round()
