@@ -1,4 +1,4 @@
-"""Our decoder finds exactly the swaps the market meant, and understands everything else."""
+"""The decoder finds exactly the swaps that the market intended, and quarantines nothing."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from support.scenes.json_transactions import decode_block
 
 @pytest.mark.storm
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
+def test_the_decoder_finds_exactly_the_intended_swaps_of_every_block(seed: int) -> None:
     chain = Devchain(seed=seed, now=NOW, mints=40, history_days=0.1)
     for _ in range(120):
         chain.tick()
@@ -24,7 +24,7 @@ def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
             [msgspec.Raw(msgspec.json.encode(entry)) for entry in chain.entries(block)]
         )
 
-        # The reserves after a swap are known from balances alone, which no intention names.
+        # An intended swap has no reserves: the decoder takes them from the balances.
         found = [swap._replace(in_left=None, out_left=None) for swap in decoded.swaps]
         assert found == list(intended(chain, slot))
         assert not decoded.quarantined

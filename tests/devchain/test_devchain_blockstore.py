@@ -1,4 +1,4 @@
-"""The chain hangs together: links, slots, times, finality, forks, limits."""
+"""Blocks of the devchain are consistent: links, slots, times, finality, forks, limits."""
 
 import json
 from bisect import bisect_right
@@ -31,7 +31,7 @@ def assert_linked(chain: Devchain) -> None:
         assert child[5] >= parent[5]
 
 
-def test_every_block_names_the_one_before_it(history: Devchain) -> None:
+def test_every_block_is_linked_to_its_parent(history: Devchain) -> None:
     assert_linked(history)
 
 
@@ -44,7 +44,7 @@ def test_the_history_has_about_700_blocks_and_ends_now(history: Devchain) -> Non
 
 
 def test_the_history_is_dense_enough_for_200_candles_of_every_width(history: Devchain) -> None:
-    """EMA-200 needs as many; one block in each interval is enough for a busy token."""
+    """EMA-200 needs 200 candles; for a busy token, one block in each interval is enough."""
     times = [time for *_, time in blocks(history)]
 
     for width in (60, 300, 900, 3600):
@@ -52,18 +52,18 @@ def test_the_history_is_dense_enough_for_200_candles_of_every_width(history: Dev
         assert len(recent) >= 200
 
 
-def test_slots_of_the_history_are_as_far_apart_as_its_time(history: Devchain) -> None:
+def test_slot_numbers_of_the_history_grow_in_proportion_to_time(history: Devchain) -> None:
     for parent, child in pairwise(blocks(history)):
         if child[0] <= FIRST_SLOT:
             assert child[0] - parent[0] == (child[5] - parent[5]) * 1000 // SLOT_MS
 
 
-def test_slots_of_an_old_history_are_as_far_apart_as_its_time(tower: Devchain) -> None:
+def test_slot_numbers_before_alpenglow_grow_by_one_per_400_ms(tower: Devchain) -> None:
     for parent, child in pairwise(blocks(tower)):
         assert child[0] - parent[0] == (child[5] - parent[5]) * 1000 // 400
 
 
-def test_leaders_miss_slots_now_and_then(history: Devchain) -> None:
+def test_some_slots_of_the_live_chain_have_no_block(history: Devchain) -> None:
     live = [slot for slot in history.blockstore.slots if slot >= FIRST_SLOT]
     steps = [later - earlier for earlier, later in pairwise(live)]
 
@@ -82,7 +82,7 @@ def test_the_same_seed_makes_the_same_chain() -> None:
     ]
 
 
-def test_another_seed_makes_other_tokens_and_another_start_another_chain() -> None:
+def test_tokens_depend_on_the_seed_and_the_genesis_hash_on_seed_and_start() -> None:
     chain = Devchain(seed=5, now=NOW, history_days=0)
     other = Devchain(seed=6, now=NOW, history_days=0)
     later = Devchain(seed=5, now=UnixMs(NOW + 1000), history_days=0)
@@ -92,7 +92,7 @@ def test_another_seed_makes_other_tokens_and_another_start_another_chain() -> No
     assert len({chain.genesis_hash, other.genesis_hash, later.genesis_hash}) == 3
 
 
-def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
+def test_a_block_is_shown_unchanged_ten_blocks_later(young: Devchain) -> None:
     young.tick()
     slot = young.blockstore.tip
     first = shown(young, slot)
@@ -106,7 +106,7 @@ def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
     ("slot_ms", "finality_ms", "finalized"),
     [(200, 150, 2), (200, 0, 1), (200, 1_000, 5), (400, 150, 2), (400, 12_800, 32), (800, 150, 2)],
 )
-def test_finality_lags_as_it_is_set_and_confirmation_one_slot(
+def test_finality_lags_by_the_set_time_and_confirmation_by_one_slot(
     slot_ms: int, finality_ms: int, finalized: int
 ) -> None:
     chain = Devchain(seed=7, now=NOW, history_days=0, slot_ms=slot_ms, finality_ms=finality_ms)
@@ -120,7 +120,7 @@ def test_finality_lags_as_it_is_set_and_confirmation_one_slot(
         assert chain.blockstore.reached(commitment) == expected
 
 
-def test_ticks_follow_the_clock_they_are_given_but_never_back(young: Devchain) -> None:
+def test_block_times_follow_the_given_clock_but_never_go_back(young: Devchain) -> None:
     young.tick(UnixMs(NOW + 5_000))
     young.tick(UnixMs(NOW + 1_000))
 
@@ -145,7 +145,7 @@ def test_a_fork_replaces_the_newest_blocks_by_others_in_later_slots(
     assert_linked(tower)
 
 
-def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
+def test_undoing_the_transactions_of_ten_blocks_restores_all_balances(young: Devchain) -> None:
     for _ in range(30):
         young.tick()
     balances = dict(young.world.balances)
@@ -171,7 +171,7 @@ def test_final_blocks_cannot_fork(age: str, request: pytest.FixtureRequest) -> N
         chain.fork(limit + 1)
 
 
-def test_only_so_many_blocks_are_kept() -> None:
+def test_the_chain_keeps_40_to_44_blocks_if_40_are_configured() -> None:
     chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
     for _ in range(200):
         chain.tick()
@@ -180,7 +180,7 @@ def test_only_so_many_blocks_are_kept() -> None:
     assert_linked(chain)
 
 
-def test_a_file_may_be_longer_than_what_is_kept_and_shorter_than_the_history() -> None:
+def test_a_file_may_have_more_blocks_than_are_kept_or_fewer_than_the_history() -> None:
     chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
     written = [json.loads(line) for line in lines(chain, 120)]
     few = [json.loads(line) for line in lines(Devchain(now=NOW, history_days=0.01), 3)]

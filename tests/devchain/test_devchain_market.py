@@ -1,4 +1,4 @@
-"""The market is one: pools obey their formula, balances add up, every token has its pace."""
+"""The market is consistent: pools obey their formula, balances add up, trading rates differ."""
 
 from collections import Counter, defaultdict
 from fractions import Fraction
@@ -42,7 +42,7 @@ def test_every_block_has_a_rate_of_sol_in_dollars(meant: Meant) -> None:
 
 
 def test_busy_tokens_have_200_candles_of_every_width(history: Devchain, meant: Meant) -> None:
-    """Too small a swap sets no candle: fewer than 1,000 raw units on either side."""
+    """Swaps below 100,000 raw units are left out: one below 1,000 sets no candle."""
     large = {
         slot: (time, [s for s in swaps if min(s.in_amount, s.out_amount) >= 100_000])
         for slot, (time, swaps) in meant.items()
@@ -53,7 +53,7 @@ def test_busy_tokens_have_200_candles_of_every_width(history: Devchain, meant: M
             assert len({minute // width for minute in traded}) >= 200
 
 
-def test_tokens_go_from_several_swaps_a_block_to_hardly_any(history: Devchain) -> None:
+def test_trading_rates_range_from_over_one_swap_a_block_to_none(history: Devchain) -> None:
     live = [slot for slot in history.blockstore.slots if slot > FIRST_SLOT]
     counts: dict[str, int] = defaultdict(int)
     for slot in live:
@@ -67,7 +67,9 @@ def test_tokens_go_from_several_swaps_a_block_to_hardly_any(history: Devchain) -
     assert sum(pace < 0.2 for pace in paces) >= 8
 
 
-def test_one_token_is_gone_and_one_is_too_young(history: Devchain, meant: Meant) -> None:
+def test_one_token_stopped_trading_two_days_ago_and_one_has_just_started(
+    history: Devchain, meant: Meant
+) -> None:
     *_, gone, baby = history.tokens
     assert (gone.symbol, baby.symbol) == ("GONE", "BABY")
 
@@ -77,7 +79,7 @@ def test_one_token_is_gone_and_one_is_too_young(history: Devchain, meant: Meant)
     assert 1 <= len(minutes(meant, baby.mint)) < 9
 
 
-def test_there_are_tokens_of_2_5_6_and_9_decimals_and_prices_from_dust_to_hundreds(
+def test_decimals_are_2_5_6_or_9_and_prices_range_from_a_millionth_to_100(
     history: Devchain,
 ) -> None:
     assert {token.decimals for token in history.tokens} == {2, 5, 6, 9}
@@ -106,7 +108,7 @@ def test_some_tokens_are_mostly_bought_and_some_mostly_sold(
     assert all(0.2 < share < 0.8 for share in shares)
 
 
-def test_balances_move_as_the_swaps_say(history: Devchain) -> None:
+def test_vault_balances_change_by_the_amounts_of_the_swaps(history: Devchain) -> None:
     """The vaults of a pool change by exactly what its swap received and paid."""
     pools = {pool.address: pool for pool in history.world.pools()}
     for slot in history.blockstore.slots[-60:]:
@@ -122,7 +124,7 @@ def test_balances_move_as_the_swaps_say(history: Devchain) -> None:
                 assert change[vaults[swap.out_mint]] == -swap.out_amount
 
 
-def test_no_token_appears_or_vanishes(young: Devchain) -> None:
+def test_transactions_preserve_the_total_of_each_token_but_wrapped_sol(young: Devchain) -> None:
     for _ in range(40):
         young.tick()
     for entry in everything(young):
@@ -135,7 +137,7 @@ def test_no_token_appears_or_vanishes(young: Devchain) -> None:
                 assert total == 0
 
 
-def test_lamports_go_nowhere_but_into_the_fee(young: Devchain) -> None:
+def test_each_transaction_loses_exactly_its_fee_in_lamports(young: Devchain) -> None:
     for _ in range(40):
         young.tick()
     for entry in everything(young):
@@ -143,8 +145,8 @@ def test_lamports_go_nowhere_but_into_the_fee(young: Devchain) -> None:
         assert sum(meta["preBalances"]) - sum(meta["postBalances"]) == meta["fee"]
 
 
-def test_an_account_ends_one_transaction_as_it_begins_the_next(tower: Devchain) -> None:
-    """Across a fork too: what its dead blocks moved is taken back."""
+def test_an_account_begins_each_transaction_with_the_balance_of_the_last(tower: Devchain) -> None:
+    """This holds across a fork too: the transactions of the abandoned blocks are undone."""
     for _ in range(20):
         tower.tick()
     tower.fork(10)
@@ -161,7 +163,7 @@ def test_an_account_ends_one_transaction_as_it_begins_the_next(tower: Devchain) 
             left[names[balance["accountIndex"]]] = balance["uiTokenAmount"]["amount"]
 
 
-def test_pools_never_pay_more_than_their_product_allows(young: Devchain) -> None:
+def test_pools_pay_the_constant_product_or_at_most_one_percent_less(young: Devchain) -> None:
     for _ in range(40):
         young.tick()
     pools = {pool.address: pool for pool in young.world.pools()}
@@ -188,7 +190,7 @@ def test_pools_never_pay_more_than_their_product_allows(young: Devchain) -> None
 
 @pytest.mark.storm
 @pytest.mark.parametrize("seed", range(3))
-def test_any_seed_trades_for_days(seed: int) -> None:
+def test_no_balance_is_negative_and_mints_are_unique_after_three_days(seed: int) -> None:
     chain = Devchain(seed=seed, now=NOW, mints=60, history_days=3)
     for _ in range(30):
         chain.tick()
@@ -199,7 +201,7 @@ def test_any_seed_trades_for_days(seed: int) -> None:
 
 
 def changes(entry: Entry) -> dict[str, int]:
-    """Return by how much each account changed: token accounts in tokens, others in lamports."""
+    """Return the change of each account: of token accounts in tokens, of others in lamports."""
     names, meta = keys_of(entry), entry["meta"]
     lamports = zip(names, meta["preBalances"], meta["postBalances"], strict=True)
     change = {name: after - before for name, before, after in lamports}

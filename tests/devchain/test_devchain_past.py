@@ -1,4 +1,4 @@
-"""The past of an address, as a node pages it: every transaction that names it, newest first."""
+"""The transactions of an address in pages, as a node lists them: newest first."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ class Node:
         return (await self._client.post("/", json=call)).json()["result"]
 
     async def past(self, address: str, limit: int) -> list[dict[str, Any]]:
-        """Page until a page is short."""
+        """Return all lines: read pages up to the first with fewer than *limit* lines."""
         lines: list[dict[str, Any]] = []
         while True:
             before = {"before": lines[-1]["signature"]} if lines else {}
@@ -55,7 +55,7 @@ async def tower_node(tower: Devchain) -> AsyncIterator[Node]:
 
 
 def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
-    """Return slot and signature of all that names *address*, from the blocks themselves."""
+    """Return slot and signature of each transaction that names *address*, from the blocks."""
     found = []
     for slot in chain.blockstore.slots:
         block = chain.blockstore.block(slot)
@@ -72,7 +72,7 @@ def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("limit", [1_000, 7])
-async def test_pages_hold_all_that_names_a_pool_newest_first(
+async def test_pages_contain_every_transaction_of_a_pool_newest_first(
     limit: int, node: Node, young: Devchain
 ) -> None:
     pool = young.world.sol_pools[0].address
@@ -83,7 +83,7 @@ async def test_pages_hold_all_that_names_a_pool_newest_first(
     assert [(line["slot"], line["signature"]) for line in lines] == expected(young, pool)
 
 
-async def test_until_ends_a_page_and_an_unknown_before_gives_none(
+async def test_until_ends_a_page_and_an_unknown_before_gives_an_empty_page(
     node: Node, young: Devchain
 ) -> None:
     pool = young.world.sol_pools[0].address
@@ -95,9 +95,7 @@ async def test_until_ends_a_page_and_an_unknown_before_gives_none(
     assert await node.call("getSignaturesForAddress", pool, unknown) == []
 
 
-async def test_a_transaction_of_the_market_is_that_of_its_block(
-    node: Node, young: Devchain
-) -> None:
+async def test_get_transaction_returns_the_entry_of_get_block(node: Node, young: Devchain) -> None:
     line = (await node.past(young.world.sol_pools[0].address, 1_000))[3]
     block = await node.call("getBlock", line["slot"], JSON)
 
@@ -109,7 +107,9 @@ async def test_a_transaction_of_the_market_is_that_of_its_block(
     assert entry["transaction"]["signatures"] == [line["signature"]]
 
 
-async def test_what_a_fork_took_back_is_in_no_past(tower_node: Node, tower: Devchain) -> None:
+async def test_transactions_undone_by_a_fork_are_neither_listed_nor_found(
+    tower_node: Node, tower: Devchain
+) -> None:
     pool = tower.world.sol_pools[0].address
     ahead = {"commitment": "confirmed", "limit": 1_000}
     before = await tower_node.call("getSignaturesForAddress", pool, ahead)

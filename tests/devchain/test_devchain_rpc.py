@@ -1,4 +1,4 @@
-"""The RPC answers and refuses as a node does."""
+"""The RPC of the devchain returns the results and errors of a node."""
 
 import json
 from collections.abc import AsyncIterator, MutableMapping
@@ -61,7 +61,7 @@ def missing_after(chain: Devchain, slot: int) -> int:
     return slot
 
 
-async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node: Node) -> None:
+async def test_get_slot_obeys_the_commitment_and_is_finalized_by_default(node: Node) -> None:
     reached = {each: node.chain.blockstore.reached(each) for each in get_args(CommitmentLevel)}
 
     for commitment, slot in reached.items():
@@ -70,7 +70,7 @@ async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node
     assert len(set(reached.values())) == 3
 
 
-async def test_samples_are_the_slots_of_the_last_minutes(node: Node) -> None:
+async def test_performance_samples_count_the_slots_of_the_last_minutes(node: Node) -> None:
     newest, before = await node.call("getRecentPerformanceSamples", 2)
 
     assert newest["slot"] == node.chain.blockstore.tip
@@ -81,14 +81,14 @@ async def test_samples_are_the_slots_of_the_last_minutes(node: Node) -> None:
     assert len(await node.call("getRecentPerformanceSamples", 5)) == 5
 
 
-async def test_a_chain_of_a_moment_has_no_samples() -> None:
+async def test_a_new_chain_has_no_performance_samples() -> None:
     chain = Devchain(now=NOW, history_days=0)
     chain.tick()
 
     assert Methods(chain.vm, chain).call("getRecentPerformanceSamples", []) == []
 
 
-async def test_the_certificate_of_alpenglow_is_there_once_finality_is_fast(
+async def test_the_alpenglow_certificate_exists_only_if_finality_is_fast(
     node: Node, tower: Devchain
 ) -> None:
     certificate = await node.call("getAgGenesisCert")
@@ -110,10 +110,10 @@ async def test_the_certificate_of_alpenglow_is_there_once_finality_is_fast(
         (100, 12_800, False),
     ],
 )
-def test_the_finality_that_is_asked_for_tells_the_kind_of_chain(
+def test_a_finality_of_at_most_one_second_makes_an_alpenglow_chain(
     slot_ms: int, finality_ms: int, *, is_alpenglow: bool
 ) -> None:
-    """Two slots of 800 ms are more than a second, and no votes."""
+    """Its blocks have no votes, even if two slots of 800 ms take longer than a second."""
     chain = Devchain(now=NOW, history_days=0, slot_ms=slot_ms, finality_ms=finality_ms)
     for _ in range(9):
         chain.tick()
@@ -139,7 +139,7 @@ def faulty_node(fault: str) -> Devchain:
     return chain
 
 
-def test_a_node_may_not_know_confirmed() -> None:
+def test_the_fault_refused_rejects_the_commitment_confirmed() -> None:
     chain = faulty_node("refused")
     methods = Methods(chain.vm, chain)
 
@@ -154,7 +154,7 @@ def test_a_node_may_not_know_confirmed() -> None:
     assert methods.call("getSlot", [{"commitment": "confirmed"}]) > finalized  # type: ignore[operator]
 
 
-def test_confirmed_may_mean_finalized() -> None:
+def test_the_fault_finalized_treats_confirmed_as_finalized() -> None:
     chain = faulty_node("finalized")
     methods, confirmed = Methods(chain.vm, chain), {"commitment": "confirmed"}
     finalized = chain.blockstore.reached("finalized")
@@ -176,7 +176,7 @@ async def test_blocks_hold_votes_before_alpenglow(young: Devchain, tower: Devcha
         assert programs.count(VOTE) == count
 
 
-async def test_blocks_lists_only_slots_with_a_block(node: Node) -> None:
+async def test_get_blocks_lists_only_slots_with_a_block(node: Node) -> None:
     slots = [slot for slot in node.chain.blockstore.slots if slot > FIRST_SLOT]
     first, last = slots[3], slots[20]
 
@@ -187,7 +187,7 @@ async def test_blocks_lists_only_slots_with_a_block(node: Node) -> None:
     )
 
 
-async def test_blocks_end_at_what_the_commitment_has_reached(node: Node) -> None:
+async def test_get_blocks_ends_at_the_newest_slot_of_the_commitment(node: Node) -> None:
     first = FIRST_SLOT + 1
     for commitment in ("confirmed", "finalized"):
         listed = await node.call("getBlocks", first, {"commitment": commitment})
@@ -196,7 +196,7 @@ async def test_blocks_end_at_what_the_commitment_has_reached(node: Node) -> None
     assert await node.call("getBlocks", first, None) == listed
 
 
-async def test_a_range_of_500_000_is_the_largest(node: Node) -> None:
+async def test_get_blocks_accepts_a_range_of_at_most_500_000_slots(node: Node) -> None:
     first = node.chain.blockstore.first
 
     assert await node.call("getBlocks", first, first + 500_000)
@@ -219,7 +219,7 @@ async def test_a_block_carries_its_links_and_its_transactions(node: Node) -> Non
     assert shown["rewards"] == []
 
 
-async def test_signatures_or_nothing_instead_of_transactions(node: Node) -> None:
+async def test_get_block_returns_signatures_or_no_transactions_on_request(node: Node) -> None:
     slot = node.chain.blockstore.slots[-40]
     full = await node.call(
         "getBlock", slot, {"maxSupportedTransactionVersion": 0, "rewards": False}
@@ -237,14 +237,14 @@ async def test_signatures_or_nothing_instead_of_transactions(node: Node) -> None
     }
 
 
-async def test_versioned_transactions_go_to_clients_that_can_read_them(node: Node) -> None:
+async def test_get_block_fails_without_max_supported_transaction_version(node: Node) -> None:
     error = await node.refusal("getBlock", node.chain.blockstore.slots[-40])
 
     assert error["code"] == -32015
     assert "maxSupportedTransactionVersion" in error["message"]
 
 
-async def test_a_skipped_slot_says_so(node: Node) -> None:
+async def test_calls_for_a_skipped_slot_return_error_32007_or_32009(node: Node) -> None:
     skipped = missing_after(node.chain, FIRST_SLOT)
     gap = node.chain.blockstore.first + 1
 
@@ -258,7 +258,7 @@ async def test_a_skipped_slot_says_so(node: Node) -> None:
     }
 
 
-async def test_a_block_is_not_there_before_its_commitment(node: Node) -> None:
+async def test_a_block_is_not_available_before_it_reaches_the_commitment(node: Node) -> None:
     tip = node.chain.blockstore.tip
     ahead = tip + 100
     for slot, commitment in ((ahead, "confirmed"), (tip, "finalized")):
@@ -268,7 +268,7 @@ async def test_a_block_is_not_there_before_its_commitment(node: Node) -> None:
         }
 
 
-async def test_removed_blocks_are_gone() -> None:
+async def test_get_block_names_the_first_available_block_if_the_block_is_removed() -> None:
     chain = Devchain(now=NOW, history_days=0, kept_blocks=40)
     for _ in range(100):
         chain.tick()
@@ -283,7 +283,7 @@ async def test_removed_blocks_are_gone() -> None:
     assert error["message"].endswith(f"First available block: {chain.blockstore.first}")
 
 
-async def test_small_answers(node: Node) -> None:
+async def test_the_methods_without_lists_return_the_state_of_the_chain(node: Node) -> None:
     finalized = node.chain.blockstore.block(node.chain.blockstore.reached("finalized"))
     assert finalized is not None
 
@@ -343,7 +343,7 @@ async def test_wrong_parameters_are_refused(node: Node, method: str, params: lis
         (b'{"jsonrpc": "2.0", "id": "x", "method": "sellEverything"}', -32601, "x"),
     ],
 )
-async def test_a_body_that_is_no_request_is_refused(
+async def test_a_body_without_a_valid_request_is_refused(
     node: Node, body: bytes, code: int, call_id: object
 ) -> None:
     answer = await node.send(body)
@@ -352,7 +352,7 @@ async def test_a_body_that_is_no_request_is_refused(
     assert answer["id"] == call_id
 
 
-async def test_a_batch_answers_each_call_in_its_place(node: Node) -> None:
+async def test_a_batch_returns_its_answers_in_the_order_of_its_calls(node: Node) -> None:
     answers = await node.send(
         [
             {"jsonrpc": "2.0", "id": "a", "method": "getHealth"},
@@ -368,20 +368,20 @@ async def test_a_batch_answers_each_call_in_its_place(node: Node) -> None:
     ]
 
 
-async def test_a_batch_has_its_limit(node: Node) -> None:
+async def test_a_batch_of_101_calls_is_refused(node: Node) -> None:
     answer = await node.send([{"jsonrpc": "2.0", "id": 1, "method": "getHealth"}] * 101)
 
     assert answer["error"]["code"] == -32600
 
 
-async def test_a_large_body_is_not_read(node: Node) -> None:
+async def test_a_body_of_60_000_bytes_is_refused_with_413(node: Node) -> None:
     answer = await node.client.post("/", content=b" " * 60_000)
 
     assert answer.status_code == 413
 
 
-async def test_a_client_that_hangs_up_in_its_request_is_no_error(history: Devchain) -> None:
-    # As ingest does when it is stopped while it asks.
+async def test_a_disconnect_during_the_request_ends_with_status_408(history: Devchain) -> None:
+    # Ingest disconnects in this way if it is stopped during a request.
     statuses = []
 
     async def receive() -> dict[str, object]:
@@ -395,5 +395,5 @@ async def test_a_client_that_hangs_up_in_its_request_is_no_error(history: Devcha
     assert statuses[0] == 408
 
 
-async def test_only_post_asks(node: Node) -> None:
+async def test_a_get_request_is_refused_with_405(node: Node) -> None:
     assert (await node.client.get("/")).status_code == 405

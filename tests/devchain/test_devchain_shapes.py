@@ -1,4 +1,4 @@
-"""Its transactions have the shape of recorded ones, instruction by instruction."""
+"""Devchain transactions have the shape of recorded ones, instruction by instruction."""
 
 import json
 from collections import defaultdict
@@ -32,7 +32,7 @@ class Kind(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """An instruction with those it calls."""
+    """An instruction with the instructions that it calls."""
 
     kind: Kind
     accounts: int
@@ -53,7 +53,7 @@ def shape(node: Node) -> Shape:
 
 
 def recorded(shared_data: Path) -> Iterator[dict[str, Any]]:
-    """Yield the recorded transactions that show how deep each call was."""
+    """Yield the recorded transactions that have the stack height of each call."""
     for path in sorted((shared_data / "transactions" / "tx").glob("*.json")):
         entry: dict[str, Any] = json.loads(path.read_text())
         inner = [
@@ -70,7 +70,7 @@ def traded(young: Devchain) -> Devchain:
     return young
 
 
-def test_calls_of_every_pool_are_like_recorded_ones(traded: Devchain, shared_data: Path) -> None:
+def test_every_pool_instruction_has_a_recorded_shape(traded: Devchain, shared_data: Path) -> None:
     real = {shape(node) for entry in recorded(shared_data) for node in nodes(entry)}
     ours = defaultdict(set)
     for entry in everything(traded):
@@ -83,8 +83,8 @@ def test_calls_of_every_pool_are_like_recorded_ones(traded: Devchain, shared_dat
         assert shapes <= real
 
 
-def test_pump_fun_is_like_its_newest_layout(traded: Devchain, shared_data: Path) -> None:
-    """Recorded transactions are older than the accounts and the event used here."""
+def test_pump_fun_instructions_match_the_newest_layout(traded: Devchain, shared_data: Path) -> None:
+    """Layout and event vectors are the oracle, because recorded transactions are older."""
     layouts = json.loads((shared_data / "layouts" / "dex_layouts.json").read_text())
     accounts = {
         bytes.fromhex(each["discriminator"]): len(each["accounts"])
@@ -106,8 +106,10 @@ def test_pump_fun_is_like_its_newest_layout(traded: Devchain, shared_data: Path)
     assert len(seen) == 2
 
 
-def test_a_route_is_like_a_recorded_one(traded: Devchain, shared_data: Path) -> None:
-    """Pools differ; the instruction, and an event after each pool, do not."""
+def test_a_jupiter_route_has_the_outline_of_a_recorded_route(
+    traded: Devchain, shared_data: Path
+) -> None:
+    """Pools may differ; the instruction and the event after each pool may not."""
 
     def outline(node: Node) -> Sequence[object]:
         events = [call.data[:16] for call in node.calls if call.program == addresses.JUPITER]
@@ -130,7 +132,9 @@ def test_a_route_is_like_a_recorded_one(traded: Devchain, shared_data: Path) -> 
     assert all(len(node.calls) == 4 and outline(node) in real for node in ours)
 
 
-def test_an_entry_has_the_keys_of_a_recorded_one(traded: Devchain, shared_data: Path) -> None:
+def test_an_entry_has_the_json_keys_of_a_recorded_entry(
+    traded: Devchain, shared_data: Path
+) -> None:
     def keys(value: object, path: str = "") -> Iterator[str]:
         if isinstance(value, dict):
             for key, below in value.items():
@@ -153,7 +157,7 @@ def test_an_entry_has_the_keys_of_a_recorded_one(traded: Devchain, shared_data: 
     } == set()
 
 
-def test_blocks_hold_all_that_is_asked_for(traded: Devchain) -> None:
+def test_blocks_contain_every_required_program_version_and_instruction(traded: Devchain) -> None:
     entries = list(everything(traded))
     programs = {node.program for entry in entries for node in nodes(entry)}
     versions = {entry["version"] for entry in entries}
@@ -173,7 +177,7 @@ def test_blocks_hold_all_that_is_asked_for(traded: Devchain) -> None:
     )
 
 
-def test_headers_and_lookups_account_for_every_key(traded: Devchain) -> None:
+def test_account_keys_are_unique_and_match_header_and_lookups(traded: Devchain) -> None:
     for entry in everything(traded):
         message = entry["transaction"]["message"]
         loaded = entry["meta"]["loadedAddresses"]
@@ -188,7 +192,7 @@ def test_headers_and_lookups_account_for_every_key(traded: Devchain) -> None:
         assert sum(len(each["readonlyIndexes"]) for each in lookups) == len(loaded["readonly"])
 
 
-def test_a_failed_transaction_moves_nothing_but_its_fee(traded: Devchain) -> None:
+def test_a_failed_transaction_changes_no_balance_except_by_its_fee(traded: Devchain) -> None:
     failed = [entry for entry in everything(traded) if entry["meta"]["err"] is not None]
 
     assert failed

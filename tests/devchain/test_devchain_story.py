@@ -1,4 +1,4 @@
-"""A market with a story: an even pace, launches, a graduation, twins, a dead token."""
+"""The market with a story: an even volume, launches, a graduation, twins, a dead token."""
 
 from collections import Counter
 from functools import cache
@@ -21,7 +21,7 @@ MINUTES = 4
 
 @cache
 def story() -> Devchain:
-    """Return a market whose history is an hour, and which has been live for some minutes."""
+    """Return a market with a history of 0.2 days that has been live for MINUTES."""
     chain = Devchain(now=NOW, history_days=0.2, has_story=True)
     while chain._now < NOW + MINUTES * 60_000:  # noqa: SLF001 - the clock of the chain
         chain.tick()
@@ -42,7 +42,7 @@ def named(chain: Devchain, mint: Mint) -> bytes:
 
 
 def blocks(chain: Devchain, since_s: int, until_s: int) -> list[Slot]:
-    """Return the slots of the seconds before and after the market went live."""
+    """Return the slots between two times, in seconds since the market went live."""
     found = []
     for slot in chain.blockstore.slots:
         block = chain.blockstore.block(slot)
@@ -62,7 +62,7 @@ def volumes(chain: Devchain, slots: list[Slot]) -> Counter[Mint]:
     return traded
 
 
-def test_as_much_is_traded_in_a_minute_now_as_in_the_history() -> None:
+def test_live_volume_per_minute_is_similar_to_that_of_the_history() -> None:
     chain = story()
     before = volumes(chain, blocks(chain, -3_600, 0))
     now = volumes(chain, blocks(chain, 0, MINUTES * 60))
@@ -75,7 +75,7 @@ def test_as_much_is_traded_in_a_minute_now_as_in_the_history() -> None:
         assert max(max(s.in_amount, s.out_amount) for s in of_sol) > LAMPORTS_PER_SOL // 20
 
 
-def test_a_token_leaves_its_curve_at_the_price_of_the_curve() -> None:
+def test_a_graduated_token_moves_to_pumpswap_at_the_price_of_its_curve() -> None:
     chain = story()
     mint = mint_of(chain, "GRAD")
     venues: list[str] = []
@@ -104,7 +104,7 @@ def test_a_token_leaves_its_curve_at_the_price_of_the_curve() -> None:
     assert 0.9 < prices[moved] / prices[moved - 1] < 1.1
 
 
-def test_tokens_launch_while_people_watch_one_is_dead_and_two_have_names_of_others() -> None:
+def test_the_story_has_a_launch_a_dead_token_and_two_copied_names() -> None:
     chain = story()
     launched = mint_of(chain, "NEW1")
     assert volumes(chain, blocks(chain, -7_200, 119))[launched] == 0

@@ -1,9 +1,9 @@
-"""solana-dex-parser, which knows nothing of us, reads the blocks as the swaps the market meant.
+"""solana-dex-parser, an independent decoder, reads the intended swaps from the blocks.
 
-Where it errs, by its own design (version 2.6.7):
+The known differences of its version 2.6.7:
 * it returns the trades of failed transactions;
-* of a PumpSwap sell it shows what the trader got, after the fees of protocol and creator;
-  of everything else, what the pool moved.
+* for a PumpSwap sell it returns the amount of the trader, after the fees of protocol and
+  creator; for all other swaps, the amount of the pool.
 """
 
 import json
@@ -43,7 +43,7 @@ PROGRAMS = {
 
 
 class Hop(NamedTuple):
-    """A swap as both sides can state it."""
+    """The part of a swap that both the market and the parser report."""
 
     in_mint: str
     in_amount: int
@@ -53,7 +53,7 @@ class Hop(NamedTuple):
 
 @pytest.fixture(scope="module")
 def peer() -> Path:
-    """Return the folder the parser is installed in; installs it where it is not."""
+    """Return the folder of the parser; install the parser if it is missing."""
     if not (PEERS / "node_modules" / "solana-dex-parser").is_dir():
         subprocess.run(["/bin/sh", "-c", INSTALL, "sh", BIN, PEERS], check=True, timeout=120)
     return PEERS
@@ -69,7 +69,7 @@ def chain() -> Devchain:
 
 @pytest.fixture(scope="module")
 def trades(peer: Path, chain: Devchain) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return the parser's reading of every transaction, by signature."""
+    """Return the trades that the parser finds, by the signature of the transaction."""
     read = subprocess.run(
         [BIN / "node", READER, peer],
         input=b"".join(lines(chain, len(chain.blockstore.slots))),
@@ -106,9 +106,9 @@ def test_the_peer_reads_every_intended_swap(
             assert all(
                 trade["user"] == swap.signer for trade, swap in zip(said, swaps, strict=True)
             )
-            if len(swaps) == 1:  # in a route it names the router
+            if len(swaps) == 1:  # for a route the parser returns the router
                 assert said[0]["program"] == PROGRAMS[Venue(swaps[0].program)]
-                assert said[0]["pool"] in (swaps[0].pool, None)  # it does not always find one
+                assert said[0]["pool"] in (swaps[0].pool, None)  # the parser misses some pools
                 pools += said[0]["pool"] is not None
             venues |= {swap.program for swap in swaps}
             routes += len(swaps) > 1
@@ -118,7 +118,7 @@ def test_the_peer_reads_every_intended_swap(
     assert pools > 200
 
 
-def test_failed_transactions_are_there_to_be_mistaken(
+def test_the_peer_returns_trades_of_failed_transactions(
     chain: Devchain, trades: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
     failed = [
@@ -142,5 +142,5 @@ def _as_the_peer_sees_it(hop: Hop, program: str) -> Hop:
     if program != Venue.PUMP_SWAP or hop.out_mint != WSOL:
         return hop
     gross = hop.out_amount * 10_000 // (10_000 - LP_FEE_BPS)
-    fee = -(-gross * OTHER_FEE_BPS // 10_000)  # the protocol's, and as much for the creator
+    fee = -(-gross * OTHER_FEE_BPS // 10_000)  # the fee of the protocol; the creator's is equal
     return hop._replace(out_amount=hop.out_amount - 2 * fee)

@@ -1,4 +1,4 @@
-"""The virtual machine of a test is that of a devchain: what every test of payments stands on."""
+"""QuickMachine, the virtual machine of payment tests, behaves like the LiteSVM of a devchain."""
 
 from typing import Any
 
@@ -24,16 +24,16 @@ def paid(monkeypatch: pytest.MonkeyPatch, machine: type[LiteSVM]) -> list[Any]:
     return [chain.entry(signature) for signature in signatures]
 
 
-def test_both_machines_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_machines_return_the_same_payment_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert paid(monkeypatch, QuickMachine) == paid(monkeypatch, LiteSVM)
 
 
 @pytest.mark.parametrize("address", [*PROGRAMS, SYSTEM, STRANGER])
-def test_both_machines_hold_the_same(address: Pubkey) -> None:
+def test_both_machines_have_the_same_account_at_each_address(address: Pubkey) -> None:
     assert QuickMachine().get_account(address) == LiteSVM().get_account(address)
 
 
-def test_both_machines_have_the_same_surroundings() -> None:
+def test_both_machines_have_the_same_slot_rent_and_epoch_schedule() -> None:
     quick, whole = QuickMachine(), LiteSVM()
 
     assert quick.get_clock().slot == whole.get_clock().slot
@@ -44,7 +44,7 @@ def test_both_machines_have_the_same_surroundings() -> None:
     )
 
 
-def test_what_was_put_in_place_of_a_program_stays() -> None:
+def test_an_account_that_replaces_a_program_is_kept() -> None:
     quick, program = QuickMachine(), LiteSVM().get_account(PROGRAMS[-1])
     assert program is not None
     quick.set_account(PROGRAMS[0], program)

@@ -36,7 +36,7 @@ def test_a_payment_lands_in_the_next_block_and_becomes_final(chain: PayingChain)
     assert chain.received() == PRICE
 
 
-def test_each_commitment_sees_its_own_block(chain: PayingChain) -> None:
+def test_each_commitment_returns_the_balance_and_height_of_its_block(chain: PayingChain) -> None:
     chain.slots(40)
     chain.pay()
     chain.slots(1)
@@ -60,7 +60,7 @@ def test_equal_payments_in_one_block_differ_by_their_memo(chain: PayingChain) ->
     assert chain.received() == 2 * PRICE
 
 
-def test_a_resend_does_nothing_and_preflight_says_so(chain: PayingChain) -> None:
+def test_a_resent_payment_is_paid_once_and_preflight_refuses_it(chain: PayingChain) -> None:
     payment = chain.payment()
     signature = chain.send(payment)
     chain.slots(1)
@@ -75,7 +75,7 @@ def test_a_resend_does_nothing_and_preflight_says_so(chain: PayingChain) -> None
 
 
 @pytest.mark.parametrize(("age", "lands"), [(1, True), (100, True), (150, True), (151, False)])
-def test_a_blockhash_is_good_for_150_blocks(chain: PayingChain, *, age: int, lands: bool) -> None:
+def test_a_blockhash_is_valid_for_150_blocks(chain: PayingChain, *, age: int, lands: bool) -> None:
     payment = chain.payment()
     chain.slots(age - 1)
     signature = chain.send(payment, skipPreflight=True)
@@ -101,7 +101,7 @@ def test_preflight_refuses_an_old_blockhash(chain: PayingChain) -> None:
 def test_a_failed_transaction_lands_with_its_error_and_pays_its_fee(chain: PayingChain) -> None:
     fee_payer = str(chain.vm.genesis.fee_payer.pubkey())
     before = chain.call("getBalance", fee_payer, {"commitment": "processed"})["value"]
-    signature = chain.pay(amount=10**12)
+    signature = chain.pay(amount=10**12)  # more than the buyer has
     chain.slots(2)
     after = chain.call("getBalance", fee_payer, {"commitment": "processed"})["value"]
     error = {"InstructionError": [2, {"Custom": 1}]}
@@ -112,8 +112,9 @@ def test_a_failed_transaction_lands_with_its_error_and_pays_its_fee(chain: Payin
     assert chain.received() == 0
 
 
-def test_the_priority_fee_is_taken(chain: PayingChain) -> None:
-    budget = [set_compute_unit_limit(60_000), set_compute_unit_price(1_000_000)]  # a lamport each
+def test_the_fee_includes_the_priority_fee(chain: PayingChain) -> None:
+    # The price is in millionths of a lamport: one lamport for each of the 60,000 units.
+    budget = [set_compute_unit_limit(60_000), set_compute_unit_price(1_000_000)]
     message = Message.new_with_blockhash(budget, chain.buyer.pubkey(), chain.blockhash())
     reported = chain.call("getFeeForMessage", b64encode(bytes(message)).decode())["value"]
     signature = chain.send(VersionedTransaction(message, [chain.buyer]))
@@ -199,7 +200,7 @@ def test_an_unknown_blockhash_is_not_valid(chain: PayingChain) -> None:
     assert chain.call("isBlockhashValid", unknown)["value"] is False
 
 
-def test_the_epoch_tells_slot_and_height_of_one_block(chain: PayingChain) -> None:
+def test_epoch_info_agrees_with_slot_and_block_height(chain: PayingChain) -> None:
     for commitment in COMMITMENTS:
         reported = chain.call("getEpochInfo", {"commitment": commitment})
         slot, height = (

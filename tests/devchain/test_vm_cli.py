@@ -19,11 +19,11 @@ async def url(chain: PayingChain) -> AsyncIterator[str]:
 
 
 async def run(*arguments: str) -> Result:
-    """Run the command beside the server that it calls."""
+    """Run the command in a thread: the server that it calls needs this event loop."""
     return await asyncio.to_thread(lambda: CliRunner().invoke(app, arguments))
 
 
-async def test_the_faucet_gives(chain: PayingChain, url: str) -> None:
+async def test_the_faucet_sends_sol_and_payment_tokens(chain: PayingChain, url: str) -> None:
     given = await run("faucet", WALLET, "--sol", "0.5", "--tokens", "2.5", "--url", url)
     chain.slots(1)
     newest = {"commitment": "processed"}
@@ -66,7 +66,7 @@ async def test_bad_input_gets_one_message(url: str, arguments: list[str], said: 
     assert "Traceback" not in refused.output
 
 
-async def test_a_chain_that_is_not_there_gets_one_message() -> None:
+async def test_an_unreachable_chain_is_reported_in_one_message() -> None:
     refused = await run("faults", "--url", "http://127.0.0.1:1")
 
     assert refused.exit_code == 2

@@ -1,7 +1,7 @@
-"""The clients others wrote understand every answer, and pay.
+"""Third-party clients read every answer of the devchain, and pay.
 
 solana-py reads each answer with the types of solders; the x402 client builds a
-payment by its answers.  Neither shares code with the devchain's answers.
+payment from the answers.  Neither shares code with the devchain.
 """
 
 import asyncio
@@ -110,7 +110,9 @@ async def test_solana_py_reads_accounts(chain: PayingChain, client: AsyncClient)
     assert (await client.get_minimum_balance_for_rent_exemption(165)).value == 2_039_280
 
 
-async def test_solana_py_sends_and_follows(chain: PayingChain, client: AsyncClient) -> None:
+async def test_solana_py_sends_a_payment_and_reads_its_status(
+    chain: PayingChain, client: AsyncClient
+) -> None:
     latest = (await client.get_latest_blockhash()).value
     payment = chain.payment(blockhash=latest.blockhash)
     assert isinstance(payment.message, MessageV0)

@@ -1,4 +1,4 @@
-"""Each knob does what it says, and healing heals."""
+"""Each fault of the devchain has its documented effect until it is cleared."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -11,12 +11,12 @@ from paying import PRICE, TOWER, PayingChain, served
 
 from mintscope_devchain.methods.params import RpcError
 
-LOST_BLOCKS = 4  # the one that held it, the one that confirmed it, and 800 ms
+LOST_BLOCKS = 4  # of the transaction, of its confirmation, and of 800 ms
 
 
 @pytest.fixture
 def tower() -> PayingChain:
-    """Return one before Alpenglow: much can vanish between confirmed and final."""
+    """Return a chain before Alpenglow: many confirmed blocks are not yet final."""
     return PayingChain(pace=TOWER)
 
 
@@ -24,7 +24,8 @@ def set_landing(chain: PayingChain, kind: str, **more: int) -> None:
     chain.call("devchain_setFaults", {"landing": {"kind": kind, **more}})
 
 
-def test_late_lands_later(chain: PayingChain) -> None:
+def test_a_late_payment_lands_after_the_set_delay(chain: PayingChain) -> None:
+    # The delay is 100 slots of 200 ms; the payment is in the block after them.
     set_landing(chain, "late", ms=20_000)
     signature = chain.pay()
     chain.slots(100)
@@ -35,7 +36,8 @@ def test_late_lands_later(chain: PayingChain) -> None:
     assert chain.status(signature)["err"] is None
 
 
-def test_later_than_its_blockhash_is_never(chain: PayingChain) -> None:
+def test_a_payment_later_than_its_blockhash_never_lands(chain: PayingChain) -> None:
+    # A blockhash is valid for 150 blocks, 30 seconds: half of the delay.
     set_landing(chain, "late", ms=60_000)
     signature = chain.pay()
     chain.slots(200)
@@ -43,7 +45,7 @@ def test_later_than_its_blockhash_is_never(chain: PayingChain) -> None:
     assert chain.status(signature) is None
 
 
-def test_failed_pays_its_fee_and_nothing_else(chain: PayingChain) -> None:
+def test_a_failed_payment_pays_only_its_fee(chain: PayingChain) -> None:
     set_landing(chain, "failed")
     signature = chain.pay()
     chain.slots(2)
@@ -55,7 +57,7 @@ def test_failed_pays_its_fee_and_nothing_else(chain: PayingChain) -> None:
     assert chain.received() == 0
 
 
-def test_never_stays_away_even_when_sent_again(chain: PayingChain) -> None:
+def test_a_payment_with_the_fault_never_does_not_land_after_a_resend(chain: PayingChain) -> None:
     set_landing(chain, "never", times=1)
     payment = chain.payment()
     signature = chain.send(payment)
@@ -68,7 +70,7 @@ def test_never_stays_away_even_when_sent_again(chain: PayingChain) -> None:
     assert chain.status(other) is not None
 
 
-def test_dropped_lands_when_sent_again(chain: PayingChain) -> None:
+def test_a_dropped_payment_lands_after_a_resend(chain: PayingChain) -> None:
     set_landing(chain, "dropped", times=1)
     payment = chain.payment()
     signature = chain.send(payment)
@@ -81,7 +83,9 @@ def test_dropped_lands_when_sent_again(chain: PayingChain) -> None:
     assert chain.status(signature)["err"] is None
 
 
-def test_vanish_takes_back_what_was_confirmed_and_nothing_else(tower: PayingChain) -> None:
+def test_a_vanished_payment_is_undone_after_confirmation_without_the_others(
+    tower: PayingChain,
+) -> None:
     old = tower.blockhash()
     before = tower.pay("before")
     tower.slots(1)
@@ -106,7 +110,7 @@ def test_vanish_takes_back_what_was_confirmed_and_nothing_else(tower: PayingChai
     assert tip.height == tip.slot - 1 - LOST_BLOCKS
 
 
-def test_a_vanished_transaction_lands_when_sent_again(tower: PayingChain) -> None:
+def test_a_vanished_payment_lands_after_a_resend(tower: PayingChain) -> None:
     set_landing(tower, "vanish", times=1)
     payment = tower.payment()
     signature = tower.send(payment)
@@ -121,6 +125,7 @@ def test_a_vanished_transaction_lands_when_sent_again(tower: PayingChain) -> Non
 
 
 def test_a_final_transaction_does_not_vanish(chain: PayingChain) -> None:
+    # When the fault is due, after 60 seconds, the block has long been final.
     set_landing(chain, "vanish", ms=60_000)
     signature = chain.pay()
     chain.slots(200)
@@ -132,12 +137,14 @@ def test_a_final_transaction_does_not_vanish(chain: PayingChain) -> None:
 @example([(1, True), *[(400 * 10**6, False)] * 3])
 @pytest.mark.storm
 @settings(max_examples=20, derandomize=True, deadline=None)
-def test_a_vanished_transaction_leaves_no_trace(story: list[tuple[int, bool]]) -> None:
+def test_vanished_payments_and_payments_that_never_land_leave_equal_states(
+    story: list[tuple[int, bool]],
+) -> None:
     assert _reported(story, "vanish") == _reported(story, "never")
 
 
 def _reported(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[object]]:
-    """Pay amount after amount, some with *fate*; return who holds what, and what failed."""
+    """Send the payments of *story*, some with *fate*; return the accounts and the errors."""
     chain = PayingChain(pace=TOWER)
     genesis, first = chain.vm.genesis, chain.blockhash()
     signatures = []
@@ -186,7 +193,7 @@ def test_blind_methods_find_nothing_until_healed(chain: PayingChain) -> None:
         "late",
     ],
 )
-def test_a_knob_that_does_not_exist_is_refused(chain: PayingChain, knobs: object) -> None:
+def test_invalid_faults_are_refused(chain: PayingChain, knobs: object) -> None:
     with pytest.raises(RpcError, match="Invalid params: ") as refused:
         chain.call("devchain_setFaults", knobs)
 
@@ -203,7 +210,7 @@ async def ask(node: httpx.AsyncClient, method: str = "getBlockHeight") -> httpx.
     return await node.post("/", json={"jsonrpc": "2.0", "id": 7, "method": method, "params": []})
 
 
-async def test_a_healthy_wire_is_not_there(node: httpx.AsyncClient) -> None:
+async def test_an_answer_is_unchanged_without_faults(node: httpx.AsyncClient) -> None:
     answer = await ask(node)
 
     assert answer.status_code == 200
@@ -211,7 +218,7 @@ async def test_a_healthy_wire_is_not_there(node: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_http_refuses_as_often_as_set(
+async def test_an_http_fault_refuses_the_set_number_of_calls(
     node: httpx.AsyncClient, chain: PayingChain, status: int
 ) -> None:
     fault = {"kind": "http", "status": status, "times": 2}
@@ -223,7 +230,7 @@ async def test_http_refuses_as_often_as_set(
     assert other.status_code == 200
 
 
-async def test_rpc_refuses_with_the_id_of_the_call(
+async def test_an_rpc_fault_has_the_id_of_the_call(
     node: httpx.AsyncClient, chain: PayingChain
 ) -> None:
     fault = {"kind": "rpc", "code": -32005, "message": "Node is behind by 42 slots"}
@@ -233,7 +240,9 @@ async def test_rpc_refuses_with_the_id_of_the_call(
     assert (await ask(node)).json() == {"jsonrpc": "2.0", "id": 7, "error": error}
 
 
-async def test_rpc_refuses_a_batch_with_a_list(node: httpx.AsyncClient, chain: PayingChain) -> None:
+async def test_an_rpc_fault_of_a_batch_is_a_list_of_errors(
+    node: httpx.AsyncClient, chain: PayingChain
+) -> None:
     fault = {"kind": "rpc", "code": -32005, "message": "Node is behind by 42 slots"}
     chain.call("devchain_setFaults", {"calls": {"getSlot": fault}})
     calls = [{"jsonrpc": "2.0", "id": number, "method": "getSlot"} for number in (1, 2)]
@@ -244,7 +253,7 @@ async def test_rpc_refuses_a_batch_with_a_list(node: httpx.AsyncClient, chain: P
     assert answers == [refused[:1], refused]
 
 
-async def test_hang_never_answers(node: httpx.AsyncClient, chain: PayingChain) -> None:
+async def test_a_hang_fault_sends_no_answer(node: httpx.AsyncClient, chain: PayingChain) -> None:
     chain.call("devchain_setFaults", {"calls": {"*": {"kind": "hang", "times": 1}}})
     with pytest.raises(httpx.ReadTimeout):
         await node.post("/", json={"method": "getSlot"}, timeout=0.2)
@@ -252,7 +261,7 @@ async def test_hang_never_answers(node: httpx.AsyncClient, chain: PayingChain) -
     assert (await ask(node)).status_code == 200
 
 
-async def test_lost_does_it_and_cuts_the_connection(
+async def test_a_lost_answer_cuts_the_connection_but_the_payment_lands(
     node: httpx.AsyncClient, chain: PayingChain
 ) -> None:
     chain.call("devchain_setFaults", {"calls": {"sendTransaction": {"kind": "lost"}}})
@@ -267,7 +276,7 @@ async def test_lost_does_it_and_cuts_the_connection(
     assert chain.status(str(payment.signatures[0]))["err"] is None
 
 
-async def test_latency_is_that_of_the_method(node: httpx.AsyncClient, chain: PayingChain) -> None:
+async def test_latency_delays_only_its_method(node: httpx.AsyncClient, chain: PayingChain) -> None:
     chain.call("devchain_setFaults", {"latency_ms": {"getSlot": 80}})
     slow, quick = await ask(node, "getSlot"), await ask(node)
 
@@ -275,7 +284,7 @@ async def test_latency_is_that_of_the_method(node: httpx.AsyncClient, chain: Pay
     assert quick.elapsed.total_seconds() < 0.08
 
 
-async def test_a_request_that_is_no_call_reaches_the_server(node: httpx.AsyncClient) -> None:
+async def test_an_invalid_request_gets_the_error_of_the_server(node: httpx.AsyncClient) -> None:
     assert (await node.post("/", content=b"{")).json()["error"]["code"] == -32700
     assert (await node.post("/", content=b"x" * 200_000)).status_code == 413
     assert (await node.get("/")).status_code == 405

@@ -1,4 +1,4 @@
-"""On the chain that trades: one set of blocks, for the market and for payments."""
+"""A devchain with a market has one set of blocks, for trades and for payments."""
 
 import asyncio
 import socket
@@ -59,7 +59,7 @@ def market() -> Market:
     return Market()
 
 
-async def test_a_payment_is_in_the_block_that_every_client_reads(market: Market) -> None:
+async def test_every_rpc_method_shows_a_payment_in_the_same_block(market: Market) -> None:
     signature = await market.pay()
     slot = market.chain.tick()
     market.chain.tick()
@@ -80,7 +80,7 @@ async def test_a_payment_is_in_the_block_that_every_client_reads(market: Market)
     assert (decoded.swaps, decoded.quarantined) == ([], [])
 
 
-async def test_heights_and_hashes_are_those_of_the_blocks(market: Market) -> None:
+async def test_block_height_and_blockhash_agree_with_get_block(market: Market) -> None:
     market.chain.tick()
     latest = await market.call("getLatestBlockhash", {"commitment": "finalized"})
     slot = await market.call("getSlot")
@@ -92,7 +92,7 @@ async def test_heights_and_hashes_are_those_of_the_blocks(market: Market) -> Non
     assert await market.call("getBlockHeight") == block["blockHeight"]
 
 
-async def test_metaplex_keeps_the_names_of_the_market(market: Market) -> None:
+async def test_metaplex_accounts_have_the_names_of_all_market_tokens(market: Market) -> None:
     names = {}
     for mint in map(Mint, market.chain.world.mints):
         asked = [mint, metadata_address(mint)]
@@ -107,8 +107,8 @@ async def test_metaplex_keeps_the_names_of_the_market(market: Market) -> None:
     assert (names["SOL"], names["USDC"], names["BONE"]) == ("Wrapped SOL", "USD Coin", "Bone")
 
 
-async def test_payments_and_blocks_agree_on_what_is_sure(market: Market) -> None:
-    for number in range(60):  # slots are skipped now and then, and then time is no measure
+async def test_balances_and_blocks_have_the_same_slot_at_each_commitment(market: Market) -> None:
+    for number in range(60):  # some slots are skipped: the time does not give the slot
         market.chain.tick(UnixMs(NOW + 400 * number))
         for commitment in ("processed", "confirmed", "finalized"):
             config = {"commitment": commitment}
@@ -118,7 +118,7 @@ async def test_payments_and_blocks_agree_on_what_is_sure(market: Market) -> None
             assert balance["context"]["slot"] == slot
 
 
-async def test_the_server_gives_the_chain_its_clock(market: Market) -> None:
+async def test_the_server_sets_the_clock_of_the_chain(market: Market) -> None:
     clock = SystemClock()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(serve(market.chain, clock, listener, slot_s=0.01))
@@ -131,7 +131,7 @@ async def test_the_server_gives_the_chain_its_clock(market: Market) -> None:
     assert market.chain.vm.clock is clock
 
 
-async def test_a_fork_takes_payments_along(market: Market) -> None:
+async def test_a_payment_lands_in_a_later_slot_after_a_fork(market: Market) -> None:
     market.chain.tick()
     first = await market.pay("first")
     slot = market.chain.tick()
@@ -162,7 +162,7 @@ async def test_a_vanished_transaction_forks_the_chain(market: Market) -> None:
     assert await market.received() == 0
 
 
-async def test_any_page_may_call(market: Market) -> None:
+async def test_cors_allows_calls_from_any_origin(market: Market) -> None:
     asked = {"Origin": "http://wallet", "Access-Control-Request-Method": "POST"}
     allowed = await market.client.options("/", headers=asked)
 
@@ -170,14 +170,14 @@ async def test_any_page_may_call(market: Market) -> None:
     assert allowed.headers["access-control-allow-origin"] == "*"
 
 
-async def test_the_payment_token_is_traded(market: Market) -> None:
+async def test_the_payment_token_is_a_token_of_the_market(market: Market) -> None:
     token = next(each for each in market.chain.tokens if each.symbol == PAYMENT_SYMBOL)
 
     assert token.mint == str(market.genesis.mint)
     assert token.decimals == 6
 
 
-async def test_the_reserves_of_a_pool_are_accounts(market: Market) -> None:
+async def test_the_vault_accounts_of_a_pool_hold_its_reserves(market: Market) -> None:
     pool = next(
         pool
         for listed in market.chain.world.listed

@@ -1,4 +1,4 @@
-"""Answers of the methods, and that no parameter makes one of them fall over."""
+"""Answers of the RPC methods; no parameter makes a method crash."""
 
 from base64 import b64encode
 from contextlib import suppress
@@ -35,7 +35,9 @@ def simulate(chain: PayingChain, transaction: VersionedTransaction, **config: ob
     return chain.call("simulateTransaction", text, {"encoding": "base64", **config})["value"]
 
 
-def test_a_simulation_shows_the_accounts_it_leaves_and_changes_nothing(chain: PayingChain) -> None:
+def test_a_simulation_returns_the_new_accounts_without_changing_the_chain(
+    chain: PayingChain,
+) -> None:
     genesis = chain.vm.genesis
     source = str(genesis.tokens_of(chain.buyer.pubkey()))
     addresses = [source, str(genesis.treasury_tokens), str(genesis.mint), ADDRESS]
@@ -59,10 +61,10 @@ def test_a_simulation_shows_the_accounts_it_leaves_and_changes_nothing(chain: Pa
     assert chain.received() == 0
 
 
-def test_a_simulation_says_why_it_fails(chain: PayingChain) -> None:
+def test_a_failed_simulation_returns_its_error(chain: PayingChain) -> None:
     treasury = str(chain.vm.genesis.treasury_tokens)
     accounts = {"addresses": [treasury], "encoding": "base64"}
-    poor = simulate(chain, chain.payment(amount=10**12), accounts=accounts)
+    poor = simulate(chain, chain.payment(amount=10**12), accounts=accounts)  # too much
     payment = chain.payment()
     chain.slots(200)
     old = simulate(chain, payment)
@@ -76,7 +78,7 @@ def test_a_simulation_says_why_it_fails(chain: PayingChain) -> None:
 
 
 @pytest.mark.parametrize("signature", [Signature.default(), Keypair().sign_message(b"")])
-def test_a_simulation_needs_no_signature_unless_asked(
+def test_a_simulation_needs_a_signature_only_with_sig_verify(
     chain: PayingChain, signature: Signature
 ) -> None:
     payment = chain.payment()
@@ -91,7 +93,9 @@ def test_a_simulation_needs_no_signature_unless_asked(
     assert refused.value.code == -32003
 
 
-def test_a_landed_transaction_is_known_unsigned_too(chain: PayingChain) -> None:
+def test_a_simulation_recognises_a_landed_transaction_without_its_signature(
+    chain: PayingChain,
+) -> None:
     payment = chain.payment()
     chain.call("sendTransaction", b64encode(bytes(payment)).decode(), {"encoding": "base64"})
     chain.slots(3)
@@ -159,14 +163,14 @@ def test_an_account_that_was_never_initialised_holds_no_tokens(chain: PayingChai
         chain.call("getTokenAccountBalance", str(empty))
 
 
-def test_base58_is_the_default_of_sending(chain: PayingChain) -> None:
+def test_send_transaction_reads_base58_by_default(chain: PayingChain) -> None:
     signature = chain.call("sendTransaction", b58encode(bytes(chain.payment())).decode())
     chain.slots(1)
 
     assert chain.status(signature)["err"] is None
 
 
-def test_a_landed_transaction_is_shown_whole(chain: PayingChain) -> None:
+def test_a_landed_transaction_has_its_message_balances_and_logs(chain: PayingChain) -> None:
     signature = chain.pay("0123456789abcdef0123456789abcdef")
     chain.slots(2)
     shown = chain.entry(signature)
@@ -190,7 +194,7 @@ def test_a_landed_transaction_is_shown_whole(chain: PayingChain) -> None:
     assert any("TransferChecked" in line for line in meta["logMessages"])
 
 
-def test_payments_are_no_swaps_and_nothing_is_quarantined(chain: PayingChain) -> None:
+def test_payments_give_neither_swaps_nor_quarantined_calls(chain: PayingChain) -> None:
     gift = chain.call("devchain_faucet", ADDRESS, 10**9, 5)
     signatures = [gift, chain.pay(), chain.pay("too much", amount=10**12)]
     chain.slots(2)
@@ -228,7 +232,7 @@ def test_the_faucet_refuses_while_too_many_transactions_wait(chain: PayingChain)
         assert refused.value.code == -32005
 
 
-def test_a_lookup_table_is_followed(chain: PayingChain) -> None:
+def test_addresses_of_a_lookup_table_are_loaded(chain: PayingChain) -> None:
     target = Keypair.from_seed(b"t" * 32).pubkey()
     table = Keypair.from_seed(b"l" * 32).pubkey()
     data = (1).to_bytes(4, "little") + b"\xff" * 8 + bytes(44) + bytes(target)
@@ -274,7 +278,7 @@ def test_history_is_paged_newest_first(chain: PayingChain) -> None:
     assert chain.call("getSignaturesForAddress", ADDRESS) == []
 
 
-def test_a_status_is_only_found_far_back_when_asked(chain: PayingChain) -> None:
+def test_an_old_status_is_found_only_with_search_transaction_history(chain: PayingChain) -> None:
     signature = chain.pay()
     chain.slots(400)
     asked = {"searchTransactionHistory": True}
@@ -283,7 +287,7 @@ def test_a_status_is_only_found_far_back_when_asked(chain: PayingChain) -> None:
     assert chain.call("getSignatureStatuses", [signature], asked)["value"][0]["err"] is None
 
 
-def test_account_data_comes_as_asked(chain: PayingChain) -> None:
+def test_account_data_has_the_requested_encoding_and_slice(chain: PayingChain) -> None:
     mint = str(chain.vm.genesis.mint)
 
     def data(**config: object) -> Any:
@@ -360,7 +364,7 @@ def test_a_malformed_parameter_is_refused(method: str, params: list[object]) -> 
     assert len(refused.value.message) < 300
 
 
-def test_a_slot_that_is_not_reached_is_refused(chain: PayingChain) -> None:
+def test_a_min_context_slot_in_the_future_is_refused(chain: PayingChain) -> None:
     with pytest.raises(RpcError, match="Minimum context slot") as refused:
         chain.call("getBalance", ADDRESS, {"minContextSlot": 10**9})
 
@@ -408,7 +412,7 @@ JSON = st.recursive(
 @given(st.sampled_from(sorted(SHARED.methods.by_name)), st.lists(JSON, max_size=3))
 @pytest.mark.storm
 @settings(max_examples=200, derandomize=True, deadline=None)
-def test_no_parameter_makes_a_method_fall_over(method: str, params: list[object]) -> None:
+def test_no_parameter_makes_a_method_crash(method: str, params: list[object]) -> None:
     with suppress(RpcError):
         msgspec.json.encode(SHARED.call(method, *params))
 
@@ -420,7 +424,7 @@ SOUND = bytes(SHARED.payment())
 @given(st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), max_size=4))
 @pytest.mark.storm
 @settings(max_examples=200, derandomize=True, deadline=None)
-def test_no_transaction_makes_the_machine_fall_over(changes: list[tuple[int, int]]) -> None:
+def test_no_changed_transaction_makes_the_machine_crash(changes: list[tuple[int, int]]) -> None:
     data = bytearray(SOUND)
     for at, byte in changes:
         data[at] = byte
