@@ -20,13 +20,13 @@ def test_decoding_undoes_encoding(data: bytes) -> None:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(DIGITS)
-def test_any_digits_mean_what_the_definition_says(text: str) -> None:
+def test_decoding_agrees_with_the_reference_for_any_digits(text: str) -> None:
     assert base58.decode(text) == unb58(text)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.text(ALPHABET, min_size=70, max_size=70))
-def test_the_kernel_means_the_same_uncompiled(text: str) -> None:
+def test_the_uncompiled_kernel_agrees_with_the_reference(text: str) -> None:
     limbs = np.zeros(7, np.uint64)
 
     assert unwrap(base58.convert)(text.encode(), limbs)

@@ -67,7 +67,7 @@ def from_bytes(entry: dict[str, Any], index: int) -> Transaction:
 
 
 def _signature(text: str) -> Signature | bytes:
-    """Return the bytes of *text*; a few recorded transactions have a made-up name instead."""
+    """Return the bytes of *text*, or *text* if it is a made-up name, as in a few recordings."""
     return unb58(text) if set(text) <= set(ALPHABET) else Signature(text)
 
 
@@ -98,7 +98,7 @@ def decoded_from_both(entry: dict[str, Any]) -> tuple[Decoded, Decoded]:
     )
 
 
-def test_recorded_transactions_are_the_same(shared_data: Path) -> None:
+def test_recorded_transactions_decode_equally_from_bytes_and_json(shared_data: Path) -> None:
     folder = shared_data / "transactions"
     count = 0
     for line in (folder / "fixtures.jsonl").read_text().splitlines():
@@ -112,8 +112,8 @@ def test_recorded_transactions_are_the_same(shared_data: Path) -> None:
 
 
 @pytest.mark.storm
-def test_transactions_of_our_own_chain_are_the_same() -> None:
-    """Six programs, routes, votes, payments, liquidity: in every clone."""
+def test_devchain_transactions_decode_equally_from_bytes_and_json() -> None:
+    """Blocks with six programs and routes, which need no recorded data."""
     chain = Devchain(seed=5, now=NOW, mints=40, history_days=0)
     count = 0
     for _ in range(40):
@@ -130,8 +130,10 @@ def test_transactions_of_our_own_chain_are_the_same() -> None:
 
 @pytest.mark.parametrize("loaded", [(), ("vault a", "amm")])
 @pytest.mark.parametrize("signers", [("user",), ("payer", "user")])
-def test_a_routed_swap_is_the_same(signers: tuple[str, ...], loaded: tuple[str, ...]) -> None:
-    """Two signers need the balances before; loaded keys follow the static ones."""
+def test_a_routed_swap_decodes_equally_from_bytes_and_json(
+    signers: tuple[str, ...], loaded: tuple[str, ...]
+) -> None:
+    """For two signers the decoder reads the earlier balances; loaded keys follow static keys."""
     moved = [transfer("user a", "vault a", 100), transfer("vault b", "user b", 70)]
     accounts = ["spl", "amm", AUTHORITY, *(f"other {i}" for i in range(14))]
     swap = Ix(RAYDIUM, accounts, b"\x09" + bytes(16), moved)
@@ -154,7 +156,7 @@ def test_a_routed_swap_is_the_same(signers: tuple[str, ...], loaded: tuple[str, 
         Ix(TOKEN, ["temporary", WSOL], b"\x12" + unb58(address("user"))),
     ],
 )
-def test_a_temporary_account_and_a_fee_mint_are_the_same(opened: Ix) -> None:
+def test_temporary_accounts_and_fee_mints_decode_equally_from_both_sources(opened: Ix) -> None:
     """The seller gets wrapped SOL in an account opened on the way, for a mint that keeps a fee."""
     moved = [with_fee("user a", "A", "vault a", 100, 3), transfer("vault b", "temporary", 70)]
     accounts = ["spl", "amm", AUTHORITY, *(f"other {i}" for i in range(14))]
@@ -172,7 +174,7 @@ def test_a_temporary_account_and_a_fee_mint_are_the_same(opened: Ix) -> None:
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(data=st.binary(max_size=40), program=st.sampled_from([TOKEN, SYSTEM, RAYDIUM]))
-def test_any_instruction_is_the_same(data: bytes, program: str) -> None:
+def test_any_instruction_decodes_equally_from_bytes_and_json(data: bytes, program: str) -> None:
     called = Ix(program, ["user a", "vault a", AUTHORITY], data)
     tx = Tx(Ix(RAYDIUM, ["spl", "amm", AUTHORITY], b"\x09" + bytes(16), [called]))
 

@@ -35,7 +35,7 @@ def raydium(*calls: Ix) -> Ix:
 
 
 def seconds(tx: Tx) -> float:
-    """Return the least time in which this process decodes *tx*, of three attempts."""
+    """Return the shortest of three processor times in which this process decodes *tx*."""
     raw = tx.raw()
     found = []
     for _ in range(3):
@@ -47,7 +47,7 @@ def seconds(tx: Tx) -> float:
 
 
 def sent_by_parts(*, arrives: int) -> Tx:
-    """Return a swap whose vault gets 1 and 3 units in turns, of which *arrives* arrive."""
+    """Return a swap that sends 1 and 3 units in turns; *arrives* units reach the vault in all."""
     parts = [1 + 2 * (number % 2) for number in range(CALLS)]
     calls = [checked("user a", A, "vault a", part, program=SPL_2022) for part in parts]
     tx = Tx(raydium(*calls, transfer("vault b", "user b", 70)))
@@ -63,7 +63,7 @@ def test_fees_of_many_transfers_are_found_quickly() -> None:
 
 
 def unwrapped(count: int, amount: int | None) -> Tx:
-    """Return a swap that is paid by *count* UnwrapLamports of *amount*; None: of all."""
+    """Return a swap that is paid by *count* UnwrapLamports of *amount*, or of all if None."""
     data = b"\x2d" + (b"\x00" if amount is None else b"\x01" + u64(amount))
     unwraps = [Ix(SPL, ["vault sol", USER, AUTHORITY], data)] * count
     batches = [batch(*unwraps[at : at + A_BATCH]) for at in range(0, count, A_BATCH)]

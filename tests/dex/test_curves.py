@@ -1,7 +1,7 @@
 """Curves that keep SOL as lamports and pay sales without a transfer: Moonit and Trench.
 
-Built from published layouts.  The scene keeps its own books: it moves lamports from account to
-account, writes a transfer only where the program would make one, and compares what left the curve.
+Built from published layouts.  The scene does its own accounting: it moves lamports between
+accounts, writes a transfer only if the program would make one, and records the swaps.
 """
 
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class Scene:
         self.before = self.held
 
     def accounts(self) -> list[str]:
-        """Of Moonit: sender, his tokens, curve, vault, fees; of Trench the curve is the fifth."""
+        """Return the accounts; the curve is the third with Moonit, and the fifth with Trench."""
         if self.program == MOONIT:
             fees = ["dex fee", "helio fee"]
             return [USER, "user a", "curve", "vault a", *fees, A, "config", SPL, "ata", SYSTEM]
@@ -76,7 +76,7 @@ class Scene:
         self.rows.append((self.name, address("curve"), WSOL, paid, A, tokens))
 
     def sell(self, tokens: int, paid: int) -> None:
-        """The curve's lamports go to the user and for fees: nothing in the calls shows them."""
+        """Lamports of the curve go to the user and to fees; no call shows these payments."""
         moved = [transfer("user a", "vault a", tokens)]
         self.call(Ix(self.program, self.accounts(), head("sell") + u64(tokens, paid), moved))
         self.held -= paid
@@ -117,7 +117,7 @@ PROGRAMS = pytest.mark.parametrize("program", [MOONIT, TRENCH])
 
 
 @PROGRAMS
-def test_a_sale_paid_what_left_the_curve(program: str) -> None:
+def test_a_sale_pays_the_lamports_that_left_the_curve(program: str) -> None:
     scene = Scene(program)
     scene.sell(700, 321)
     decoded = decode(scene)
@@ -127,8 +127,8 @@ def test_a_sale_paid_what_left_the_curve(program: str) -> None:
 
 
 @PROGRAMS
-def test_a_curve_shows_the_lamports_that_it_holds(program: str) -> None:
-    """Else any pool with a balance outweighs it."""
+def test_a_swap_has_the_lamports_of_the_curve_as_its_reserve(program: str) -> None:
+    """Without this reserve any pool with a balance would outweigh the curve."""
     sale, purchase = Scene(program), Scene(program)
     sale.sell(700, 321)
     purchase.buy(700, 300)
@@ -140,7 +140,7 @@ def test_a_curve_shows_the_lamports_that_it_holds(program: str) -> None:
 
 
 @PROGRAMS
-def test_a_sale_below_a_router_is_the_same(program: str) -> None:
+def test_a_sale_below_a_router_gives_the_same_swap(program: str) -> None:
     scene = Scene(program)
     scene.sell(700, 321)
     scene.calls = [Ix(JUPITER, [USER], bytes(8), scene.calls)]
@@ -177,7 +177,7 @@ STEPS = st.lists(
 
 @PROGRAMS
 @given(steps=STEPS)
-def test_one_sale_among_purchases_is_exact_and_of_two_none_is_guessed(
+def test_one_sale_among_purchases_is_exact_and_several_are_quarantined(
     program: str, steps: list[tuple[str, int, int]]
 ) -> None:
     scene = Scene(program, held=50_000)
@@ -230,7 +230,7 @@ def test_sales_on_two_curves_of_one_transaction_are_distinguished(program: str) 
     ],
 )
 @PROGRAMS
-def test_lamports_that_something_else_may_have_moved_are_not_counted(
+def test_a_sale_is_quarantined_if_another_instruction_may_move_lamports(
     program: str, other: object
 ) -> None:
     scene = Scene(program)
@@ -252,8 +252,8 @@ def test_a_sale_that_paid_nothing_is_quarantined(program: str, after: int) -> No
 
 
 @PROGRAMS
-def test_a_curve_that_is_created_first_keeps_its_reserve(program: str) -> None:
-    """And what is sent to it from an account with a seed counts as other transfers do."""
+def test_swaps_are_exact_if_the_transaction_also_creates_the_curve(program: str) -> None:
+    """A transfer to the curve from an account with a seed counts like any other transfer."""
     scene = Scene(program, held=0)
     created = b"\0\0\0\0" + u64(1_000, 128) + unb58(program)
     seed = u64(4) + b"seed"
@@ -268,7 +268,7 @@ def test_a_curve_that_is_created_first_keeps_its_reserve(program: str) -> None:
     assert rows(decode(scene)) == scene.rows
 
 
-def test_without_recorded_lamports_a_sale_is_quarantined() -> None:
+def test_a_sale_without_recorded_lamports_is_quarantined() -> None:
     scene = Scene(MOONIT)
     scene.sell(700, 321)
     entry = scene.tx().raw().replace(b'"preBalances"', b'"noBalances"')

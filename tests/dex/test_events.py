@@ -74,10 +74,10 @@ def test_offsets_agree_with_published_fields(
         "anchor_self_cpi_trade_v3_buy",
     ],
 )
-def test_every_age_of_the_pumpfun_event_is_read(
+def test_every_version_of_the_pumpfun_event_is_read(
     vectors: dict[str, dict[str, Any]], test: str
 ) -> None:
-    """The event grew four times; a swap built around each old one reads the same."""
+    """The event grew four times; a swap is read in the same way from each version."""
     data = bytes.fromhex(vectors[test]["hex"])
     mint_bytes, sol, tokens, is_buy = struct.unpack_from("<32sQQ?", data, 16)
     mint = b58(mint_bytes)
@@ -106,7 +106,7 @@ V2 = [
 ]
 
 
-def test_the_event_must_agree_with_the_tokens_that_moved() -> None:
+def test_a_swap_is_quarantined_if_its_event_disagrees_with_the_transfer() -> None:
     moved = transfer("curve tokens", "user tokens", 500)
     reported = event(PUMPFUN, pumpfun_event(MINT, 7, 501))
     call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [moved, reported])
@@ -135,11 +135,11 @@ def test_a_curve_may_be_quoted_in_dollars(head: str, quote: str) -> None:
     expected = [(quote, 7_000), (MINT, 900_000)]
     assert sides == (expected if is_buy else expected[::-1])
     assert swap.in_decimals == (6 if not is_buy or quote != WSOL else 9)
-    if quote != WSOL:  # what the curve trades against
+    if quote != WSOL:  # the quote reserve, from the tail of the event
         assert (swap.in_left if is_buy else swap.out_left) == 1
 
 
-def test_an_event_of_nothing_is_no_trade() -> None:
+def test_an_event_with_zero_amounts_gives_no_swap() -> None:
     reported = event(PUMPFUN, pumpfun_event(MINT, 0, 0))
     call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [reported])
 
@@ -147,7 +147,7 @@ def test_an_event_of_nothing_is_no_trade() -> None:
 
 
 def test_a_purchase_without_event_is_read_from_its_transfers() -> None:
-    """Lamports to the curve, tokens from it; a sale has no such pair and cannot be."""
+    """A purchase has lamports to the curve and tokens from it; a sale has no lamports."""
     tokens = transfer("curve tokens", "user tokens", 400)
     bought = Ix(
         PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [tokens, lamports("user", "curve", 9)]

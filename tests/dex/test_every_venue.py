@@ -1,4 +1,4 @@
-"""A block with every venue's layout: what the builder moved is what is read, with each pool."""
+"""A block with the layouts of all venues: the decoder reads the built swaps and their pools."""
 
 import hashlib
 import json
@@ -346,7 +346,7 @@ ELSEWHERE = {("manifest", b"\x06")}
 
 
 def expect_all(read: Sequence[Expected]) -> None:
-    """Expect the swaps of the whole block in its order; name first the programs that fail."""
+    """Assert the swaps of the whole block, in order; first, the programs of wrong swaps."""
     expected = [swap for each in whole() for swap in each.swaps]
     assert {swap.program for swap in set(expected) ^ set(read)} == set()
     assert read == expected
@@ -383,7 +383,7 @@ def test_every_swap_of_the_block_is_printed_with_its_pool(tmp_path: Path) -> Non
 
 
 def bank(transactions: Sequence[Built], bank_id: int) -> Iterator[Message]:
-    """Yield the messages of a stream about *transactions* as a bank of `SLOT`, but for its end."""
+    """Yield the messages of a bank of `SLOT` with *transactions*, without its last status."""
     for index, each in enumerate(transactions):
         yield Message(
             transaction=geyser_pb2.SubscribeUpdateTransaction(
@@ -402,8 +402,8 @@ def status(said: geyser_pb2.SlotStatus, bank_id: int) -> Message:
 
 
 @pytest.mark.parametrize("dies_at", [0, 500, 2_000])
-def test_of_two_interleaved_banks_the_confirmed_one_is_read(dies_at: int) -> None:
-    """The other has the same venues with other amounts, and dies."""
+def test_the_confirmed_bank_is_read_if_two_banks_interleave(dies_at: int) -> None:
+    """The other bank has the same venues with other amounts, and dies."""
     buffer = BlockBuffer()
     assembler = Assembler(buffer, ManualClock(UnixMs(0)), is_joined=True)
     before = geyser_pb2.SubscribeUpdateTransaction(slot=SLOT - 1, bank_id=1)
@@ -428,7 +428,7 @@ UNLISTED: Final = Layout(address("an unlisted venue"), address("an unlisted venu
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_swap_below_a_router_is_found_once(router: str) -> None:
-    """Whether the router is listed or not, and the venue; also through the router's accounts."""
+    """Router and venue may be listed or not; the tokens may pass through the router's accounts."""
     transactions = built([*LAYOUTS, UNLISTED], dresses=ROUTED, router=router)
     raws = [msgspec.Raw(msgspec.json.encode(each.entry)) for each in transactions]
     decoded = decode_json(raws)
@@ -438,7 +438,7 @@ def test_a_swap_below_a_router_is_found_once(router: str) -> None:
 
 
 def test_every_row_of_the_table_has_a_built_transaction() -> None:
-    """A row that is added needs a layout of its own, written from a public description."""
+    """A new row needs its own layout, written from a public description."""
     made = {(each.layout.name, each.layout.address, each.head) for each in whole()}
     programs = {(name, address) for name, address, _ in made}
     listed = [program for program in TABLE if program.read is not None]
@@ -455,8 +455,8 @@ def test_every_row_of_the_table_has_a_built_transaction() -> None:
     assert programs - {(program.name, program.address) for program in listed} == set()
 
 
-def test_the_block_has_what_it_promises() -> None:
-    """Its calls go as deep as the chain allows, and each layout wears each dress."""
+def test_the_block_has_each_layout_in_each_dress_and_the_deepest_calls() -> None:
+    """Its calls go as deep as the chain allows, and each layout is built in each dress."""
     heights = [
         inner["stackHeight"]
         for each in whole()

@@ -1,7 +1,7 @@
-"""Amounts of a mint of Token-2022 that keeps a fee: what the vault gained, and what left it.
+"""Amounts of a mint of Token-2022 with a transfer fee: the gain and the loss of the vault.
 
-The oracle is the rule of the token program, applied to balances transfer by transfer: a rate in
-1/100 percent of what is sent, rounded up, at most the fee's maximum, stays withheld.
+The oracle applies the rule of the token program to the balances, transfer by transfer: a rate in
+1/100 percent of the sent amount, rounded up, but at most the maximum fee, is withheld.
 """
 
 import json
@@ -41,7 +41,7 @@ Amounts = list[tuple[str, int, str, int]]
 
 @dataclass
 class FeeMint:
-    """Mint A as its program runs it: every transfer is written down and done."""
+    """Mint A with its fee; `send` returns each transfer, and applies it to the balances."""
 
     rate: int
     most: int = 2**64
@@ -54,7 +54,7 @@ class FeeMint:
     def send(
         self, source: str, target: str, amount: int, *, is_named: bool = False
     ) -> tuple[Ix, int]:
-        """The instruction, and what arrives."""
+        """Return the instruction, and the amount that arrives."""
         for account in (source, target):
             self.before.setdefault(account, 10**15)
             self.held.setdefault(account, 10**15)
@@ -94,7 +94,7 @@ PAID = transfer("vault b", "user b", 70)
 
 @pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize("program", ["listed", "closed", "routed", "unlisted"])
-def test_what_the_vault_gained_is_what_it_received(program: str, is_named: bool) -> None:  # noqa: FBT001
+def test_the_received_amount_is_the_gain_of_the_vault(program: str, is_named: bool) -> None:  # noqa: FBT001
     mint = FeeMint(rate=400)
     sent, arrived = mint.send("user a", "vault a", 1001, is_named=is_named)
     call = raydium(sent, PAID)
@@ -109,8 +109,8 @@ def test_what_the_vault_gained_is_what_it_received(program: str, is_named: bool)
     assert decode(pooled(mint, call)) == [(A, 960, B, 70)]
 
 
-def test_what_left_the_vault_is_what_it_paid() -> None:
-    """The trader gets less; the pool has given all of it."""
+def test_the_paid_amount_is_the_loss_of_the_vault() -> None:
+    """The trader gets less, but the pool has paid the full amount."""
     mint = FeeMint(rate=400)
     paid, arrived = mint.send("vault a", "user a", 1000)
 
@@ -121,8 +121,8 @@ def test_what_left_the_vault_is_what_it_paid() -> None:
 
 
 @pytest.mark.parametrize("is_named", [False, True])
-def test_vaults_without_a_known_owner_gain_what_arrives(is_named: bool) -> None:  # noqa: FBT001
-    """The trader's side is turned around, but what was kept on the way reached no vault."""
+def test_vaults_without_a_known_owner_gain_the_arrived_amount(is_named: bool) -> None:  # noqa: FBT001
+    """The amounts are those of the trader's side, but a withheld fee reached no vault."""
     mint = FeeMint(rate=400)
     sent, arrived = mint.send("user a", "vault a", 1000, is_named=is_named)
     call = Ix(TESSERA, ["x", "y"], b"\x10" + bytes(17), [sent, PAID])
@@ -150,8 +150,8 @@ GAINS = {"MintTo": 13, "MintToChecked": 13, "Burn": -13, "BurnChecked": -13, "a 
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("is_batched", [False, True])
-def test_what_else_touched_the_vault_is_set_off(other: str, is_batched: bool) -> None:  # noqa: FBT001
-    """Beside the swap, at the top: what it did to the balance is known by its layout."""
+def test_other_changes_of_the_vault_do_not_affect_the_amount(other: str, is_batched: bool) -> None:  # noqa: FBT001
+    """They are beside the swap, at the top level; their layouts give their effect."""
     mint = FeeMint(rate=250)
     sent, arrived = mint.send("user a", "vault a", 1000)
     mint.held["vault a"] += GAINS.get(other, 0)
@@ -163,7 +163,7 @@ def test_what_else_touched_the_vault_is_set_off(other: str, is_batched: bool) ->
 
 
 @pytest.mark.parametrize("head", ["1b05", "1a03", "ff01", "99"])
-def test_what_is_not_understood_leaves_the_amount_as_it_was_sent(head: str) -> None:
+def test_an_unknown_instruction_on_the_vault_leaves_the_sent_amount(head: str) -> None:
     """A confidential deposit, withheld tokens withdrawn to the vault, a cut batch, a new kind."""
     mint = FeeMint(rate=250)
     sent, _ = mint.send("user a", "vault a", 1000)
@@ -173,8 +173,8 @@ def test_what_is_not_understood_leaves_the_amount_as_it_was_sent(head: str) -> N
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (50, 50), (0, 2000), (50, 0)])
-def test_balances_that_no_fee_explains_change_nothing(before: int, after: int) -> None:
-    """Not recorded, or more than was sent, or less than nothing arrived."""
+def test_balances_that_no_fee_explains_leave_the_sent_amount(before: int, after: int) -> None:
+    """No balance is recorded, or it rose by more than was sent, or it fell."""
     sent = checked("user a", A, "vault a", 1000, program=SPL_2022)
     tx = Tx(raydium(sent, PAID)).holds("user a", A, USER).holds("user b", B, USER, 9)
     tx.holds("vault a", A, AUTHORITY, before=before, after=after).holds("vault b", B, AUTHORITY, 9)
@@ -182,7 +182,7 @@ def test_balances_that_no_fee_explains_change_nothing(before: int, after: int) -
     assert decode(tx) == [(A, 1000, B, 70)]
 
 
-def test_a_balance_that_is_in_no_list_changes_nothing() -> None:
+def test_a_vault_without_a_recorded_balance_leaves_the_sent_amount() -> None:
     sent = checked("user a", A, "vault a", 1000, program=SPL_2022)
     call = Ix(SOLFI, ["x", "vault a"], b"\x07", [sent, transfer("vault b", "user b", 70)])
     tx = Tx(call).holds("user b", B, USER, 9).holds("vault b", B, "vault a", 9)
@@ -190,8 +190,8 @@ def test_a_balance_that_is_in_no_list_changes_nothing() -> None:
     assert decode(tx) == [(A, 1000, B, 70)]
 
 
-def test_the_older_program_keeps_no_fee() -> None:
-    """With any other move of Token-2022 beside it."""
+def test_a_transfer_of_the_older_token_program_has_no_fee() -> None:
+    """The other transfer of the swap is of Token-2022."""
     sent = checked("user a", A, "vault a", 1000, program=SPL)
     paid = checked("vault b", B, "user b", 70, program=SPL_2022)
     tx = Tx(raydium(sent, paid)).holds("user a", A, USER).holds("user b", B, USER, 9)
@@ -200,7 +200,7 @@ def test_the_older_program_keeps_no_fee() -> None:
     assert decode(tx) == [(A, 1000, B, 70)]
 
 
-def test_a_hooked_transfer_keeps_its_fee_too() -> None:
+def test_the_fee_of_a_hooked_transfer_is_subtracted() -> None:
     mint = FeeMint(rate=250)
     sent, arrived = mint.send("user a", "vault a", 1000)
     hook = hooked(sent, transfer("user b", "hook b", 3))
@@ -211,7 +211,7 @@ def test_a_hooked_transfer_keeps_its_fee_too() -> None:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.data(), rate=st.integers(1, 5_000), is_capped=st.booleans())
-def test_a_vault_that_is_used_again_gains_what_arrived_each_time(
+def test_a_reused_vault_gains_the_arrived_amount_of_each_swap(
     data: st.DataObject, rate: int, *, is_capped: bool
 ) -> None:
     """Several swaps of one pool in one transaction, fees named or not, in both directions."""
@@ -233,7 +233,7 @@ def test_a_vault_that_is_used_again_gains_what_arrived_each_time(
     if mint.held["vault a"] == mint.before.get("vault a"):
         return  # no balance moved: nothing shows a fee
     if is_capped:
-        # Which of several fees met the maximum is nowhere: their sum is exact.
+        # No record shows which of several fees met the maximum; their sum is exact.
         sums = [
             (sum(one[1] for one in swaps if one[0] == A), [one for one in swaps if one[0] == B])
             for swaps in (found, expected)
@@ -265,15 +265,15 @@ def expected_of(lines: list[dict[str, Any]]) -> Amounts:
     ]
 
 
-def test_a_recorded_fee_that_no_instruction_names(shared_data: Path) -> None:
+def test_a_recorded_fee_without_a_fee_instruction_is_subtracted(shared_data: Path) -> None:
     raw, lines = recorded(shared_data, "transactions_2026b", "2DAFiTzY")
 
     assert [line["gross_in_amount"] for line in lines] == ["24139725097425"]
     assert amounts(decode_transaction(raw, 0)) == expected_of(lines)
 
 
-def test_a_recorded_fee_on_a_route(shared_data: Path) -> None:
-    """358,800 were sent, and labelled so in 2024; the vault's balance rose by 344,448."""
+def test_a_recorded_fee_on_a_route_is_subtracted(shared_data: Path) -> None:
+    """The label of 2024 has the sent amount, 358,800; the vault's balance rose by 344,448."""
     raw, lines = recorded(shared_data, "transactions", "2bhr1FWq")
     first, *others = expected_of(lines)
 
@@ -284,7 +284,9 @@ def test_a_recorded_fee_on_a_route(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "start"), [("transactions_2026", "ysZEH25d"), ("transactions_2026b", "5BDEC1rK")]
 )
-def test_recorded_transfer_hooks(shared_data: Path, folder: str, start: str) -> None:
+def test_swaps_with_recorded_transfer_hooks_have_the_expected_amounts(
+    shared_data: Path, folder: str, start: str
+) -> None:
     raw, lines = recorded(shared_data, folder, start)
 
     assert amounts(decode_transaction(raw, 0)) == expected_of(lines)

@@ -47,7 +47,7 @@ def pooled(*calls: Ix, owner: str = AUTHORITY, **options: Any) -> Tx:
 
 
 def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo:
-    """Return *entry* as the stream has it."""
+    """Return *entry* in the form of the gRPC stream."""
     info = geyser_pb2.SubscribeUpdateTransactionInfo(index=0)
     message, meta = info.transaction.message, info.meta
     given = entry["transaction"]["message"]
@@ -84,7 +84,7 @@ def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo
 
 
 def decode(tx: Tx) -> Decoded:
-    """The swaps of both sources, which must be the same."""
+    """Return the decoded transaction; assert that JSON and protobuf give the same."""
     entry = tx.entry()
     from_json = decode_transaction(json.dumps(entry).encode(), 0)
     assert decode_block(ProtobufTransactions([protobuf(entry)])) == from_json
@@ -115,7 +115,11 @@ HOOKS: dict[str, list[Ix]] = {
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("is_routed", [False, True])
 @pytest.mark.parametrize("program", ["listed", "closed", "unlisted"])
-def test_what_a_hook_moves_is_no_part_of_the_swap(hook: str, program: str, is_routed: bool) -> None:  # noqa: FBT001
+def test_transfers_of_a_hook_do_not_count_in_the_swap(
+    hook: str,
+    program: str,
+    is_routed: bool,  # noqa: FBT001
+) -> None:
     moved = [hooked(SENT, *HOOKS[hook]), PAID]
     call = raydium(*moved)
     if program != "listed":
@@ -126,8 +130,8 @@ def test_what_a_hook_moves_is_no_part_of_the_swap(hook: str, program: str, is_ro
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_hook_is_no_exchange(hook: str) -> None:
-    """Of a plain transfer, at the top, under a router, in a batch, or under a liquidity call."""
+def test_a_hooked_transfer_outside_a_swap_gives_no_swap(hook: str) -> None:
+    """The transfer is at the top, below a router, in a batch, or below a liquidity call."""
     moved = hooked(SENT, *HOOKS[hook])
     deposit = raydium(moved)
     deposit.data = b"\x03" + bytes(16)
@@ -137,7 +141,7 @@ def test_a_hook_is_no_exchange(hook: str) -> None:
         assert amounts(decode(pooled(call, raydium(SENT, PAID)))) == [(A, 100, B, 70)]
 
 
-def test_a_swap_that_a_hook_makes_is_a_swap() -> None:
+def test_a_swap_made_by_a_hook_is_read() -> None:
     """The hook sells its fee in a pool: a call of a DEX like any other."""
     sold = raydium(transfer("hook b", "vault b", 3), transfer("vault a", "hook a", 2))
     hook = hooked(SENT, transfer("user b", "hook b", 3), sold)
@@ -146,7 +150,7 @@ def test_a_swap_that_a_hook_makes_is_a_swap() -> None:
     assert amounts(decoded) == [(A, 100, B, 70), (B, 3, A, 2)]
 
 
-def test_a_hook_in_a_batch_beside_a_plain_transfer() -> None:
+def test_a_hook_in_a_batch_does_not_change_the_swap() -> None:
     moved = batch(
         hooked(SENT, transfer("user b", "hook b", 3)),
         Ix(SPL_2022, PAID.accounts, PAID.data),
@@ -158,7 +162,7 @@ def test_a_hook_in_a_batch_beside_a_plain_transfer() -> None:
 
 @pytest.mark.parametrize("depth", range(2, DEPTH + 1))
 @pytest.mark.parametrize("is_hooked", [False, True])
-def test_calls_as_deep_as_the_chain_allows(depth: int, is_hooked: bool) -> None:  # noqa: FBT001
+def test_a_swap_is_read_at_every_call_depth_of_the_chain(depth: int, is_hooked: bool) -> None:  # noqa: FBT001
     """The swap's transfers stand at height *depth*, and a hook with its transfer below them."""
     sent = hooked(SENT, transfer("user b", "hook b", 3)) if is_hooked else SENT
     call = raydium(sent, PAID)
@@ -177,7 +181,7 @@ def test_calls_as_deep_as_the_chain_allows(depth: int, is_hooked: bool) -> None:
 
 
 def test_wrapped_sol_paid_by_a_hook_to_the_pool_is_not_the_traders_payment() -> None:
-    """Only what the program itself moved counts, on both sides."""
+    """Only transfers of the program itself count, on both sides."""
     hook = hooked(SENT, transfer("user sol", "vault sol", 5))
     tx = pooled(raydium(hook, PAID)).holds("user sol", WSOL, USER, 9)
 

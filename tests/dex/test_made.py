@@ -1,4 +1,4 @@
-"""Programs and shapes that no recorded transaction shows, made from layouts and event bytes."""
+"""Programs and forms without a recorded transaction, built from layouts and event bytes."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def amounts(swaps: list[Swap]) -> list[tuple[str, int, str, int]]:
 
 
 def users(tx: Tx) -> Tx:
-    """The trader's three token accounts."""
+    """Add the trader's three token accounts to *tx*."""
     return tx.holds("user a", A, USER).holds("user b", B, USER, 9).holds("user c", C, USER, 2)
 
 
@@ -74,7 +74,7 @@ def raydium(*calls: Ix, head: int = 9, size: int = 17) -> Ix:
 
 
 def raydium_tx(*calls: Ix, **options: Any) -> Tx:
-    """A transaction around the vaults of one Raydium v4 pool."""
+    """Return a transaction with the vaults of one Raydium v4 pool."""
     tx = users(Tx(*calls, **options))
     return pool(tx, ("vault a", A), ("vault b", B), owner=RAYDIUM_AUTHORITY)
 
@@ -85,8 +85,8 @@ EXCHANGE = (transfer("user a", "vault a", 100), transfer("vault b", "user b", 70
 # --- programs --------------------------------------------------------------------------------
 
 
-def test_damm_v1_moves_through_the_vault_program() -> None:
-    """Each side is a vault of its own; LP tokens are minted and burned on the way."""
+def test_a_damm_v1_swap_is_read_from_the_calls_of_its_vault_program() -> None:
+    """Each side has its own vault; LP tokens are minted on the way."""
     vault_program = "24Uqj9JCLxUeoC3hGfh5W3s9FM9uCHDS2SG3LYwBpyTi"
     minted = Ix("spl", ["lp mint", "a lp", "authority"], b"\x07" + u64(5))
     deposit = Ix(vault_program, ["vault A"], bytes(8), [transfer("user a", "tokens a", 95), minted])
@@ -101,8 +101,8 @@ def test_damm_v1_moves_through_the_vault_program() -> None:
     assert (swap.program, swap.pool) == ("meteora_damm_v1", address("pool"))
 
 
-def test_damm_v1_holds_its_shares_of_vaults_that_all_pools_share() -> None:
-    """The vault of SOL alone holds 47,000 SOL; a pool of 40 dollars is no deeper for that."""
+def test_a_damm_v1_reserve_is_the_share_of_the_pool_in_the_common_vault() -> None:
+    """The SOL vault of all pools holds 47,000 SOL, which a pool of 40 dollars must not count."""
     accounts = [
         "pool", "user a", "user b", "vault A", "vault B", "tokens a", "tokens b", "lp mint a",
         "lp mint b", "lp a", "lp b", "fee a", "user", "vault program", "tokens",
@@ -129,8 +129,8 @@ def test_damm_v1_holds_its_shares_of_vaults_that_all_pools_share() -> None:
 @pytest.mark.parametrize("head", [SWAP, SWAP_2])
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("referred", [0, 7])
-def test_damm_v2_agrees_with_either_event(head: bytes, version: int, referred: int) -> None:
-    """The older event counts from the published bytes, the newer from the layout."""
+def test_a_damm_v2_swap_is_read_with_either_event(head: bytes, version: int, referred: int) -> None:
+    """The offsets of the older event are from published bytes, of the newer from the layout."""
     owner = "HLnpSz9h2S4hiLQ43rnSD9XkcUThA7B8hQMKmDaiTLcC"
     received, paid = 200_000_000, 155_508_363_191_534
     fields = bytearray(180)
@@ -167,7 +167,9 @@ def test_damm_v2_agrees_with_either_event(head: bytes, version: int, referred: i
         ("bd4233a826507599", {66: 1000, 83: 1000, 91: 990, 107: 50, 147: 3}),
     ],
 )
-def test_dbc_pays_a_referrer_out_of_the_pool(disc: str, places: dict[int, int]) -> None:
+def test_the_referral_fee_of_dbc_is_subtracted_from_the_received_amount(
+    disc: str, places: dict[int, int]
+) -> None:
     owner = "FhVo3mqL8PW5pH5U2CN4XE33DokiyZnUwuGpH2hmHLuM"
     fields = bytearray(180)
     for at, value in places.items():
@@ -214,13 +216,13 @@ def test_launchlab_reads_both_lengths_of_its_event(grown: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_launchlab_shows_what_its_curve_trades_against(
+def test_the_launchlab_reserve_is_the_bounded_virtual_reserve_plus_the_vault(
     quote: str,
     virtual: int,
     counts: int,
     is_buy: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """Its virtual reserve, up to that of a common curve, and 5 that its vault holds."""
+    """The virtual reserve counts up to that of a common curve; the vault holds 5 * 10**9."""
     owner = "WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh"
     reserves = bytes(48) + u64(virtual) + bytes(24) + u64(5 * 10**9)
     fields = reserves + u64(1_468_700, 5_004_973_052) + bytes(26)
@@ -246,7 +248,7 @@ def test_launchlab_shows_what_its_curve_trades_against(
     ("head", "before"), [("c360ed6c44a2dbe6", ("spl", USER)), ("ba8fd11dfe02c275", ())]
 )
 def test_two_hops_of_one_instruction_are_two_swaps(head: str, before: tuple[str, ...]) -> None:
-    """Both through whirlpools; the second version hands the middle mint over directly."""
+    """Both pools are Whirlpools; version 2 moves the middle mint directly to the second pool."""
     if before:
         middle = [transfer("one b", "user b", 70), transfer("user b", "two b", 70)]
     else:
@@ -266,7 +268,7 @@ def test_two_hops_of_one_instruction_are_two_swaps(head: str, before: tuple[str,
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
-def test_the_clmm_router_names_its_pools_nowhere(hops: int) -> None:
+def test_hops_of_the_clmm_router_get_their_pools_from_the_vault_owners(hops: int) -> None:
     mints = [A, B, C, WSOL]
     moved, held = [], []
     for hop in range(hops):
@@ -295,8 +297,8 @@ def test_the_clmm_router_names_its_pools_nowhere(hops: int) -> None:
     ]
 
 
-def test_the_trader_may_pay_for_someone_else() -> None:
-    """Of two signers, one pays the pool; what it bought goes to a third wallet."""
+def test_the_signer_who_pays_is_the_trader_if_another_wallet_receives() -> None:
+    """One of two signers pays the pool; a third wallet gets the bought tokens."""
     tx = Tx(raydium(*EXCHANGE), signers=("payer", USER))
     tx = pool(tx, ("vault a", A), ("vault b", B), owner=RAYDIUM_AUTHORITY)
     (swap,) = decode(tx.holds("user a", A, USER).holds("user b", B, "friend")).swaps
@@ -304,8 +306,8 @@ def test_the_trader_may_pay_for_someone_else() -> None:
     assert swap.signer == address(USER)
 
 
-def test_an_order_filled_by_a_maker_who_pays_the_fee() -> None:
-    """The maker stands where a pool would; the taker signs second and is the trader."""
+def test_the_taker_is_the_trader_if_the_maker_pays_the_network_fee() -> None:
+    """The maker takes the place of a pool; the taker is the second signer."""
     moved = [transfer("user a", "maker a", 100), transfer("maker b", "user b", 70)]
     call = Ix(RFQ, [USER, "maker"], bytes.fromhex("a860b7a35c0a28a0") + u64(100, 70, 0), moved)
     tx = users(Tx(call, signers=("maker", USER)))
@@ -316,8 +318,8 @@ def test_an_order_filled_by_a_maker_who_pays_the_fee() -> None:
 
 
 @pytest.mark.parametrize("owner", ["vault owner", None])
-def test_a_closed_program_is_judged_by_what_moved(owner: str | None) -> None:
-    """With one owner of both vaults, or with vaults that own themselves."""
+def test_a_swap_of_a_closed_program_is_read_from_its_transfers(owner: str | None) -> None:
+    """The balances of both vaults name the same owner, or no owner."""
     call = Ix(TESSERA, ["x", "y"], b"\x10" + bytes(17), list(EXCHANGE))
     tx = users(Tx(call)).holds("vault a", A, owner).holds("vault b", B, owner)
     (swap,) = decode(tx).swaps
@@ -327,7 +329,7 @@ def test_a_closed_program_is_judged_by_what_moved(owner: str | None) -> None:
 
 
 @pytest.mark.parametrize("kind", [7, 8, 14, 15])
-def test_a_closed_program_that_mints_or_burns_was_not_swapping(kind: int) -> None:
+def test_a_closed_program_that_mints_or_burns_gives_no_swap(kind: int) -> None:
     supply = Ix("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", ["lp"], bytes([kind]) + u64(1))
     call = Ix(SOLFI, ["x", "owner"], b"\x07", [*EXCHANGE, supply])
     tx = pool(users(Tx(call)), ("vault a", A), ("vault b", B), owner="owner")
@@ -338,8 +340,8 @@ def test_a_closed_program_that_mints_or_burns_was_not_swapping(kind: int) -> Non
 # --- who moved what --------------------------------------------------------------------------
 
 
-def test_amounts_behind_a_head_of_one_byte_are_not_remembered() -> None:
-    """No two swaps have the same: each would take the place of one that comes again."""
+def test_instructions_with_a_head_of_one_byte_do_not_fill_the_cache() -> None:
+    """Each swap has other amounts, and would displace a head that recurs."""
     base58.common_head.cache_clear()
     random = Random(1)
     for _ in range(500):
@@ -350,8 +352,8 @@ def test_amounts_behind_a_head_of_one_byte_are_not_remembered() -> None:
     assert base58.common_head.cache_info().currsize < 100
 
 
-def test_a_router_counts_once_and_its_own_transfers_do_not() -> None:
-    """Commission, platform fee and tip pass under the router or beside it, never in a pool."""
+def test_a_routed_swap_counts_once_without_the_routers_own_transfers() -> None:
+    """Commission, platform fee and tip are paid below the router or beside it, not by a pool."""
     route = Ix(
         JUPITER,
         ["x", "y"],
@@ -404,8 +406,8 @@ def test_an_unknown_program_is_an_amm_at_any_depth() -> None:
 
 
 @pytest.mark.parametrize("word", ["stake", "deposit", "liquidate"])
-def test_an_instruction_that_names_a_stake_is_no_exchange(word: str) -> None:
-    """A stake that pays out its reward gives one mint for another out of one owner's accounts."""
+def test_an_instruction_named_stake_deposit_or_liquidate_is_no_swap(word: str) -> None:
+    """A stake with a reward moves two mints in and out of one owner's accounts, like a swap."""
     head = hashlib.sha256(f"global:{word}".encode()).digest()[:8]
     farm = Ix("an unknown program", ["x"], head, list(EXCHANGE))
     tx = pool(users(Tx(farm)), ("vault a", A), ("vault b", B), owner="o")
@@ -420,7 +422,7 @@ def test_an_instruction_that_names_a_stake_is_no_exchange(word: str) -> None:
 def test_liquidity_that_is_added_or_removed_is_never_a_swap(
     gained: int, other: int, *, is_added: bool, makes: bool
 ) -> None:
-    """Any ratio, one side or both, with shares that are made or destroyed, or none."""
+    """For any ratio, on one side or both, with or without shares that are minted or burned."""
     pairs = [("user a", "vault a", gained), ("user b", "vault b", other)]
     tokens = [transfer(*((u, v) if is_added else (v, u)), n) for u, v, n in pairs]
     if makes:
@@ -432,7 +434,7 @@ def test_liquidity_that_is_added_or_removed_is_never_a_swap(
     assert decode(tx).swaps == []
 
 
-def test_a_transfer_hook_is_not_called_by_the_router() -> None:
+def test_an_exchange_by_a_transfer_hook_below_a_router_gives_no_swap() -> None:
     hooked = transfer("user a", "user a2", 1, program=SPL_2022)
     hooked.calls = [Ix("hook", ["x"], b"\x01", list(EXCHANGE))]
     tx = pool(users(Tx(Ix(JUPITER, ["x"], bytes(8), [hooked]))), ("vault a", A), owner="o")
@@ -440,8 +442,8 @@ def test_a_transfer_hook_is_not_called_by_the_router() -> None:
     assert decode(pool(tx, ("vault b", B), owner="o")) == ([], [], [], [])
 
 
-def test_the_router_itself_may_be_the_trader() -> None:
-    """It holds the tokens between hops, so no signer is on the other side."""
+def test_a_swap_is_read_if_the_router_holds_the_tokens_of_the_trader() -> None:
+    """The router holds the tokens between hops, so no signer pays or is paid."""
     unknown = Ix("amm", ["x"], b"\x01", list(EXCHANGE))
     tx = Tx(Ix(JUPITER, ["x"], bytes(8), [unknown]), signers=("payer",))
     tx.holds("user a", A, "router").holds("user b", B, "router")
@@ -451,8 +453,8 @@ def test_the_router_itself_may_be_the_trader() -> None:
     assert swap.signer == address("payer")
 
 
-def test_liquidity_is_not_a_swap_even_if_it_looks_like_one() -> None:
-    """In with one mint and out with the other, but by an instruction that does not swap."""
+def test_a_liquidity_instruction_that_exchanges_two_mints_is_no_swap() -> None:
+    """One mint goes in and the other out, but the instruction is not a swap."""
     assert decode(raydium_tx(raydium(*EXCHANGE, head=3))) == ([], [], [], [])
 
 
@@ -463,8 +465,8 @@ def test_buying_and_selling_in_one_transaction_is_two_swaps() -> None:
     assert amounts(swaps) == [(A, 100, B, 70), (B, 70, A, 99)]
 
 
-def test_a_temporary_account_is_known_from_its_other_side_or_its_opening() -> None:
-    """Wrapped SOL opened and closed on the way is in no balance."""
+def test_the_mint_of_a_temporary_account_is_known_from_vault_or_opening() -> None:
+    """An account of wrapped SOL that is opened and closed on the way is in no balance."""
     moved = [transfer("temporary", "vault a", 100), EXCHANGE[1]]
     tx = pool(Tx(raydium(*moved)), ("vault a", A), ("vault b", B), owner=RAYDIUM_AUTHORITY)
     assert amounts(decode(tx.holds("user b", B, USER)).swaps) == [(A, 100, B, 70)]
@@ -489,7 +491,7 @@ def test_a_temporary_account_is_known_from_its_other_side_or_its_opening() -> No
         assert amounts(decode(whirl).swaps) == [(WSOL, 100, B, 70)]
 
 
-def test_addresses_from_lookup_tables_follow_the_static_ones() -> None:
+def test_addresses_from_lookup_tables_follow_the_static_keys() -> None:
     loaded = ("vault a", "vault b", RAYDIUM_AUTHORITY, "amm", RAYDIUM_V4)
     route = Ix(JUPITER, ["x"], bytes(8), [raydium(*EXCHANGE)])
     (swap,) = decode(raydium_tx(route, loaded=loaded)).swaps
@@ -508,7 +510,7 @@ def test_every_version_of_a_transaction_is_read(version: str | int | None) -> No
     assert len(decode_transaction(json.dumps(entry).encode(), 0).swaps) == 1
 
 
-def test_data_without_heights_gives_each_amm_what_follows_it() -> None:
+def test_transfers_without_stack_heights_belong_to_the_preceding_amm() -> None:
     second = Ix(
         WHIRLPOOL,
         ["spl", USER, "pool"],
@@ -521,7 +523,7 @@ def test_data_without_heights_gives_each_amm_what_follows_it() -> None:
     assert amounts(decode(tx).swaps) == [(A, 100, B, 70), (B, 70, C, 30)]
 
 
-def test_transfers_of_nothing_and_to_oneself_trade_nothing() -> None:
+def test_transfers_of_zero_and_to_the_same_account_do_not_count() -> None:
     nothing = (transfer("user a", "vault a", 0), transfer("vault b", "user b", 0))
     to_itself = transfer("vault a", "vault a", 5)
     dust = (*EXCHANGE, transfer("vault b", "fee b", 0), to_itself)
@@ -561,8 +563,8 @@ def fee_tx(*, named_fee: int, gained: int, again: bool = False) -> Tx:
     return tx.holds("vault b", B, RAYDIUM_AUTHORITY, 9)
 
 
-def test_a_fee_mint_counts_what_reached_the_vault() -> None:
-    """The vault's own balance decides, if nothing else touched it; else the fee that is named."""
+def test_the_amount_of_a_fee_mint_is_the_amount_that_reached_the_vault() -> None:
+    """The vault's balance decides if no other call touched the vault; otherwise the named fee."""
     assert amounts(decode(fee_tx(named_fee=40, gained=960)).swaps) == [(A, 960, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955)).swaps) == [(A, 955, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955, again=True)).swaps) == [(A, 960, B, 70)]

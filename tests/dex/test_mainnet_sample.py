@@ -14,14 +14,14 @@ RECORDED: Final = [json.loads(line) for line in FILE.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("one", RECORDED, ids=lambda one: one["signature"][:8])
-def test_it_holds_the_swaps_that_others_read(one: dict[str, Any]) -> None:
+def test_each_recorded_transaction_has_its_expected_swaps(one: dict[str, Any]) -> None:
     decoded = decode_transaction(json.dumps(one["recorded"]).encode(), 0)
 
     assert [facts(swap) for swap in decoded.swaps] == one["expected"]
     assert decoded.quarantined == []
 
 
-def test_the_kinds_are_many() -> None:
+def test_the_sample_covers_three_versions_and_twenty_programs() -> None:
     swaps = [swap for one in RECORDED for swap in one["expected"]]
     versions = {one["recorded"].get("version") for one in RECORDED}
 

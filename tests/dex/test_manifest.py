@@ -1,7 +1,7 @@
-"""Manifest: what a batch of orders fills stands in the log alone.
+"""Manifest: only the log has the fills of a batch of orders.
 
-The log lines are written here from the published struct; recorded swaps, whose amounts the
-transfers show as well, prove where its fields stand.
+The log lines are written here from the published struct; recorded swaps, whose transfers also
+show the amounts, prove the offsets of its fields.
 """
 
 import json
@@ -26,7 +26,7 @@ MANIFEST = "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms"
 FILL_LOG = "3ae6f2034b7104a9"
 A, B = address("mint A"), address("mint B")
 Fill = tuple[int, bool, int, int]
-"""Of which order of the taker, whether it buys, base and quote."""
+"""The number of the taker's order, whether it buys, and the amounts of base and quote."""
 Row = tuple[str, str | None, str, int, str, int]
 
 
@@ -60,7 +60,7 @@ def tx(*calls: Ix, log: list[str] | None) -> Tx:
 
 
 def decode(made: Tx) -> Decoded:
-    """As a block of a node: through the search that leaves out what called nothing."""
+    """Decode as in a block, where a search leaves out most transactions without calls."""
     return decode_block(JsonTransactions([made.raw()]))  # type: ignore[list-item]
 
 
@@ -75,7 +75,7 @@ def row(mint: str, received: int, other: str, paid: int, market: str = "market")
 
 
 @pytest.mark.parametrize("is_buy", [True, False])
-def test_a_fill_of_a_batch_that_called_nothing(*, is_buy: bool) -> None:
+def test_a_fill_of_a_batch_without_calls_is_read_from_the_log(*, is_buy: bool) -> None:
     log = ran(MANIFEST, "Program log: Instruction", fill_log((9, is_buy, 500, 70)))
     decoded = decode(tx(batch_update(), log=log))
 
@@ -103,7 +103,7 @@ def test_the_fills_of_one_order_are_one_swap(fills: list[Fill]) -> None:
 
 
 def test_two_batches_below_a_wrapper_have_their_own_fills() -> None:
-    """Data that others log is none of Manifest's, though it begins alike."""
+    """Data in the log of other programs is ignored, even if it begins like a fill."""
     forged = fill_log((5, True, 1, 1))
     log = ran(
         "wrapper",
@@ -120,7 +120,7 @@ def test_two_batches_below_a_wrapper_have_their_own_fills() -> None:
     assert [(s.outer, s.inner) for s in decoded.swaps] == [(0, 0), (0, 2)]
 
 
-def test_a_swap_is_read_by_its_transfers_and_not_again_by_the_log() -> None:
+def test_a_swap_with_transfers_is_not_read_again_from_the_log() -> None:
     moved = [transfer("user b", "vault b", 70), transfer("vault a", "user a", 500)]
     swap = Ix(MANIFEST, [USER, "market", "system"], b"\x04" + bytes(18), moved)
     log = ran(JUPITER, *ran(MANIFEST, fill_log((9, True, 500, 70)), depth=2))
@@ -141,7 +141,7 @@ def test_a_swap_is_read_by_its_transfers_and_not_again_by_the_log() -> None:
     ],
     ids=["truncated", "of others", "another market", "short", "too much"],
 )
-def test_a_log_that_is_not_understood_is_quarantined(log: list[str], reason: str) -> None:
+def test_a_batch_with_an_unreadable_log_is_quarantined(log: list[str], reason: str) -> None:
     decoded = decode(tx(batch_update(), log=log))
 
     assert decoded.swaps == []
@@ -160,13 +160,13 @@ def test_a_log_that_is_not_understood_is_quarantined(log: list[str], reason: str
     ],
     ids=["nothing", "other data", "no base64", "no data", "for nothing", "of nothing"],
 )
-def test_orders_that_fill_nothing_are_no_swap(lines: list[str]) -> None:
+def test_a_batch_without_fills_gives_no_swap(lines: list[str]) -> None:
     assert decode(tx(batch_update(), log=ran(MANIFEST, *lines))) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("log", [None, []])
-def test_without_a_log_the_batch_is_quarantined(log: list[str] | None) -> None:
-    """Nothing is known of its fills, and nothing says that there were none."""
+def test_a_batch_without_a_log_is_quarantined(log: list[str] | None) -> None:
+    """Without the log, the batch may have filled orders."""
     decoded = decode(tx(batch_update(), log=log))
 
     assert decoded.swaps == []
@@ -184,7 +184,7 @@ def test_protobuf_gives_the_same_swap() -> None:
 
 
 def test_no_log_makes_the_decoder_fail() -> None:
-    """With lines lost, doubled or in another order."""
+    """Lines of the log are lost, doubled or in another order."""
     random = Random(7)
     calls = [batch_update(), batch_update("second")]
     whole = ran("wrapper", *ran(MANIFEST, fill_log((1, True, 1, 2)), depth=2), "Program ", "x",
@@ -195,8 +195,8 @@ def test_no_log_makes_the_decoder_fail() -> None:
         assert len(decoded.swaps) <= 2
 
 
-def test_recorded_fills_have_their_fields_where_the_layout_says(shared_data: Path) -> None:
-    """Both mints and the sums of what was filled are those of the transfers."""
+def test_amounts_read_from_a_recorded_log_equal_those_of_the_transfers(shared_data: Path) -> None:
+    """The mints and the sums of the fills are those of the transfers."""
     folder = shared_data / "transactions_2026b"
     compared = 0
     for line in (folder / "fixtures.jsonl").read_text().splitlines():
@@ -207,7 +207,7 @@ def test_recorded_fills_have_their_fields_where_the_layout_says(shared_data: Pat
         swaps = [s for s in decode_transaction(raw, 0).swaps if s.program == "manifest"]
         if len(swaps) != 1 or not reported:
             continue
-        # The same log, of a batch of orders on the same market.
+        # The same log, for a batch of orders on the same market, which has no transfers.
         (swap,) = swaps
         batch = Ix(MANIFEST, [swap.signer, swap.pool, "system"], b"\x06" + bytes(9))
         made = Tx(batch, signers=(swap.signer,))

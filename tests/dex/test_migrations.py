@@ -1,4 +1,4 @@
-"""Migrations name the pool that takes the place of a curve: by published layouts, as recorded."""
+"""A migration names the pool that replaces a curve: from published layouts, and recorded."""
 
 import hashlib
 from pathlib import Path
@@ -17,7 +17,7 @@ RECORDED: Final = (
 
 
 class Layout(NamedTuple):
-    """Accounts of an Anchor instruction by their published names, as far as any is needed."""
+    """The first accounts of an Anchor instruction, by their published names."""
 
     program: str
     instruction: str
@@ -135,7 +135,7 @@ def test_a_migration_names_the_successor_of_its_curve(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: one.instruction)
-def test_a_migration_of_too_few_accounts_names_none(layout: Layout) -> None:
+def test_an_instruction_with_too_few_accounts_gives_no_migration(layout: Layout) -> None:
     names = layout.accounts.split()
     needed = [layout.curve, layout.pool, "BASE"]
     if layout.program == BOOP:
@@ -145,12 +145,12 @@ def test_a_migration_of_too_few_accounts_names_none(layout: Layout) -> None:
     assert list(decode_transaction(migration(layout, cut=cut).raw(), 0).migrations) == []
 
 
-def test_what_else_a_curve_does_migrates_nothing() -> None:
+def test_another_instruction_of_a_curve_gives_no_migration() -> None:
     layout = LAYOUTS[0]._replace(instruction="set_params")
     assert list(decode_transaction(migration(layout).raw(), 0).migrations) == []
 
 
-def test_the_recorded_migration_of_pumpfun(shared_data: Path) -> None:
+def test_the_recorded_migration_of_pumpfun_has_its_curve_and_pool(shared_data: Path) -> None:
     """Its event names the same curve and pool."""
     path = shared_data / "transactions_2026" / "tx" / f"{RECORDED}.json"
     if not path.is_file():
@@ -167,8 +167,8 @@ def test_the_recorded_migration_of_pumpfun(shared_data: Path) -> None:
     assert (decoded.swaps, decoded.quarantined) == ([], [])
 
 
-def test_no_migration_begins_like_an_instruction_that_is_known_otherwise() -> None:
-    """Only instructions that do not swap are looked at for a migration."""
+def test_no_migration_has_the_first_bytes_of_another_known_instruction() -> None:
+    """The decoder looks for migrations only in instructions that do not swap."""
     for program in TABLE:
         for head in program.migrations:
             known = program.swaps.keys() | program.no_swaps

@@ -1,8 +1,8 @@
-"""Calls that exchange nothing, in the shapes of real programs: no swap, and nothing to report.
+"""Calls without an exchange, in the forms of real programs, give neither swap nor report.
 
-Built from public layouts: first bytes, order of the transfers, who owns which account.  Each is
-called directly and by a bot.  At the end stand the limits that decision 56 names: what moves as an
-exchange does and is one for all that transfers show.
+Built from public layouts: first bytes, order of the transfers, owners of the accounts.  Each is
+called directly and by a bot.  At the end are the limits of decision 56: calls that are no
+exchange, but have the transfers of one.
 """
 
 from dataclasses import dataclass, replace
@@ -256,13 +256,13 @@ def decode(case: Case, caller: str | None = None) -> Decoded:
 
 
 @CALLERS
-def test_it_is_no_swap_and_nothing_is_reported(caller: str | None) -> None:
+def test_calls_without_an_exchange_give_neither_swap_nor_report(caller: str | None) -> None:
     read = {name: decode(case, caller) for name, case in CASES.items()}
 
     assert {name: decoded for name, decoded in read.items() if decoded != NOTHING} == {}
 
 
-def test_a_real_swap_beside_it_is_read_all_the_same() -> None:
+def test_a_swap_beside_a_call_without_an_exchange_is_read() -> None:
     """A call of one program hides no call of another in the same transaction."""
     read = {name: rows(beside_a_swap(case)) for name, case in CASES.items()}
     swap = (address("amm"), A, 5, B, 7)
@@ -300,9 +300,9 @@ def test_liquidity_in_both_mints_is_never_a_swap(
     *,
     is_added: bool,
 ) -> None:
-    """For any owner of the shares, and also if the fees earned are paid out with them.
+    """For any owner of the shares, and also if the earned fees are paid out with them.
 
-    Fees that are paid out at a deposit are less than it: both mints still go the same way.
+    Fees that are paid out at a deposit are smaller than the deposit: both mints still move in.
     """
     gained, other = amounts
     move = give if is_added else get
@@ -319,8 +319,8 @@ def test_liquidity_in_both_mints_is_never_a_swap(
 
 
 LISTED = {program.name: program for program in TABLE if b"" in program.swaps}
-"""Venues of which any instruction may swap."""
-# Only its program or its bytes separate it: no venue does it.
+"""The venues of which any instruction may be a swap."""
+# Only program or first bytes show that these are no swaps, and no venue makes them.
 OF_OTHERS = {
     "a liquidation",
     "a liquidation by an instruction of next year",
@@ -342,7 +342,7 @@ def of_program(case: Case, address: str) -> Case:
 
 
 @pytest.mark.parametrize("caller", [None, "a bot", JUPITER], ids=["directly", "by a bot", "routed"])
-def test_it_is_no_swap_of_a_venue_either(caller: str | None) -> None:
+def test_calls_without_an_exchange_of_a_listed_venue_give_no_swap(caller: str | None) -> None:
     read = {
         (name, what): decode(of_program(case, program.address), caller)
         for name, program in LISTED.items()
@@ -353,8 +353,8 @@ def test_it_is_no_swap_of_a_venue_either(caller: str | None) -> None:
 
 
 @pytest.mark.parametrize("word", ["operate", "deposit_and_stake", "open_position", "claim"])
-def test_the_name_of_an_instruction_decides_for_a_venue_too(word: str) -> None:
-    """A deposit that pays a reward in another mint, or collateral for its loan."""
+def test_a_venue_instruction_named_like_a_deposit_or_claim_is_no_swap(word: str) -> None:
+    """The transfers are those of a deposit with a reward, or of collateral with its loan."""
     asked = {*LISTED, "jupiter_lend"}
     addresses = {program.name: program.address for program in TABLE if program.name in asked}
     read = {
@@ -368,7 +368,9 @@ def test_the_name_of_an_instruction_decides_for_a_venue_too(word: str) -> None:
 
 @pytest.mark.parametrize("paid_to", ["friend", "other"])
 @CALLERS
-def test_an_exchange_that_pays_another_than_the_signer(paid_to: str, caller: str | None) -> None:
+def test_an_exchange_is_read_if_it_pays_another_account_than_the_signers(
+    paid_to: str, caller: str | None
+) -> None:
     case = Case.of(UNKNOWN, b"\x02", give(A, 9), transfer(f"vault {B}", f"{paid_to} {B}", 4))
     decoded = decode(case, caller)
 
@@ -377,15 +379,15 @@ def test_an_exchange_that_pays_another_than_the_signer(paid_to: str, caller: str
     assert decoded.swaps[0].recognised_by is RecognisedBy.TRANSFERS
 
 
-def test_an_exchange_paid_by_a_router_s_account_pays_the_signer() -> None:
-    """The last hop of a route: the router held the tokens, and the user gets what they bought."""
+def test_an_exchange_paid_from_an_account_of_a_router_is_read() -> None:
+    """In the last hop of a route, the router pays the pool, and the pool pays the user."""
     case = Case.of(UNKNOWN, b"\x02", transfer(f"other {A}", f"vault {A}", 9), get(B, 4))
 
     assert rows(decode(case)) == [(address(UNKNOWN), A, 9, B, 4)]
 
 
-def test_an_owner_that_takes_of_one_and_pays_many_is_no_exchange() -> None:
-    """A payroll, say: who takes part in what is not known."""
+def test_a_payment_from_one_owner_and_payments_to_several_are_no_swap() -> None:
+    """It may be a payroll: the transfers do not show which parties exchanged."""
     many = transfer(f"vault {B}", f"other {B}", 4)
     case = Case.of(UNKNOWN, b"\x02", give(A, 9), transfer(f"vault {B}", f"friend {B}", 4), many)
 
@@ -403,15 +405,15 @@ TRADERS = {
 
 
 @pytest.mark.parametrize("who", TRADERS)
-def test_a_listed_program_whose_owner_alone_exchanged_keeps_its_direction(who: str) -> None:
-    """No account of the instruction names the owner of the vaults, and no one else gave and got."""
+def test_the_direction_of_a_swap_is_known_if_only_the_vault_owner_exchanged(who: str) -> None:
+    """The instruction has no account of the vaults' owner; no other owner gave and received."""
     case = Case.of(TESSERA, b"\x10" + bytes(17), *TRADERS[who])
 
     assert rows(decode(case)) == [("tessera", A, 9, B, 4)]
 
 
 def test_a_router_that_trades_with_two_owners_is_no_pool() -> None:
-    """It pays first; each vault has an owner of its own, so that only the router exchanged."""
+    """The router pays first; each vault has another owner, so only the router exchanged."""
     moved = [transfer("router a", f"vault {A}", 9), transfer(f"other {B}", "router b", 4)]
     tx = Case.of(TESSERA, b"\x10" + bytes(17), *moved).tx(None)
     tx.holds("router a", A, "router").holds("router b", B, "router")
@@ -433,7 +435,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_known_limits_count_as_recognised_by_transfers(name: str) -> None:
-    """Decision 56 names them: they count in volume, marked, and set prices only with others."""
+    """Decision 56: they count in the volume, are marked, and set prices only with other swaps."""
     decoded = decode(LIMITS[name])
 
     assert rows(decoded) == [(address(UNKNOWN), A, 9, B, 10)]
@@ -442,8 +444,8 @@ def test_known_limits_count_as_recognised_by_transfers(name: str) -> None:
 
 
 @pytest.mark.parametrize("program", [SAVE, KAMINO, RAYDIUM_FARM])
-def test_below_a_router_they_exchange_nothing_either(program: str) -> None:
-    """A router's callee is believed with less, but not with what a lender moved below it."""
+def test_lenders_and_farms_below_a_router_give_no_swap(program: str) -> None:
+    """Below a router less evidence suffices for a swap, but the transfers of a lender do not."""
     lender = Ix(program, ["x"], b"\x0c", [give(A, 9), get(B, 10)])
     routed = Case((Ix(JUPITER, [USER], bytes(8), [Ix("a bot", ["x"], b"\x01", [lender])]),))
     straight = Case((Ix(JUPITER, [USER], bytes(8), [lender]),))

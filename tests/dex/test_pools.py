@@ -1,4 +1,4 @@
-"""Pools of programs whose layouts are not all known: an account that names one, else two vaults."""
+"""Pools of programs with partly known layouts: the account of the pool, or else its two vaults."""
 
 import pytest
 
@@ -38,14 +38,14 @@ def pools(decoded: Decoded) -> list[str]:
     ids=["its layout", "the trader", "another signer", "the mint paid", "the mint received"],
 )
 def test_neither_a_signer_nor_a_mint_is_a_pool(second: str, pool: str) -> None:
-    """The market stands second in the layout that is public; another instruction may differ."""
+    """The market is the second account in the public layout; other instructions may differ."""
     call = Ix(BISONFI, ["x", second, "vault a", "vault b"], b"\x07", EXCHANGE)
 
     assert pools(decode(Tx(call, signers=(USER, SECOND)))) == [pool]
 
 
 @pytest.mark.parametrize("head", [b"\x09", b"\x2d\x00"], ids=["CloseAccount", "UnwrapLamports"])
-def test_a_vault_that_pays_without_a_transfer_is_named_all_the_same(head: bytes) -> None:
+def test_the_pool_includes_a_vault_that_pays_without_a_transfer(head: bytes) -> None:
     unwrapped = Ix(SPL, ["vault sol", USER, "authority"], head)
     sale = transfer("user a", "vault a", 700)
     tx = Tx(Ix("a venue", [USER, "vault a", "vault sol"], b"\x07", [sale, unwrapped]))

@@ -9,7 +9,7 @@ from venue_layouts import LAYOUTS
 from mintscope.dex.programs import TABLE
 from support.scenes.made_transactions import unb58
 
-# Instructions of no layout of their own: as the others of their program, with more before them.
+# Swap instructions that have no layout in LAYOUTS.
 BESIDES = {"manifest": {b"\x06"}}
 ROUTERS = {
     *("jupiter_v6", "jupiter_dca", "jupiter_limit", "jupiter_limit_v2", "photon_router"),
@@ -18,13 +18,13 @@ ROUTERS = {
 }
 
 
-def test_ids_are_addresses_and_names_are_given_once() -> None:
+def test_program_ids_are_unique_addresses_and_names_are_unique() -> None:
     assert all(len(unb58(program.address)) == 32 for program in TABLE)
     assert len({program.address for program in TABLE}) == len(TABLE)
     assert len({program.name for program in TABLE}) == len(TABLE)
 
 
-def test_first_bytes_are_those_of_the_instruction_names() -> None:
+def test_first_bytes_in_the_table_equal_those_of_the_published_layouts() -> None:
     published: defaultdict[str, set[bytes]] = defaultdict(set)
     for layout in LAYOUTS:
         published[layout.address] |= {head for _, head in layout.instructions()}
@@ -32,14 +32,14 @@ def test_first_bytes_are_those_of_the_instruction_names() -> None:
     for program in TABLE:
         heads = set(program.swaps) - {b""}
         assert (program.name in ROUTERS) == (not program.swaps and program.read is None)
-        if heads:  # else nothing is published of its instructions, or it is a router
+        if heads:  # no heads: a router, or a program without published instructions
             others = BESIDES.get(program.name, set())
             assert heads == published[program.address] | others, program.name
             named += 1
     assert named > 50
 
 
-def test_accounts_stand_where_the_published_layouts_say(shared_data: Path) -> None:
+def test_pool_positions_equal_those_of_the_published_layouts(shared_data: Path) -> None:
     layouts = json.loads((shared_data / "layouts" / "dex_layouts.json").read_text())
     pools = {
         "pool", "amm", "AmmId", "pool_state", "poolState", "lbPair", "whirlpool",

@@ -1,4 +1,4 @@
-"""How far curves are, in recorded transactions, beside what their reserves say."""
+"""The progress of curves in recorded transactions, compared with their reserves."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def reserve(swap: Swap) -> int:
     return (swap.in_left if swap.in_mint == WSOL else swap.out_left) or 0
 
 
-def test_curves_are_as_far_as_their_reserves_say(curves: list[Swap]) -> None:
+def test_the_progress_of_a_pumpfun_curve_follows_from_its_reserve(curves: list[Swap]) -> None:
     """A common curve of pump.fun begins with 30 SOL and 1,073 M tokens, and sells 793.1 M."""
     common = [one for one in curves if one.program == "pumpfun" and reserve(one) >= 30 * 10**9]
     assert len(common) >= 15
@@ -42,7 +42,7 @@ def test_curves_are_as_far_as_their_reserves_say(curves: list[Swap]) -> None:
         assert one.progress == pytest.approx(1e6 * sold / 793_100_000, abs=2)
 
 
-def test_every_curve_tells_how_far_it_is(curves: list[Swap]) -> None:
+def test_swaps_of_every_curve_program_have_a_progress(curves: list[Swap]) -> None:
     reported = {one.program: one.progress for one in curves}
     assert reported.keys() == CURVES
     assert all(one.progress is not None and 0 <= one.progress <= 10**6 for one in curves)

@@ -1,4 +1,4 @@
-"""The recorded transactions of mainnet, and what slow reading by others says they hold."""
+"""Recorded transactions of mainnet, compared with the swaps that independent readers found."""
 
 import gzip
 import json
@@ -17,8 +17,8 @@ from support.scenes.json_transactions import decode_block, decode_transaction
 
 Lines = list[dict[str, Any]]
 POOLED = {program.name for program in TABLE if program.is_pooled}
-# One pool of many mints, or one maker with many markets: all that it holds is there for each, and
-# no one else can make another.
+# One pool of many mints, or one maker with many markets: all its holdings back each market, and
+# no one else can open a market.
 OF_MANY_MINTS = {
     *("jupiter_perps", "perena", "sanctum_infinity", "woofi"),
     *("alphaq", "tessera", "zerofi"),
@@ -31,7 +31,7 @@ def lines(path: Path) -> Lines:
 
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> Lines:
-    """Every recorded transaction with its bytes and the swaps expected of it."""
+    """Return every recorded transaction with its bytes and its expected swaps."""
     return of_folder(shared_data / "transactions")
 
 
@@ -42,7 +42,7 @@ def of_2026(shared_data: Path) -> Lines:
 
 @pytest.fixture(scope="module")
 def of_autumn(shared_data: Path) -> Lines:
-    """Of April to October 2026, by programs and routers that the others lack."""
+    """Return transactions of April to October 2026, with programs that the other folders lack."""
     return of_folder(shared_data / "transactions_2026b")
 
 
@@ -60,7 +60,7 @@ def of_folder(folder: Path) -> Lines:
 
 
 def assert_exact(found: Lines) -> int:
-    """Compare order, pool, mints, amounts, decimals and side; return how many swaps there are."""
+    """Compare order, pool, mints, amounts, decimals and side; return the number of swaps."""
     count = 0
     for one in found:
         swaps = decode_transaction(one["raw"], 0).swaps
@@ -70,7 +70,7 @@ def assert_exact(found: Lines) -> int:
             for fact, line in zip(read, one["expected"], strict=True)
         ]
         for fact, line in zip(read, expected, strict=True):
-            if line["pool"] is None:  # not judged by who expects it
+            if line["pool"] is None:  # the expected swaps leave it open
                 assert pool_trouble(json.loads(one["raw"]), fact) == "", fact
                 line["pool"] = fact["pool"]
         assert read == expected
@@ -79,23 +79,23 @@ def assert_exact(found: Lines) -> int:
 
 
 def test_every_hop_is_exact(recorded: Lines) -> None:
-    """Order, pool, mints, amounts, decimals and side of all 91, and not one more."""
+    """Order, pool, mints, amounts, decimals and side of all 91 hops; no other hop is found."""
     assert assert_exact(recorded) == 91
 
 
 def test_every_hop_of_2026_is_exact(of_2026: Lines) -> None:
-    """46 of 46, one of them in a transaction of version 1."""
+    """46 of 46 hops, one of them in a transaction of version 1."""
     assert assert_exact(of_2026) == 46
 
 
 def test_every_hop_of_autumn_2026_is_exact(of_autumn: Lines) -> None:
-    """113 of 113, and none in the twelve that only look like swaps."""
+    """113 of 113 hops, and no hop in the twelve transactions that only look like swaps."""
     assert assert_exact(of_autumn) == 113
     assert sum(not one["expected"] for one in of_autumn) == 12
 
 
 def test_one_pool_has_one_name(recorded: Lines, of_2026: Lines, of_autumn: Lines) -> None:
-    """A name stands for one pair of mints of one program, and no program's name stands for one."""
+    """A pool has one pair of mints and one program, and never the name of a program."""
     pairs: dict[str, set[tuple[str, frozenset[str]]]] = {}
     for one in [*recorded, *of_2026, *of_autumn]:
         for swap in decode_transaction(one["raw"], 0).swaps:
@@ -107,8 +107,8 @@ def test_one_pool_has_one_name(recorded: Lines, of_2026: Lines, of_autumn: Lines
 
 
 @pytest.mark.parametrize("tag", ["no_swap", "failed"])
-def test_a_transaction_without_a_swap_gives_none(recorded: Lines, tag: str) -> None:
-    """Liquidity, token creation, tips, limit orders placed, and whatever failed."""
+def test_a_transaction_without_a_swap_gives_no_swap(recorded: Lines, tag: str) -> None:
+    """Liquidity, token creation, tips, placed limit orders, and failed transactions."""
     tagged = [one for one in recorded if tag in one["tags"]]
 
     assert tagged
@@ -116,12 +116,14 @@ def test_a_transaction_without_a_swap_gives_none(recorded: Lines, tag: str) -> N
         assert decode_transaction(one["raw"], 0).swaps == [], one["signature"]
 
 
-def test_nothing_recorded_is_quarantined(recorded: Lines, of_2026: Lines, of_autumn: Lines) -> None:
+def test_no_recorded_transaction_is_quarantined(
+    recorded: Lines, of_2026: Lines, of_autumn: Lines
+) -> None:
     for one in recorded + of_2026 + of_autumn:
         assert decode_transaction(one["raw"], 0).quarantined == [], one["signature"]
 
 
-def test_a_block_is_its_transactions(recorded: Lines) -> None:
+def test_a_block_decodes_to_the_swaps_of_its_transactions(recorded: Lines) -> None:
     raws = [msgspec.Raw(one["raw"]) for one in recorded]
     whole = decode_block(raws)
 
@@ -149,7 +151,7 @@ def test_a_block_of_1500_is_read_in_order_without_quarantine(shared_data: Path) 
     ("name", "block"),
     [("getBlock_43200000.json", 43_200_000), ("getBlock_64800004.json", 64_800_004)],
 )
-def test_blocks_from_before_these_programs_hold_nothing(
+def test_blocks_older_than_the_programs_give_no_swaps(
     shared_data: Path, name: str, block: int
 ) -> None:
     text = (shared_data / "blocks" / name).read_bytes()
@@ -160,8 +162,8 @@ def test_blocks_from_before_these_programs_hold_nothing(
     assert decode_block(transactions) == ([], [], [], [])
 
 
-def test_what_was_not_recorded_is_not_guessed(shared_data: Path) -> None:
-    """A stable swap whose inner instructions are null."""
+def test_a_swap_without_recorded_inner_instructions_is_quarantined(shared_data: Path) -> None:
+    """The inner instructions of a stable swap are null."""
     path = shared_data / "blocks" / "chainstorage_parser_solana_block_with_versioned_tx.json"
     transactions = json.loads(path.read_text())["transactions"]
     raws = [msgspec.Raw(json.dumps(one).encode()) for one in transactions]
@@ -195,7 +197,7 @@ def test_logs_are_not_needed(recorded: Lines) -> None:
         assert without == decode_transaction(one["raw"], 0)
 
 
-def test_data_from_before_heights_reads_the_same(recorded: Lines) -> None:
+def test_transactions_without_stack_heights_decode_equally(recorded: Lines) -> None:
     for one in recorded:
         entry = json.loads(one["raw"])
         for inner in entry["meta"]["innerInstructions"] or ():
@@ -206,7 +208,7 @@ def test_data_from_before_heights_reads_the_same(recorded: Lines) -> None:
         assert without == decode_transaction(one["raw"], 0), one["signature"]
 
 
-def test_the_table_claims_only_what_is_proven_here(
+def test_a_program_is_marked_as_proven_exactly_if_it_was_recorded(
     recorded: Lines, of_2026: Lines, of_autumn: Lines
 ) -> None:
     every = recorded + of_2026 + of_autumn
@@ -224,10 +226,10 @@ def programs_of(entry: dict[str, Any]) -> set[str]:
     return {keys[ix["programIdIndex"]] for ix in [*message["instructions"], *inner]}
 
 
-def test_what_is_left_is_what_a_vault_held_at_the_end(
+def test_the_reserves_of_a_swap_equal_the_final_balances_of_vaults(
     recorded: Lines, of_2026: Lines, of_autumn: Lines
 ) -> None:
-    """Curves of pump.fun hold lamports: their event says what is left."""
+    """Curves of pump.fun hold lamports, so their reserve is read from the event."""
     sides = known = 0
     for one in recorded + of_2026 + of_autumn:
         meta = json.loads(one["raw"])["meta"]
@@ -252,17 +254,15 @@ def test_what_is_left_is_what_a_vault_held_at_the_end(
                 sides += 1
                 known += left is not None
                 owners = {owner for of, amount, owner in held if (of, amount) == (mint, left)}
-                if swap.program == "meteora_damm_v1":  # its shares of a vault that all pools share
+                if swap.program == "meteora_damm_v1":  # the pool's share of a vault of all pools
                     owners = {owner for of, amount, owner in held if amount == left and of != mint}
                     assert max(amount for of, amount, _ in held if of == mint) > 10 * (left or 0)
                 assert left is None or owners - {swap.signer}
     assert known > 0.97 * sides > 400
 
 
-def test_no_two_pools_are_shown_with_one_vault(
-    recorded: Lines, of_2026: Lines, of_autumn: Lines
-) -> None:
-    """Else the money of one would stand in both."""
+def test_no_vault_belongs_to_two_pools(recorded: Lines, of_2026: Lines, of_autumn: Lines) -> None:
+    """Otherwise the liquidity of the vault would count twice."""
     pools: dict[str, set[str]] = {}
     for one in recorded + of_2026 + of_autumn:
         entry = json.loads(one["raw"])
@@ -289,10 +289,10 @@ CLOSED = {
 }
 
 
-def test_closed_markets_show_the_dollars_that_stand_behind_their_price_of_sol(
+def test_sol_prices_of_closed_markets_have_over_10_000_dollars_of_depth(
     recorded: Lines, of_2026: Lines, of_autumn: Lines
 ) -> None:
-    """So they are among the pools that agree on the SOL/USD rate."""
+    """Therefore they are among the pools that agree on the SOL/USD rate."""
     shown: set[str] = set()
     for one in recorded + of_2026 + of_autumn:
         for swap in decode_transaction(one["raw"], 0).swaps:

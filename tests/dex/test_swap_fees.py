@@ -1,4 +1,4 @@
-"""The fee that a swap of pump.fun or PumpSwap paid, beside what the amounts in its event say.
+"""The fee of a swap of pump.fun or PumpSwap, compared with the amounts in its event.
 
 The decoder adds up rates; the oracle divides amounts, and shares no code with it.
 """
@@ -32,7 +32,7 @@ def u64(data: bytes, at: int) -> int:
 
 
 def paid(data: bytes) -> tuple[int, int] | None:
-    """Return the quote without the fee, or with it in a sale, and the fee, both amounts."""
+    """Return the amounts of the quote and of the fee; only in a sale the quote has the fee, too."""
     fields = data[16:]
     if data[8:16] != TRADE:
         # quote_amount_in or _out, and user_quote_amount_in or _out: one is without all fees.
@@ -64,7 +64,7 @@ def events_of(transaction: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def agrees(fee_bps: int | None, data: bytes) -> bool:
-    """Return whether the amounts in the event give this fee; each of up to three rounds up."""
+    """Return whether the amounts in the event give this fee; up to three fees are rounded up."""
     found = paid(data)
     if found is None or fee_bps is None:
         return found is None and fee_bps is None
@@ -72,7 +72,9 @@ def agrees(fee_bps: int | None, data: bytes) -> bool:
     return 0 <= fee * 10_000 - fee_bps * quote < 30_000
 
 
-def test_recorded_swaps_paid_the_fee_that_is_read(shared_data: Path) -> None:
+def test_the_fee_of_recorded_swaps_agrees_with_the_amounts_in_their_events(
+    shared_data: Path,
+) -> None:
     seen: dict[str, list[int | None]] = {"pumpfun": [], "pumpswap": []}
     for folder in FOLDERS:
         if not (shared_data / folder).is_dir():
@@ -110,8 +112,8 @@ def vectors(shared_data: Path) -> dict[str, dict[str, Any]]:
     return {line["test"]: line for line in map(json.loads, text.splitlines())}
 
 
-def test_a_rate_without_an_amount_is_left_out(vectors: dict[str, dict[str, Any]]) -> None:
-    """Both pools have no creator, and name a rate of 5 for it."""
+def test_a_fee_rate_without_an_amount_does_not_count(vectors: dict[str, dict[str, Any]]) -> None:
+    """Both pools have no creator, but their events have a creator rate of 5."""
     for name in ("unpack_buy_event_v2", "unpack_sell_event_v2"):
         one = vectors[name]
         fields = one["expected"]
@@ -122,7 +124,9 @@ def test_a_rate_without_an_amount_is_left_out(vectors: dict[str, dict[str, Any]]
         assert agrees(25, data)
 
 
-def test_every_age_of_the_pumpfun_event(vectors: dict[str, dict[str, Any]]) -> None:
+def test_the_fee_is_read_from_every_version_of_the_pumpfun_event(
+    vectors: dict[str, dict[str, Any]],
+) -> None:
     names = ("v0", "v1", "v2", "v3_sell", "v3_buy")
     found = []
     for name in names:
@@ -154,8 +158,10 @@ def newest(name: str, discriminator: bytes, text: bytes) -> bytes:
     [("pumpfun", TRADE, 105), ("pumpswap", BUY, 35), ("pumpswap", SELL, 35)],
     ids=["trade", "buy", "sell"],
 )
-def test_an_event_may_end_anywhere(name: str, discriminator: bytes, fee: int) -> None:
-    """Older events are shorter, and what cannot be is no fee."""
+def test_a_truncated_event_gives_no_fee_or_the_fee_without_cashback(
+    name: str, discriminator: bytes, fee: int
+) -> None:
+    """Older events are shorter; impossible rates give no fee."""
     data = newest(name, discriminator, b"buy_exact_quote_in")
 
     assert fee_of(call_of(name, data + b"grown later")) == fee

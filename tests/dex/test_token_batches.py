@@ -51,7 +51,7 @@ def instruction(data: bytes, accounts: list[int], *, is_text: bool = True) -> In
 
 
 def opened(data: bytes, accounts: list[int]) -> list[tuple[list[int], bytes]]:
-    """The expansion of both forms of the data."""
+    """Return the expansion of *data*; assert that text and bytes give the same."""
     found = []
     for is_text in (True, False):
         expanded = batches.expand([instruction(data, accounts, is_text=is_text)], {})
@@ -75,7 +75,7 @@ def decode(tx: Tx) -> Decoded:
 # --- the layout ------------------------------------------------------------------------------
 
 
-def test_two_transfers_in_the_bytes_of_the_layout() -> None:
+def test_a_batch_of_two_transfers_is_expanded() -> None:
     """03 09 03 + 100, then 04 0a 0c + 70 + decimals 9: the accounts follow one another."""
     data = bytes.fromhex("ff 0309 03 6400000000000000 040a 0c 4600000000000000 09")
 
@@ -85,7 +85,7 @@ def test_two_transfers_in_the_bytes_of_the_layout() -> None:
     ]
 
 
-def test_a_batch_in_a_batch_takes_its_accounts_from_what_it_was_given() -> None:
+def test_a_nested_batch_takes_its_accounts_from_the_outer_batch() -> None:
     """close; [sync; [close, close]]; sync."""
     inner = bytes.fromhex("ff 0301 09 0301 09")
     middle = bytes.fromhex("ff 0101 11") + bytes([6, len(inner)]) + inner
@@ -100,7 +100,7 @@ def test_a_batch_in_a_batch_takes_its_accounts_from_what_it_was_given() -> None:
     ]
 
 
-def test_the_deepest_that_the_lengths_allow() -> None:
+def test_a_batch_may_be_nested_85_deep() -> None:
     data, depth = b"\xff\x01\x01\x11", 1
     while len(data) <= 255:
         data, depth = b"\xff\x01" + bytes([len(data)]) + data, depth + 1
@@ -109,7 +109,7 @@ def test_the_deepest_that_the_lengths_allow() -> None:
     assert opened(data, [4]) == [([4], b"\x11")]
 
 
-def test_a_thousand_instructions_at_most() -> None:
+def test_a_batch_may_have_at_most_1_000_instructions() -> None:
     assert len(opened(b"\xff" + bytes.fromhex("0001 11") * 1_000, [])) == 1_000
     with pytest.raises(Unreadable):
         batches.expand(
@@ -117,7 +117,7 @@ def test_a_thousand_instructions_at_most() -> None:
         )
 
 
-def test_accounts_that_are_left_over_belong_to_none() -> None:
+def test_surplus_accounts_of_a_batch_are_ignored() -> None:
     assert opened(bytes.fromhex("ff 0101 11"), [4, 5, 6]) == [([4], b"\x11")]
 
 
@@ -161,7 +161,7 @@ def test_a_malformed_batch_elsewhere_hides_no_swap() -> None:
     assert [(s.in_amount, s.out_amount) for s in decode(tx).swaps] == [(100, 70)]
 
 
-def test_a_closed_program_with_nothing_but_a_malformed_batch_is_not_passed_over() -> None:
+def test_a_closed_program_with_only_a_malformed_batch_is_quarantined() -> None:
     call = Ix(SOLFI, ["x", "owner"], b"\x07", [Ix(SPL, ["a", "b"], b"\xff\x03\x09\x03")])
 
     assert [q.reason for q in decode(Tx(call)).quarantined] == [QuarantineReason.MALFORMED_BATCH]
@@ -181,7 +181,7 @@ def test_any_bytes_after_ff_are_expanded_or_unreadable(tail: bytes, accounts: li
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(tail=st.binary(max_size=60), where=st.sampled_from(["inside", "beside"]))
-def test_any_bytes_after_ff_in_a_transaction_are_answered(tail: bytes, where: str) -> None:
+def test_any_bytes_after_ff_give_one_swap_or_one_quarantined_call(tail: bytes, where: str) -> None:
     odd = Ix(SPL_2022, ["user a", "vault a", "x", USER], b"\xff" + tail)
     tx = raydium(*EXCHANGE, *([odd] if where == "inside" else []))
     tx.signers = (USER, "second")
@@ -194,7 +194,7 @@ def test_any_bytes_after_ff_in_a_transaction_are_answered(tail: bytes, where: st
         assert len(decoded.swaps) == 1
 
 
-def test_text_that_is_not_base58_is_quarantined_as_such() -> None:
+def test_text_that_is_not_base58_gives_the_reason_bad_base58() -> None:
     with pytest.raises(Unreadable) as raised:
         batches.expand([Instruction([], "5O0l", 0)], {})
     assert raised.value.reason is QuarantineReason.BAD_BASE58
@@ -214,7 +214,7 @@ def test_a_list_without_a_batch_is_not_copied() -> None:
 
 @pytest.mark.parametrize("program", [SPL, SPL_2022])
 @pytest.mark.parametrize("router", [False, True])
-def test_a_swap_in_one_batch(program: str, router: bool) -> None:  # noqa: FBT001
+def test_a_swap_in_one_batch_is_read(program: str, router: bool) -> None:  # noqa: FBT001
     tx = raydium(batch(*EXCHANGE, program=program))
     if router:
         tx.calls = [Ix(JUPITER, ["x"], bytes(8), tx.calls)]
@@ -244,8 +244,8 @@ def test_a_malformed_batch_of_an_unlisted_program_is_quarantined(is_routed: bool
     ]
 
 
-def test_an_account_opened_in_a_batch_is_known() -> None:
-    """At the top, beside the swap that uses it; neither side of the transfer is in a balance."""
+def test_the_mint_of_an_account_opened_in_a_batch_is_known() -> None:
+    """The batch is at the top, beside the swap; neither side of the transfer has a balance."""
     tx = raydium(transfer("temporary", "unlisted vault", 100), EXCHANGE[1])
     tx.calls.insert(0, batch(Ix(SPL, ["temporary", WSOL, USER, "rent"], b"\x01")))
     (swap,) = decode(tx.holds("unlisted vault", WSOL, AUTHORITY)).swaps
@@ -266,7 +266,7 @@ def test_an_account_opened_in_a_batch_is_known() -> None:
 
 
 @pytest.mark.parametrize("kind", [7, 8, 14, 15])
-def test_supply_that_changed_in_a_batch_is_seen(kind: int) -> None:
+def test_a_call_with_a_mint_or_burn_in_a_batch_is_no_swap(kind: int) -> None:
     supply = Ix(SPL, ["lp", "user lp", "owner"], bytes([kind]) + u64(1))
     call = Ix(SOLFI, ["x", "owner"], b"\x07", [batch(*EXCHANGE, supply)])
     tx = raydium()
@@ -278,7 +278,7 @@ def test_supply_that_changed_in_a_batch_is_seen(kind: int) -> None:
     assert len(decode(tx).swaps) == 1
 
 
-def test_decimals_of_a_checked_transfer_in_a_batch() -> None:
+def test_decimals_of_a_checked_transfer_in_a_batch_are_read() -> None:
     moved = (checked("user a", A, "vault a", 9, 255), checked("vault b", B, "user b", 8, 3))
     tx = raydium(batch(*moved))
     tx.balances.clear()
@@ -289,7 +289,7 @@ def test_decimals_of_a_checked_transfer_in_a_batch() -> None:
 
 
 @pytest.mark.parametrize("moved", [400, 399])
-def test_a_pumpfun_event_is_confirmed_by_a_batch(moved: int) -> None:
+def test_a_pumpfun_event_is_compared_with_the_transfer_in_a_batch(moved: int) -> None:
     fields = unb58(A) + u64(9, 400) + b"\x01"
     reported = event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields)
     names = ["global", "fee", A, "curve", "curve tokens", "user tokens", USER]
@@ -306,7 +306,7 @@ def test_a_pumpfun_event_is_confirmed_by_a_batch(moved: int) -> None:
     )
 
 
-def test_a_fee_named_in_a_batch_is_kept_from_the_vault() -> None:
+def test_a_fee_named_in_a_batch_is_subtracted() -> None:
     tx = raydium(batch(with_fee("user a", A, "vault a", 100, 4), program=SPL_2022), EXCHANGE[1])
 
     assert [s.in_amount for s in decode(tx).swaps] == [96]
@@ -321,7 +321,7 @@ Moves = list[Ix]
 
 @st.composite
 def transfers(draw: st.DrawFn) -> Moves:
-    """Transfers of every kind among the accounts of a pool and its user, in any order."""
+    """Draw transfers of every kind among the accounts of a pool and its user, in any order."""
     pairs = [("user a", "vault a", A), ("vault b", "user b", B), ("vault a", "fee a", A)]
     found = []
     for _ in range(draw(st.integers(1, 6))):
@@ -343,7 +343,7 @@ def transfers(draw: st.DrawFn) -> Moves:
 
 @st.composite
 def batched(draw: st.DrawFn, moved: Moves) -> Moves:
-    """The same instructions, of one program, some of them in batches, those in batches again."""
+    """Draw the same instructions, some of them in batches, which may be nested."""
     found = [copy.deepcopy(one) for one in moved]
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(found) - 1))
@@ -356,7 +356,7 @@ def batched(draw: st.DrawFn, moved: Moves) -> Moves:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_batching_changes_nothing(data: st.DataObject) -> None:
+def test_batching_does_not_change_the_decoded_transaction(data: st.DataObject) -> None:
     """At any nesting, in both programs, before or beside other transfers."""
     program = data.draw(st.sampled_from([SPL, SPL_2022]))
     moved = [Ix(program, one.accounts, one.data) for one in data.draw(transfers())]

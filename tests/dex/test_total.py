@@ -1,4 +1,4 @@
-"""For any bytes, the decoder answers; and it can give every one of its reasons."""
+"""The decoder returns a sound result for any bytes, and tests reach each of its reasons."""
 
 import copy
 import json
@@ -42,7 +42,7 @@ MINT = b58(bytes(range(100, 132)))
 
 
 def everything() -> Tx:
-    """One transaction with a call of every kind the decoder reads."""
+    """Return one transaction with a call of every kind that the decoder reads."""
     amm = ["spl", "amm", RAYDIUM_AUTHORITY]
     swap = Ix(
         RAYDIUM_V4,
@@ -88,7 +88,7 @@ def everything() -> Tx:
 
 
 def is_sound(decoded: Decoded) -> bool:
-    """Return whether every answer is of the kind that downstream code counts on."""
+    """Return whether all swaps and reasons are as downstream code expects them."""
     return all(
         0 < swap.in_amount < 2**64
         and 0 < swap.out_amount < 2**64
@@ -99,7 +99,7 @@ def is_sound(decoded: Decoded) -> bool:
     ) and all(one.reason in QuarantineReason.__members__.values() for one in decoded.quarantined)
 
 
-def test_the_transaction_that_is_mutated_is_full_of_swaps() -> None:
+def test_the_transaction_for_mutation_has_swaps_of_five_programs() -> None:
     decoded = decode_transaction(everything().raw(), 0)
 
     assert [s.program for s in decoded.swaps] == [
@@ -141,7 +141,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def mutate(entry: dict[str, Any], data: st.DataObject) -> None:
-    """Replace, delete or repeat something somewhere in *entry*."""
+    """Replace, delete or repeat a random part of *entry*."""
     path = data.draw(st.sampled_from(places(entry)))
     at: Any = entry
     for key in path[:-1]:
@@ -159,7 +159,7 @@ def mutate(entry: dict[str, Any], data: st.DataObject) -> None:
 @pytest.mark.storm
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.data())
-def test_any_change_to_a_transaction_is_answered(data: st.DataObject) -> None:
+def test_any_changed_transaction_gives_a_sound_result(data: st.DataObject) -> None:
     entry = everything().entry()
     for _ in range(data.draw(st.integers(1, 4))):
         mutate(entry, data)
@@ -170,7 +170,7 @@ def test_any_change_to_a_transaction_is_answered(data: st.DataObject) -> None:
 @pytest.mark.storm
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(st.data())
-def test_any_change_to_the_bytes_is_answered(data: st.DataObject) -> None:
+def test_any_changed_bytes_give_a_sound_result(data: st.DataObject) -> None:
     raw = bytearray(everything().raw())
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(raw) - 1))
@@ -188,7 +188,7 @@ def test_any_change_to_the_bytes_is_answered(data: st.DataObject) -> None:
 @pytest.mark.storm
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.binary(max_size=200))
-def test_any_bytes_at_all_are_answered(raw: bytes) -> None:
+def test_random_bytes_give_no_swap(raw: bytes) -> None:
     decoded = decode_transaction(raw, 7)
 
     assert decoded.swaps == []
@@ -203,7 +203,7 @@ def test_any_bytes_at_all_are_answered(raw: bytes) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
-def test_any_change_to_a_recorded_transaction_is_answered(
+def test_any_changed_recorded_transaction_gives_a_sound_result(
     shared_data: Path, data: st.DataObject
 ) -> None:
     files = sorted((shared_data / "transactions" / "tx").glob("*.json"))
@@ -214,7 +214,7 @@ def test_any_change_to_a_recorded_transaction_is_answered(
     assert is_sound(decode_transaction(json.dumps(entry).encode(), 0))
 
 
-def test_a_bad_transaction_leaves_its_block_alone() -> None:
+def test_a_malformed_transaction_does_not_affect_the_rest_of_its_block() -> None:
     good = msgspec.Raw(everything().raw())
     block = decode_block([good, msgspec.Raw(b"{}"), msgspec.Raw(b'{"transaction":7}'), good])
 
@@ -272,7 +272,7 @@ def pumpfun(fields: bytes, accounts: int = 7) -> bytes:
 
 
 def enriched(entry: dict[str, Any], amount: int | str) -> dict[str, Any]:
-    """Give every account *amount* after the transaction."""
+    """Set the token balance of every account after the transaction to *amount*."""
     for balance in entry["meta"]["postTokenBalances"]:
         balance["uiTokenAmount"]["amount"] = str(amount)
     return entry
@@ -282,7 +282,7 @@ FULL = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_bu
 
 
 def two_owners() -> Tx:
-    """The signer exchanges with a program that is not listed, but no one owner does with him."""
+    """The signer exchanges with an unlisted program, but its two vaults have two owners."""
     tx = Tx(Ix("unlisted", ["x"], b"\x01", [GIVEN, TAKEN]))
     tx.holds("user a", A, USER).holds("user b", B, USER)
     return tx.holds("vault a", A, "one").holds("vault b", B, "another")
@@ -299,7 +299,7 @@ def shared_curve() -> bytes:
 
 
 def cut_log() -> bytes:
-    """A batch of Manifest's orders, of which only the log shows whether it was filled."""
+    """A batch of Manifest's orders with a truncated log; only the log shows the fills."""
     tx = Tx(Ix("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", [USER, "market"], b"\x06"))
     tx.log = ["Log truncated"]
     return tx.raw()
@@ -453,13 +453,13 @@ def test_an_unreadable_transaction_gives_its_reason(case: str) -> None:
 
 
 def test_every_reason_is_reached() -> None:
-    """That the decoder fails is no reason that a transaction can give."""
+    """No transaction gives DECODER_BUG: it means that the decoder failed."""
     reached = {reason for _, reason in REASONS.values()}
     assert reached == set(QuarantineReason) - {QuarantineReason.DECODER_BUG}
 
 
 @pytest.mark.parametrize("required", [0, 1, 200])
-def test_someone_always_signed(required: int) -> None:
+def test_every_swap_has_a_signer_for_any_number_of_required_signatures(required: int) -> None:
     entry = everything().entry()
     message(entry)["header"]["numRequiredSignatures"] = required
     decoded = decode_transaction(json.dumps(entry).encode(), 0)
@@ -468,7 +468,7 @@ def test_someone_always_signed(required: int) -> None:
     assert {swap.signer for swap in decoded.swaps} <= set(message(entry)["accountKeys"])
 
 
-def test_a_failed_transaction_is_nothing_at_all() -> None:
+def test_a_failed_transaction_gives_an_empty_result() -> None:
     def fail(entry: dict[str, Any]) -> None:
         entry["meta"]["err"] = {"InstructionError": [0, {"Custom": 6001}]}
 
@@ -481,7 +481,7 @@ def test_a_failed_transaction_is_nothing_at_all() -> None:
     )
 
 
-def test_one_bad_call_does_not_hide_the_others() -> None:
+def test_one_malformed_call_does_not_hide_the_other_calls() -> None:
     good = raydium(GIVEN, TAKEN).calls[0]
     bad = raydium(GIVEN).calls[0]
     tx = raydium()

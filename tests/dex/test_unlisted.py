@@ -1,4 +1,4 @@
-"""Instructions and programs of 2026 of which there is no recording, made from their layouts."""
+"""Instructions and programs of 2026 without a recorded transaction, built from their layouts."""
 
 import hashlib
 
@@ -52,7 +52,7 @@ ROUTERS = [
 ]
 EXCHANGE = [transfer("user b", "vault b", 1_000), transfer("vault a", "user a", 7_000)]
 PAIR = "+".join(sorted([address("vault a"), address("vault b")]))
-# The accounts of a call are x, vault a, vault b; of the others none of them stands for the pool.
+# The accounts of a call are x, vault a, vault b; for the other programs none is the pool.
 POOLS = dict.fromkeys(["bisonfi", "goonfi_v2", "alphaq"], address("vault a"))
 POOLS["saros_dlmm"] = address("x")
 SALE = [transfer("user a", "vault a", 7_000), transfer("vault b", "user b", 900)]
@@ -69,7 +69,7 @@ def rows(decoded: Decoded) -> list[tuple[str, str | None, str, int, str, int]]:
 
 
 def held(tx: Tx, owner: str, quote: str = B) -> Tx:
-    """The trader's two token accounts and the two vaults of *owner*."""
+    """Add the trader's two token accounts and the two vaults of *owner* to *tx*."""
     tx.holds("user a", A, USER).holds("user b", quote, USER)
     return tx.holds("vault a", A, owner).holds("vault b", quote, owner)
 
@@ -87,7 +87,9 @@ def trade_event(mint: str, quotes: int, tokens: int, quote: str, *, is_buy: bool
 )
 @pytest.mark.parametrize("quote", [USDC, C], ids=["stable", "another pump coin"])
 @pytest.mark.parametrize("after", [(), (POST_COMPLETE_BUY,)], ids=["", "completed"])
-def test_pumpfun_v3(head: str, quote: str, after: tuple[bytes, ...], *, is_buy: bool) -> None:
+def test_a_pumpfun_v3_swap_is_read(
+    head: str, quote: str, after: tuple[bytes, ...], *, is_buy: bool
+) -> None:
     accounts = ["global", A, quote, "spl", "spl", "curve", "vault a", "vault b", USER, "user a"]
     quotes = 1_000 if is_buy else 900
     moved = [*(EXCHANGE if is_buy else SALE), trade_event(A, quotes, 7_000, quote, is_buy=is_buy)]
@@ -103,7 +105,7 @@ def test_pumpfun_v3(head: str, quote: str, after: tuple[bytes, ...], *, is_buy: 
 
 
 @pytest.mark.parametrize("quote", [WSOL, C])
-def test_an_instruction_of_pumpfun_that_is_not_listed_is_read_by_its_event(quote: str) -> None:
+def test_an_unlisted_pumpfun_instruction_is_read_from_its_event(quote: str) -> None:
     paid = lamports(USER, "curve", 1_000) if quote == WSOL else EXCHANGE[0]
     event_ = trade_event(A, 1_000, 7_000, quote, is_buy=True)
     call = Ix(PUMPFUN, ["global", "vault a"], NEW + u64(1), [paid, EXCHANGE[1], event_])
@@ -129,10 +131,8 @@ def swap_event(pool: str, received: int, paid: int, *, is_buy: bool) -> Ix:
         (NEW.hex(), True),
     ],
 )
-def test_pumpswap_v2_keeps_fees_in_the_vault_and_its_event_decides(
-    head: str, *, is_buy: bool
-) -> None:
-    """The vault got 1,000, of which 980 were traded; it paid 900 of the 920 that were."""
+def test_pumpswap_v2_amounts_are_those_of_its_event(head: str, *, is_buy: bool) -> None:
+    """In a purchase 980 of 1,000 paid units were traded; in a sale the vault paid 900 of 920."""
     accounts = ["pool", USER, "config", A, B, "user a", "user b", "vault a", "vault b"]
     received, paid = ((B, 980), (A, 7_000)) if is_buy else ((A, 7_000), (B, 920))
     reported = swap_event("pool", received[1], paid[1], is_buy=is_buy)
@@ -144,7 +144,7 @@ def test_pumpswap_v2_keeps_fees_in_the_vault_and_its_event_decides(
     assert decoded.quarantined == []
 
 
-def test_multi_hop_swap_is_a_swap_for_each_event() -> None:
+def test_a_multi_hop_instruction_gives_one_swap_for_each_event() -> None:
     moved = [
         transfer("user a", "one a", 100),
         transfer("one b", "two b", 70),
@@ -177,7 +177,7 @@ def test_a_new_instruction_of_meteora_is_read_by_its_event() -> None:
     assert rows(decoded) == [("meteora_dlmm", address("pool"), B, 1_000, A, 7_000)]
 
 
-def test_an_event_that_tells_other_amounts_is_quarantined() -> None:
+def test_a_call_is_quarantined_if_its_event_has_other_amounts() -> None:
     fields = bytearray(160)
     fields[:32] = unb58(address("pool"))
     fields[72:88] = u64(1_000, 6_999)
@@ -188,7 +188,7 @@ def test_an_event_that_tells_other_amounts_is_quarantined() -> None:
     assert [q.reason for q in decoded.quarantined] == ["event_disagrees"]
 
 
-def test_what_is_quarantined_says_what_it_moved_and_which_mints_it_names() -> None:
+def test_a_quarantined_call_has_the_moved_amount_and_its_mints() -> None:
     fields = bytearray(160)
     fields[:32] = unb58(address("pool"))
     fields[72:88] = u64(1_000, 6_999)
@@ -199,7 +199,7 @@ def test_what_is_quarantined_says_what_it_moved_and_which_mints_it_names() -> No
     assert [(q.moved, q.mints) for q in decoded.quarantined] == [(Moved(USDC, 1_000), (A, USDC))]
 
 
-def test_an_unknown_instruction_that_moves_two_mints_is_quarantined_with_its_first_bytes() -> None:
+def test_an_unknown_instruction_that_moves_two_mints_is_quarantined() -> None:
     call = Ix(CPMM, ["x", "y"], NEW + u64(1_000), EXCHANGE)
     decoded = decode(held(Tx(call), CPMM_AUTHORITY))
 
@@ -219,7 +219,7 @@ def test_an_unknown_instruction_that_moves_two_mints_is_quarantined_with_its_fir
     ],
     ids=["one mint", "a deposit", "liquidity", "rent for a claim"],
 )
-def test_an_unknown_instruction_that_exchanges_nothing_is_none_of_our_business(
+def test_an_unknown_instruction_without_an_exchange_is_ignored(
     moved: list[Ix],
 ) -> None:
     decoded = decode(held(Tx(Ix(CPMM, ["x"], NEW, moved)), CPMM_AUTHORITY))
@@ -228,7 +228,7 @@ def test_an_unknown_instruction_that_exchanges_nothing_is_none_of_our_business(
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_a_closed_program_is_judged_by_what_moved(name: str) -> None:
+def test_a_swap_of_a_closed_program_is_read_from_its_transfers(name: str) -> None:
     decoded = decode(
         held(Tx(Ix(CLOSED[name], ["x", "vault a", "vault b"], b"\x07", EXCHANGE)), "pool")
     )
@@ -236,8 +236,8 @@ def test_a_closed_program_is_judged_by_what_moved(name: str) -> None:
     assert rows(decoded) == [(name, POOLS.get(name, PAIR), B, 1_000, A, 7_000)]
 
 
-def test_an_exchange_of_a_closed_program_that_is_not_understood_is_quarantined() -> None:
-    """The trader got from two pools at once: which amounts are whose is not known."""
+def test_an_exchange_of_a_closed_program_with_two_pools_is_quarantined() -> None:
+    """The trader traded with two pools in one call, so the amounts of each are not known."""
     moved = [
         transfer("user b", "vault b", 1_000),
         transfer("vault a", "user a", 7_000),
@@ -255,7 +255,7 @@ def test_an_exchange_of_a_closed_program_that_is_not_understood_is_quarantined()
 
 
 @pytest.mark.parametrize("router", ROUTERS)
-def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
+def test_a_routed_swap_counts_once_as_a_swap_of_the_called_venue(router: str) -> None:
     hop = Ix(CLOSED["bisonfi"], ["x", "market"], b"\x07", EXCHANGE)
     decoded = decode(held(Tx(Ix(router, [USER], bytes(8), [hop])), "pool"))
 
@@ -263,7 +263,7 @@ def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
 
 
 @pytest.mark.parametrize("router", [JUPITER, *ROUTERS])
-def test_a_program_without_a_name_is_listed_with_its_address_and_transfers(router: str) -> None:
+def test_an_unlisted_program_below_a_router_is_reported_with_its_transfers(router: str) -> None:
     hop = Ix("a program of next year", ["x"], NEW + b"1", EXCHANGE)
     call = Ix(router, [USER], bytes(8), [hop])
     decoded = decode(held(Tx(call), "pool", USDC))
@@ -274,7 +274,7 @@ def test_a_program_without_a_name_is_listed_with_its_address_and_transfers(route
     assert reported[1:] == (address("a program of next year"), NEW.hex(), (USDC, 1_000))
 
 
-def test_an_unknown_instruction_tells_what_it_moved() -> None:
+def test_an_unknown_instruction_is_reported_with_the_moved_amount() -> None:
     call = Ix(CPMM, ["x", "y"], NEW + u64(1_000), EXCHANGE)
     (reported,) = decode(held(Tx(call), CPMM_AUTHORITY, WSOL)).quarantined
 

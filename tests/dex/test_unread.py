@@ -1,7 +1,7 @@
-"""Exchanges of unlisted programs that are seen and not read: each leaves a trace under its address.
+"""Exchanges of unlisted programs that are not read, but reported with the program's address.
 
-Built from the shapes of launchpads in native SOL, of markets whose vault program moves the tokens,
-and of routers that fill a part themselves.  No swap is made of them.
+Built from the forms of launchpads in native SOL, of markets whose vault program moves the tokens,
+and of routers that fill a part of an order themselves.  They give no swap.
 """
 
 import json
@@ -52,7 +52,7 @@ def decode(tx: Tx) -> Decoded:
 
 
 def answered(decoded: Decoded) -> list[Reported]:
-    """Return the reported calls; nothing else was found."""
+    """Return the reported calls; assert that no swap was found."""
     assert (decoded.swaps, decoded.unlisted) == ([], [])
     return [(one.program, one.reason, one.moved) for one in decoded.quarantined]
 
@@ -65,7 +65,7 @@ CALLERS = pytest.mark.parametrize("callers", [[], ["a bot"], ["a bot", "its help
 
 
 def called(callers: list[str], *calls: Ix) -> list[Ix]:
-    """Return *calls*, or the first of *callers*, which makes them through the others."""
+    """Return *calls*, or a call of the first of *callers* that makes them through the others."""
     within = list(calls)
     for caller in reversed(callers):
         within = [Ix(caller, [USER], b"\x01", within)]
@@ -123,7 +123,7 @@ def test_a_sale_that_only_the_balances_show_is_reported(callers: list[str]) -> N
 
 
 def test_the_balances_of_lamports_are_read_once() -> None:
-    """To read them parses the transaction again."""
+    """Each read parses the transaction again."""
     call = launchpad(b"\x03", SOLD)
     tx = traded([], call, curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL - 5_000))
     transaction = read_transaction(tx.raw(), 0)
@@ -142,15 +142,15 @@ def test_the_balances_of_lamports_are_read_once() -> None:
 
 
 def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
-    """The amount that left it is one number for both."""
+    """The balances show only the sum of both amounts."""
     tx = traded([], launchpad(b"\x03", SOLD), curve=(3 * SOL, SOL), user=(5 * SOL, 7 * SOL))
     tx.calls.append(launchpad(b"\x03", SOLD))
 
     assert answered(decode(tx)) == reported(LAUNCHPAD, None) * 2
 
 
-def test_a_sale_that_closes_the_seller_s_account_is_reported() -> None:
-    """Only the balances before show the owner of the account."""
+def test_a_sale_from_an_account_that_is_in_no_balance_is_reported() -> None:
+    """Only the instruction that opens the account shows its mint and its owner."""
     call = launchpad(b"\x03", SOLD, lamports("curve", USER, SOL))
     tx = Tx(call).holds("vault a", A, "authority", after=700)
     opened = Ix(SPL, ["user a", A, USER], b"\x01")
@@ -175,7 +175,7 @@ def test_a_purchase_whose_lamports_are_wrapped_in_the_vault_is_reported() -> Non
 
 
 def test_a_bot_whose_account_traded_with_the_launchpad_is_reported() -> None:
-    """Only all that the bot moved shows that a signer exchanged."""
+    """Only all transfers of the bot together show that a signer exchanged."""
     through = launchpad(
         b"\x02", lamports("bot's", "curve", SOL), transfer("vault a", "bot's a", 700)
     )
@@ -188,7 +188,9 @@ def test_a_bot_whose_account_traded_with_the_launchpad_is_reported() -> None:
 
 @pytest.mark.parametrize("name", ["buy", "sell", "swap"])
 @pytest.mark.parametrize("amount", [1, 50_000])
-def test_a_trade_by_its_name_is_reported_however_small(name: str, amount: int) -> None:
+def test_an_instruction_named_like_a_trade_is_reported_for_any_amount(
+    name: str, amount: int
+) -> None:
     is_buy = name != "sell"
     moved = [lamports(USER, "curve", amount) if is_buy else lamports("curve", USER, amount)]
     moved.append(BOUGHT[2] if is_buy else SOLD)
@@ -245,18 +247,18 @@ def test_an_nft_for_lamports_is_not_reported() -> None:
     [
         ((SOL, 0), (5 * SOL, 6 * SOL)),  # closed: its rent came back
         ((SOL, SOL - 2_000_000), (5 * SOL, 5 * SOL + 2_000_000)),  # rent of a smaller account
-        ((2 * SOL, SOL), (5 * SOL, 5 * SOL - 5_000)),  # another than the signer got it
+        ((2 * SOL, SOL), (5 * SOL, 5 * SOL - 5_000)),  # another account got it
     ],
     ids=["closed", "little", "to another"],
 )
-def test_tokens_given_while_lamports_left_an_account_for_something_else(
+def test_tokens_are_no_sale_if_the_lamports_left_the_curve_for_other_reasons(
     curve: tuple[int, int], user: tuple[int, int]
 ) -> None:
     assert decode(traded([], launchpad(b"\x03", SOLD), curve=curve, user=user)) == ([], [], [], [])
 
 
-def test_tokens_given_while_a_transfer_explains_what_an_account_lost() -> None:
-    """A crank of the same transaction paid its keeper."""
+def test_tokens_are_no_sale_if_a_transfer_explains_the_lost_lamports() -> None:
+    """Another call of the transaction paid them, as a crank pays its keeper."""
     tx = traded([], launchpad(b"\x03", SOLD), curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL))
     tx.calls.append(lamports("curve", USER, SOL))
 
@@ -265,7 +267,7 @@ def test_tokens_given_while_a_transfer_explains_what_an_account_lost() -> None:
 
 @pytest.mark.parametrize("router", [JUPITER, BLOOM])
 def test_a_venue_in_lamports_below_a_router_is_read(router: str) -> None:
-    """Below one of the table as below one that only has a name: a router calls venues."""
+    """The router may be in the table, or only have a name; both kinds call venues."""
     call = launchpad(b"\x02", *BOUGHT)
     tx = traded([router], call, curve=(SOL, 2 * SOL), user=(5 * SOL, 4 * SOL))
     tx.holds("vault a", A, "curve")
@@ -344,7 +346,7 @@ NOT_THROUGH = {
 
 @CALLERS
 @pytest.mark.parametrize("name", NOT_THROUGH)
-def test_what_other_programs_moved_is_no_exchange_of_their_caller(
+def test_transfers_of_other_programs_are_no_exchange_of_their_caller(
     name: str, callers: list[str]
 ) -> None:
     tx = in_vaults(*called(callers, NOT_THROUGH[name])).holds("user lp", LP, USER)
@@ -428,7 +430,7 @@ PASSED_ON = {
 
 
 @pytest.mark.parametrize("name", PASSED_ON)
-def test_a_router_that_passes_on_is_not_reported(name: str) -> None:
+def test_a_router_that_passes_the_tokens_on_is_not_reported(name: str) -> None:
     tx = routed(*PASSED_ON[name])
     tx.holds("jupiter a", A, "jupiter's").holds("jupiter b", B, "jupiter's")
 
@@ -439,7 +441,7 @@ AMOUNTS = st.integers(100, 2**40)
 
 
 @given(came=AMOUNTS, went=AMOUNTS, fees=st.tuples(st.integers(0, 9), st.integers(0, 9)))
-def test_whatever_a_router_keeps_of_both_it_is_not_reported(
+def test_a_router_is_not_reported_for_any_fee_that_it_keeps(
     came: int, went: int, fees: tuple[int, int]
 ) -> None:
     tx = routed(
@@ -454,7 +456,7 @@ def test_whatever_a_router_keeps_of_both_it_is_not_reported(
 # --- others than signers ---------------------------------------------------------------------
 
 
-def test_traders_that_did_not_sign_are_reported_if_it_is_not_known_who_traded_with_whom() -> None:
+def test_an_exchange_with_two_pools_by_a_trader_who_did_not_sign_is_reported() -> None:
     """The accounts of a router trade with two pools in one call."""
     moved = [
         transfer("own dollars", "one dollars", 900),
@@ -480,7 +482,7 @@ SCENES = {
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_protobuf_tells_the_same(name: str) -> None:
+def test_protobuf_gives_the_same_report(name: str) -> None:
     entry = SCENES[name].entry()
     info = to_protobuf(entry, 0)
     info.meta.pre_balances[:] = entry["meta"]["preBalances"]
@@ -494,8 +496,8 @@ def test_protobuf_tells_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_any_change_is_answered(name: str) -> None:
-    """Numbers, accounts and data that are lost, doubled or others."""
+def test_no_changed_transaction_makes_the_decoder_fail(name: str) -> None:
+    """Program numbers, accounts, data and stack heights are replaced by random values."""
     random = Random(7)
     raw = SCENES[name].raw()
     for _ in range(400):

@@ -64,7 +64,7 @@ def raydium(*calls: Ix) -> Ix:
 
 
 def swap_call(program: str, *calls: Ix) -> Ix:
-    """A call of a listed program, a closed one with a known owner, one without, an unlisted one."""
+    """Return a call of a listed, unlisted or closed program, with or without a known owner."""
     if program == "listed":
         return raydium(*calls)
     if program == "unlisted":
@@ -112,7 +112,11 @@ PAID = [(payout, one) for payout in PAYOUTS for one in PROGRAMS[: 2 if payout ==
 
 @pytest.mark.parametrize(("payout", "program"), PAID)
 @pytest.mark.parametrize("is_batched", [False, True])
-def test_a_vault_that_pays_lamports_pays_sol(payout: str, program: str, is_batched: bool) -> None:  # noqa: FBT001
+def test_lamports_paid_by_a_vault_count_as_wrapped_sol(
+    payout: str,
+    program: str,
+    is_batched: bool,  # noqa: FBT001
+) -> None:
     paid = PAYOUTS[payout]
     tokens = [one for one in paid if one.program == SPL]
     others = [one for one in paid if one.program != SPL]
@@ -123,7 +127,7 @@ def test_a_vault_that_pays_lamports_pays_sol(payout: str, program: str, is_batch
 
 
 def closed(tx: Tx, account: str, owner: str, before: int) -> Tx:
-    """*account* of wrapped SOL was there before, and is in no balance after."""
+    """Add *account* of wrapped SOL to the balances before the transaction, not after it."""
     tx.holds(account, WSOL, owner, 9, before=before)
     entry = tx.entry
 
@@ -151,7 +155,7 @@ PAYMENTS: dict[str, list[Ix]] = {
 
 @EACH_PROGRAM
 @pytest.mark.parametrize("payment", PAYMENTS)
-def test_a_trader_who_pays_lamports_pays_sol(payment: str, program: str) -> None:
+def test_lamports_paid_by_a_trader_count_as_wrapped_sol(payment: str, program: str) -> None:
     call = swap_call(program, *PAYMENTS[payment], transfer("vault a", "user a", 70))
     tx = pooled(call).holds("user sol", WSOL, USER, 9, before=300, after=200)
 
@@ -174,7 +178,7 @@ OWN_BUSINESS: dict[str, list[Ix]] = {
 @EACH_PROGRAM
 @pytest.mark.parametrize("also", OWN_BUSINESS)
 @pytest.mark.parametrize("is_batched", [False, True])
-def test_what_a_trader_does_with_the_proceeds_is_no_trade(
+def test_other_uses_of_the_traders_wrapped_sol_do_not_change_the_swap(
     also: str,
     program: str,
     is_batched: bool,  # noqa: FBT001
@@ -189,15 +193,15 @@ def test_what_a_trader_does_with_the_proceeds_is_no_trade(
 
 
 @pytest.mark.parametrize("program", [SPL, SPL_2022])
-def test_a_batch_that_closes_the_users_account_beside_the_swap(program: str) -> None:
-    """At the top, as wallets do it: no part of any call."""
+def test_a_batch_that_closes_the_users_account_does_not_change_the_swap(program: str) -> None:
+    """Wallets place this batch at the top level, outside the swap."""
     after = batch(Ix(program, ["user sol", USER, USER], b"\x09"), program=program)
     tx = pooled(raydium(SENT, SOLD), after)
 
     assert decode(closed(tx, "user sol", USER, 0)) == [(A, 100, WSOL, 70)]
 
 
-def test_an_account_that_is_opened_and_closed_twice_holds_its_own_each_time() -> None:
+def test_an_account_opened_and_closed_twice_pays_its_own_amount_each_time() -> None:
     calls = []
     for paid in (70, 50):
         moved = [*create("temporary", AUTHORITY), transfer("vault sol", "temporary", paid)]
@@ -207,7 +211,7 @@ def test_an_account_that_is_opened_and_closed_twice_holds_its_own_each_time() ->
 
 
 def test_lamports_before_an_account_is_opened_are_its_reserve() -> None:
-    """Also if SyncNative is called later."""
+    """This holds also if SyncNative is called later."""
     opened = create("temporary", AUTHORITY)[1]
     moved = [opened, transfer("vault sol", "temporary", 70), sync("temporary")]
     call = raydium(SENT, *moved, close("temporary", USER))
@@ -232,10 +236,10 @@ def test_a_cut_instruction_is_quarantined(cut: Ix) -> None:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.data(), before=st.integers(0, 100), is_batched=st.booleans())
-def test_a_closed_account_held_what_came_and_did_not_go(
+def test_the_paid_amount_is_all_sol_that_left_the_account_until_it_closed(
     data: st.DataObject, before: int, *, is_batched: bool
 ) -> None:
-    """The oracle keeps the balance of the pool's account, one instruction after the other."""
+    """The oracle computes the balance of the pool's account, instruction by instruction."""
     unsynced = data.draw(st.integers(0, 100))
     given = lamports("someone", "temporary", unsynced)
     held, left, calls = before, 0, []
