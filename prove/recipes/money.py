@@ -12,9 +12,9 @@ KILLS: Final = Recipe(
     name="kills",
     proves="kill -9 at any moment loses no payment, no debit, no answer and no e-mail",
     tests=(
-        "e2e/test_payment_storm.py::test_nothing_paid_is_lost_to_kill_9",
+        "e2e/test_payment_storm.py::test_no_payment_is_lost_to_kill_9",
         "e2e/test_debit_storm.py::test_no_answered_debit_is_lost_to_kill_9",
-        "e2e/test_account_storm.py::test_nothing_confirmed_is_lost_to_kill_9",
+        "e2e/test_account_storm.py::test_no_answer_to_an_agent_is_lost_to_kill_9",
         "e2e/test_payment_kills.py",
     ),
     mistakes=(
@@ -28,8 +28,8 @@ FREEZES: Final = Recipe(
     proves="a frozen database or a frozen service sells nothing twice and loses nothing",
     tests=(
         "stores/test_frozen_store.py",
-        "e2e/test_payments.py::test_a_frozen_service_loses_nothing",
-        "e2e/test_payment_disk.py::test_a_locked_file_loses_nothing",
+        "e2e/test_payments.py::test_a_frozen_service_loses_no_payment",
+        "e2e/test_payment_disk.py::test_a_locked_file_loses_no_payment",
     ),
     mutants=(
         Mutant(
@@ -45,7 +45,7 @@ DISK: Final = Recipe(
     name="full disk",
     proves="on a full disk nothing is sold or charged, and it heals by itself",
     tests=(
-        "e2e/test_payment_disk.py::test_a_full_disk_sells_nothing_and_heals",
+        "e2e/test_payment_disk.py::test_a_full_disk_stops_sales_until_it_has_room_again",
         "stores/test_money_file.py::test_a_full_disk_is_503_for_every_waiter_and_charges_nothing",
     ),
     mutants=(
@@ -82,9 +82,9 @@ RACES: Final = Recipe(
     proves="the last credit, one payment and one secret are given once, for any order of requests",
     tests=(
         "e2e/test_last_credit.py::test_two_servers_over_one_store_share_the_last_credit",
-        "e2e/test_payments.py::test_one_payment_sent_a_hundred_times",
-        "e2e/test_payments.py::test_four_processes_settle_one_payment",
-        "e2e/test_payments.py::test_twenty_payments_with_funds_for_one",
+        "e2e/test_payments.py::test_a_payment_sent_a_hundred_times_is_issued_once",
+        "e2e/test_payments.py::test_four_processes_settle_one_payment_once",
+        "e2e/test_payments.py::test_one_of_twenty_payments_with_funds_for_one_is_served",
         "e2e/test_exchange_race.py::test_a_thousand_exchanges_of_one_secret_give_one_key",
         "e2e/test_exchange_race_http.py",
     ),

@@ -1,7 +1,7 @@
-"""Kill -9 while agents apply, are approved and exchange: no answer is lost, nothing is half.
+"""Kill -9 while agents apply, are approved and exchange: no answer is lost, no change is partial.
 
-Two processes at once do all there is to do on one file, and write down their answers.  They
-are killed, again and again; then each client goes on with the same Idempotency-Key.
+Two processes take all these steps on one file, and record their answers.  They are killed
+repeatedly; then each client goes on with the same Idempotency-Key.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ MISTAKEN_STORMS_MAX, MISTAKEN_KILLS = 10, 3
 
 @dataclass(frozen=True)
 class Shift:
-    """One life of a process: where, which, and whether it makes the mistake."""
+    """One run of a process: its folder, its name, and whether it makes the mistake."""
 
     folder: Path
     name: str
@@ -49,7 +49,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Reported:
-    """The answers to an agent, by name."""
+    """An answer to an agent: the name of the step, and its value."""
 
     email: str
     what: str
@@ -57,14 +57,14 @@ class Reported:
 
 
 class Agent:
-    """Does all that leads to a key; its redelivery keys are always the same."""
+    """Takes all steps to an API key; its redelivery keys are always the same."""
 
     def __init__(self, accounts: Accounts, email: str) -> None:
         self._accounts = accounts
         self._form = parse_form(signup_body(email))
 
     async def come_to_a_key(self) -> AsyncIterator[Reported]:
-        """Go all the way, from wherever it was left; yield its answers."""
+        """Take all steps to an API key, also after an interruption; yield the answers."""
         accounts, email = self._accounts, self._form.email
         made = await accounts.signup.apply(self._form, redelivery_key=self._key("signup"))
         yield Reported(email, "secret", made.secret)
@@ -87,7 +87,7 @@ class Agent:
 
 
 def work(tells: Any, shift: Shift) -> None:
-    """Be a process, until it is killed."""
+    """Run one process until it is killed."""
     asyncio.run(_work(tells, shift))
 
 
@@ -99,7 +99,7 @@ async def _work(tells: Any, shift: Shift) -> None:
             )
             accounts.review = review
         tells.send("ready")
-        with (shift.folder / REPORTED).open("a", buffering=1) as notes:  # a line, a write
+        with (shift.folder / REPORTED).open("a", buffering=1) as notes:  # one write per line
             await asyncio.gather(
                 *(_apply_for_ever(accounts, f"{shift.name}-{n}", notes) for n in range(AGENTS))
             )
@@ -130,7 +130,7 @@ def reported_in(folder: Path) -> list[Reported]:
 
 
 def lost(folder: Path, reported: list[Reported]) -> list[str]:
-    """Return the answers that the file does not know."""
+    """Return the answers whose effects are not in the file."""
     money = folder / "money.sqlite"
     columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
     kept = {
@@ -153,7 +153,7 @@ def lost(folder: Path, reported: list[Reported]) -> list[str]:
 
 
 async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
-    """Let each client that was cut off go on; return those whose answer has changed."""
+    """Let each client take all steps again; return the answers that have changed."""
     emails = {each.email for each in reported}
     emails |= {email for (email,) in rows(folder / "money.sqlite", "SELECT email FROM application")}
     before = {(each.email, each.what): each.value for each in reported}
@@ -169,7 +169,7 @@ async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
 
 
 async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) -> list[str]:
-    """Storm, look, go on, look again; return what is wrong."""
+    """Run a storm, check, let the clients go on, check again; return the errors."""
     await asyncio.to_thread(partial(storm, folder, kills, is_mistaken=is_mistaken))
     money = folder / "money.sqlite"
     reported = reported_in(folder)
@@ -186,17 +186,17 @@ async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) ->
 
 
 @pytest.mark.storm
-async def test_nothing_confirmed_is_lost_to_kill_9(tmp_path: Path) -> None:
+async def test_no_answer_to_an_agent_is_lost_to_kill_9(tmp_path: Path) -> None:
     assert await found_after(tmp_path, KILLS) == []
 
     finished = sum(each.what == "key" for each in reported_in(tmp_path))
     begun = len({each.email for each in reported_in(tmp_path)})
-    assert finished >= KILLS  # it was a storm, not a calm
-    assert begun > finished  # and it cut someone off
+    assert finished >= KILLS  # much was done between the kills
+    assert begun > finished  # kills interrupted some agents
 
 
 async def test_the_storm_finds_an_email_written_afterwards(tmp_path: Path) -> None:
-    """A short storm is chance: what one of them may miss, several do not."""
+    """One short storm may miss the mistake by chance; several storms do not."""
     for number in range(MISTAKEN_STORMS_MAX):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Depth that is not an attacker's own, through block files, ingest and the API."""
+"""Attacks with depth that the attacker does not own, through block files, ingest and the API."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,13 +28,13 @@ def _own(at_s: int, usd: float, depth: float, pool: str = "own") -> Trade:
 
 
 def vaults_of_another() -> list[Trade]:
-    """A program of one's own, whose swaps name the vaults of the honest pool."""
+    """Return swaps of the attacker's program that name the vaults of the honest pool."""
     pool = f"{BORROWED}honest"
     return [_own(at_s, FAR_OFF, DEPTH, pool) for at_s in range(BEGINS_S + 200, ENDS_S)]
 
 
 def a_gift() -> list[Trade]:
-    """Ten million USD that are in the vault of an old pool at one swap, and gone at the next."""
+    """Return trades in an old pool, which holds ten million USD at some swaps, and 10 at others."""
     given = range(ATTACKED_S, ENDS_S, 20)
     return [
         _own(at_s, FAR_OFF if at_s >= ATTACKED_S else 1.0, 1e7 if at_s in given else 10.0)
@@ -43,7 +43,7 @@ def a_gift() -> list[Trade]:
 
 
 def a_visit_to_each() -> list[Trade]:
-    """9,000 USD, seen by turns in twenty pools that are twelve minutes old."""
+    """Return trades in twenty pools, twelve minutes old, of which each shows the same 9,000 USD."""
     return [
         _own(at_s, FAR_OFF if at_s >= ATTACKED_S else 1.0, 9_000.0, f"own-{number}")
         for at_s in range(BEGINS_S, ENDS_S, 10)
@@ -52,7 +52,7 @@ def a_visit_to_each() -> list[Trade]:
 
 
 def taken_away() -> list[Trade]:
-    """Three times the depth for eight minutes, of which ten USD remain when the price changes."""
+    """Return trades in a pool of three times the depth, which has 10 USD when the price changes."""
     return [
         _own(at_s, 1.0, 3 * DEPTH) if at_s < ATTACKED_S else _own(at_s, FAR_OFF, 10.0)
         for at_s in range(BEGINS_S + 200, ENDS_S, 2)
@@ -64,8 +64,8 @@ ATTACKS: Final[dict[str, Callable[[], Sequence[Trade]]]] = {
 }
 
 
-async def test_depth_of_others_moves_no_price(tmp_path: Path) -> None:
-    """Nor does a made-up quote: a billion of a token that a thousand USD price."""
+async def test_borrowed_depth_moves_no_price(tmp_path: Path) -> None:
+    """Neither does a made-up quote: a billion units of a token that a pool of 1,000 USD prices."""
     pools = [Pool("honest", DEPTH, DEPTH)]
     honest = list(crowd(Random(1), pools, begin=BEGINS_S, end=ENDS_S, every_s=2.0))
     markets = {name: in_order(honest, attack()) for name, attack in ATTACKS.items()}

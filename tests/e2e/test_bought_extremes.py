@@ -1,8 +1,8 @@
-"""Prices and volume that no one else could have traded at, through block files, ingest and the API.
+"""Prices at which only the attacker could trade, through block files, ingest and the API.
 
-Each attack is on a token of its own, whose honest trades a twin has, too: candles of all widths and
-indicators of the two must be the same, to the last bit.  `/swaps` names why each leg counts for
-nothing.
+Each attack has its own token, and a twin with the same honest trades: candles of all widths and
+indicators of both must be equal to the last bit.  `/swaps` gives the reason why each leg does
+not count.
 """
 
 import os
@@ -47,7 +47,7 @@ class Attacker:
         self.at_s = random.randrange(900, SECONDS - 60)
 
     def buys(self, usd: float, price: float, *, pool: str = "", signer: str = "x") -> Leg:
-        """Return a purchase for so many *usd* in SOL."""
+        """Return a purchase for *usd* dollars, paid in SOL."""
         sol = round(usd / SOL_USD * 10**9)
         tokens = round(usd / price * 10**6)
         return Leg(pool or self.honest, signer, (WSOL, sol), (self._mint, tokens))
@@ -55,7 +55,7 @@ class Attacker:
     def sells(
         self, usd: float, price: float, *, pool: str = "", signer: str = "x", quote: str = WSOL
     ) -> Leg:
-        """Return a sale for so many *usd* in SOL or dollars."""
+        """Return a sale for *usd* dollars, paid in SOL or USDC."""
         paid = round(usd / SOL_USD * 10**9) if quote == WSOL else round(usd * 10**6)
         tokens = round(usd / price * 10**6)
         return Leg(pool or self.honest, signer, (self._mint, tokens), (quote, paid))
@@ -128,7 +128,7 @@ class Attacker:
         return Attack(few, {"noPrice"})
 
     def washed(self) -> Attack:
-        """Trade five times with oneself for 1,500,000 USD, in a pool of one's own."""
+        """Trade five times between two own keys for 1,500,000 USD, in a private pool."""
         far = [
             self.at_once(
                 self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"), later_s=2 * n
@@ -156,7 +156,7 @@ def honest_trades(seed: int) -> list[Trade]:
 
 
 async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
-    """Return candles and indicators of a token, as the API has them."""
+    """Return the candles and indicators of a token from the API."""
     reported: dict[str, Any] = {}
     for path in (
         *(f"candles?tf={tf}&limit=1000&fill=previous" for tf in ("m1", "m5", "m15", "h1", "d1")),
@@ -171,7 +171,7 @@ async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_an_attack_in_one_transaction_leaves_a_token_as_its_twin(
+async def test_an_attack_leaves_candles_and_indicators_equal_to_those_of_the_twin(
     seed: int, tmp_path: Path
 ) -> None:
     random = Random(seed)

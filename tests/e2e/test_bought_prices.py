@@ -1,7 +1,7 @@
-"""Prices that someone tries to buy, through block files, ingest and the API.
+"""Attempts to buy a price, through block files, ingest and the API.
 
-Each market of `prove.prices` is a token of its own in one chain.  Judged are its swaps that set the
-price by the API, and its candles.
+Each market of `prove.prices` is one token of the same chain.  The test judges its candles, and its
+swaps that set a price according to the API.
 """
 
 import os
@@ -107,11 +107,11 @@ STORM_IS_FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how lon
 SEEDS = range(1, 26 if STORM_IS_FULL else 2)
 CREDITS = 100_000
 FOLLOWED_S_MAX = 10
-NEAR = 1e-6  # what rounding to whole units does to a price
+NEAR = 1e-6  # the error of a price by rounding to whole units
 
 
 def varied(scenario: Scenario, seed: int) -> Scenario:
-    """Return *scenario* with attacks of another size, at another moment, by others."""
+    """Return *scenario* with attacks of another size, at another time, by other signers."""
     random = Random(seed)
     size, later_s, signers = random.uniform(0.5, 1.5), random.randrange(20), random.randint(1, 9)
     own = []
@@ -138,7 +138,7 @@ def markets(seed: int) -> dict[str, Scenario]:
 
 
 def bought(seed: int) -> dict[str, Scenario]:
-    """Return attacks on a token of 100,000 USD by one who lets up to 10,000 stand in pools."""
+    """Return attacks on a token of 100,000 USD by an attacker with up to 10,000 USD in pools."""
     random = Random(seed)
     made = {}
     for name in RICH if STORM_IS_FULL else random.sample(list(RICH), 3):
@@ -187,7 +187,7 @@ async def test_honest_moves_are_followed_and_bought_prices_are_not(
 
 
 def paid_in_sol() -> list[Trade]:
-    """Return trades of a token at one price in SOL, every three seconds, by many."""
+    """Return trades of a token at one price in SOL, every three seconds, by many signers."""
     return [
         trade(second, "pool", SOL_USD / 100, 500.0, 200_000, signer=f"person-{second}")
         for second in range(0, SECONDS, 3)
@@ -196,8 +196,10 @@ def paid_in_sol() -> list[Trade]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
-async def test_the_rate_of_sol_is_not_for_sale(attack: Attack, seed: int, tmp_path: Path) -> None:
-    """Neither the price of SOL, nor that of a token that is paid in SOL, in any candle."""
+async def test_the_sol_rate_and_prices_in_sol_do_not_follow_an_attack(
+    attack: Attack, seed: int, tmp_path: Path
+) -> None:
+    """No candle of SOL, or of a token that is paid for in SOL, follows the attack."""
     of_sol = [*sol_market(SECONDS), *attack(seed)]
     async with replayed(tmp_path, {SOL: of_sol, "token": paid_in_sol()}) as (service, _):
         token = await service.issue(CREDITS)

@@ -1,4 +1,4 @@
-"""Clients pay by what the 402 says: no Solana node gives them a blockhash."""
+"""Clients pay with the blockhash of the 402, and request none from a Solana node."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ official_client = pytest.mark.usefixtures("official_client")
 
 @asynccontextmanager
 async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
-    """Sell as a service does that runs: a blockhash is kept young for its 402s."""
+    """Run a shop that keeps the blockhash of its 402s fresh, as a running service does."""
     async with shop_at_its_address(world) as (origin, opened_shop):
         refreshing = asyncio.create_task(refresh(world))
         await world.until_called("getLatestBlockhash")
@@ -59,7 +59,7 @@ async def refresh(world: World) -> None:
 
 
 class MintAlone:
-    """A node that gives the mint, and nothing else."""
+    """A node that answers only getAccountInfo, which returns the mint."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -81,7 +81,7 @@ class MintAlone:
 
 
 async def buy_by_python(world: World, origin: str, rpc_url: str, *, knows_mint: bool) -> Any:
-    """Buy credits by the official client, in a thread and a loop of its own: its node blocks."""
+    """Buy credits with the official client, in a thread: it calls its node synchronously."""
 
     async def visit() -> httpx.Response:
         terms = world.terms
@@ -124,7 +124,7 @@ async def buy_by_typescript(origin: str, world: World, rpc_url: str, **environme
 
 
 @official_client
-async def test_the_official_python_client_asks_a_node_for_the_mint_alone(world: World) -> None:
+async def test_the_official_python_client_asks_its_node_only_for_the_mint(world: World) -> None:
     node = MintAlone(world)
     async with shop(world) as (origin, _), listening(node) as rpc_url:
         answer = await buy_by_python(world, origin, rpc_url, knows_mint=False)
@@ -144,7 +144,7 @@ async def test_the_official_python_client_that_knows_the_mint_needs_no_node(worl
 
 
 @typescript
-async def test_the_official_typescript_client_asks_a_node_for_the_mint_alone(
+async def test_the_official_typescript_client_asks_its_node_only_for_the_mint(
     world: World,
 ) -> None:
     node = MintAlone(world)
@@ -184,8 +184,10 @@ async def test_our_client_needs_no_node(world: World, changes: dict[str, str]) -
     assert (bought.status_code, read.status_code) == (201, 200)
 
 
-async def test_our_client_pays_nothing_where_neither_has_a_blockhash(world: World) -> None:
-    """The seller's node has said nothing for a while."""
+async def test_our_client_pays_nothing_without_a_blockhash_from_seller_or_node(
+    world: World,
+) -> None:
+    """The 402 has no blockhash, because nothing refreshes it here."""
     async with opened(world) as selling:
         with pytest.raises(WillNotPay, match="recentBlockhash in the demand, or an rpc_url"):
             await selling.client.post(PURCHASE, auth=auth_of(world))

@@ -1,6 +1,6 @@
-"""A cluster under load, and everything that befalls it: what clients and the books say afterwards.
+"""A cluster under load and faults: answers to clients, books and candles stay correct.
 
-`make cluster` runs it at full length, and prints what it found.
+`make cluster` runs it at full length, and prints its figures.
 """
 
 import asyncio
@@ -388,7 +388,7 @@ def troubles(cluster: Cluster) -> list[Trouble]:
 
 @pytest.mark.storm
 @pytest.mark.timeout(1_500 if FULL else 400)
-def test_clients_and_books_of_a_cluster_whatever_befalls_it(
+def test_a_cluster_serves_clients_and_its_books_stay_correct_under_faults(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     record_property: Callable[[str, object], None],
@@ -446,11 +446,11 @@ async def _go_through(
 
 
 async def _upgrade(cluster: Cluster, heard: Heard, reported: list[str]) -> None:
-    """Let a version with migrations of its own take the place of each process, one by one."""
+    """Replace each process, one by one, by a version with new migrations."""
     heard.begin()
     cluster.use_next_version()
     for name, process in cluster.processes.items():
-        if name == APIS[-1]:  # one of the version before may end and start meanwhile
+        if name == APIS[-1]:  # the old version can still restart
             await asyncio.to_thread(process.restart, SOURCE)
             await asyncio.to_thread(cluster.wait_for, name)
         await asyncio.to_thread(process.restart, cluster.code)
@@ -469,7 +469,7 @@ async def _upgrade(cluster: Cluster, heard: Heard, reported: list[str]) -> None:
 
 
 async def _stands(ingest: Process) -> None:
-    """Wait until an ingest that was restarted writes, or stands by."""
+    """Wait until a restarted ingest writes or stands by."""
     end_s = time.monotonic() + BACK_S_MAX
     begun = {"ingest_stands_by", "ingest_takes_over"}
     while not any(each.get("event") in begun for each in ingest.events(ingest.began_at)):
@@ -492,14 +492,14 @@ async def _calm(heard: Heard) -> None:
 async def _expect_books(
     cluster: Cluster, heard: Heard, shopper: Shopper, reported: list[str]
 ) -> None:
-    """Hold the books against what clients heard, and against the chain."""
+    """Compare the books with the answers to clients, and with the chain."""
     entries = await asyncio.to_thread(_moved, cluster)
     lost = found = reversed_ = 0
     for spent in heard.spent:
         moved = entries[spent.token[-8:]]
         debits, back = -moved["spend"], moved["reversal"]
-        # Unanswered debits of a process that died are given back; of its last answers that is
-        # not known.
+        # Unanswered debits of a dead process are refunded; whether its last debits were answered
+        # is unknown.
         assert spent.answered <= debits, spent
         assert debits - back <= spent.answered + spent.unanswered, spent
         lost, found, reversed_ = lost + spent.unanswered, found + debits, reversed_ + back
@@ -517,7 +517,7 @@ async def _expect_books(
 
 
 def _moved(cluster: Cluster) -> dict[str, Counter[str]]:
-    """Return the entries of each credit token, by kind; tokens by their ends."""
+    """Return the sums of the entries by kind, for each hint of a credit token."""
     moved: dict[str, Counter[str]] = defaultdict(Counter)
     with psycopg.connect(cluster.postgres.dsn) as connection:
         for hint, kind, delta in connection.execute(MOVED):
@@ -545,7 +545,7 @@ async def _expect_limit(url: str, reported: list[str]) -> None:
 
 
 def expect_serial(cluster: Cluster, folder: Path, reported: list[str]) -> None:
-    """Hold candles and states against those of one serial run on SQLite over the same blocks."""
+    """Compare candles and states with those of one serial run on SQLite over the same blocks."""
     for name in INGESTS:
         cluster.processes[name].running.terminate()
     for name in INGESTS:

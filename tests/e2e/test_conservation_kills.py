@@ -1,4 +1,4 @@
-"""Kill -9 while everything is sold: what was answered was taken, and hardly more."""
+"""Kill -9 during all kinds of sales: credits are taken only for answers that were sent or lost."""
 
 import asyncio
 import json
@@ -29,10 +29,10 @@ READY_S = 60
 
 @dataclass
 class History:
-    """The knowledge of clients: credits that answers say were taken, and those of lost answers.
+    """The credits that answers report as taken, and the possible credits of lost answers.
 
-    A minute of which something was sent is given back if the service dies before it has noted it
-    for good. It has once the minute of another stream has begun.
+    A minute with sent data is refunded if the service dies before it has recorded the minute for
+    good.  It has recorded it when the minute of another stream begins.
     """
 
     reported: Counter[int] = field(default_factory=Counter)
@@ -43,9 +43,9 @@ class History:
 async def call(
     client: httpx.AsyncClient, history: History, random: Random, doubted: Counter[int]
 ) -> None:
-    """Make one call; note what its answer says, or what it may have cost without one.
+    """Make one call; record the reported cost, or without an answer the possible cost.
 
-    doubted    credits of this client's last stream, which may be given back yet
+    doubted    credits of this client's last stream, which may still be refunded
     """
     number = random.randrange(TOKENS)
     headers = bearer(credit_token(number))
@@ -89,7 +89,7 @@ async def answered(client: httpx.AsyncClient, kind: str, headers: dict[str, str]
 
 
 async def minutes(client: httpx.AsyncClient, headers: dict[str, str]) -> int:
-    """Read a stream up to its first update; return the credits that it says were taken."""
+    """Read a stream up to its first update; return the credits that its events report."""
     credit_count, path = 0, f"/v1/stream?mints={TRACKED},{SECOND}"
     try:
         async with client.stream("GET", path, headers=headers) as response:
@@ -135,12 +135,12 @@ async def answering(history: History) -> None:
     """Wait until some more calls were answered, however busy this machine is."""
     enough = history.met.total() + CLIENTS
     async with asyncio.timeout(READY_S):
-        while history.met.total() < enough:  # noqa: ASYNC110 - nothing tells it
+        while history.met.total() < enough:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
 
 
 def taken(book: Book) -> dict[int, int]:
-    """Return the credits taken of each, after those of dead processes were given back."""
+    """Return the credits taken of each token, after open debits of dead processes are refunded."""
     clear_up(book)
     return {number: CREDITS - left(book, credit_token(number)) for number in range(TOKENS)}
 
@@ -152,7 +152,7 @@ def issue_all(book: Book) -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
+async def test_a_charged_minute_without_sent_data_is_refunded_after_kill_9(
     engine: str, tmp_path: Path
 ) -> None:
     dsn = dsn_in(tmp_path, ("money",)) if engine == "postgresql" else ""
@@ -161,13 +161,13 @@ async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
     with running(serve_quiet, tmp_path, dsn) as (port, _):
         reported = await events(f"http://127.0.0.1:{port}", bearer(credit_token(0)))
     assert reported == ["minute", "snapshot", "snapshot", "minute"]
-    for _ in range(2):  # of the third minute nothing was sent; the second was quiet, and is over
+    for _ in range(2):  # twice: the third minute is refunded once, the second is over
         with closing(open_book(tmp_path, dsn)) as book:
             assert taken(book)[0] == 4
 
 
 @pytest.mark.storm
-async def test_credits_taken_are_those_of_answers_over_kill_9(
+async def test_credits_are_taken_only_for_sent_or_lost_answers_over_kill_9(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     history, random = History(), Random(3)

@@ -1,7 +1,8 @@
-"""Conversations that break, over every paid route: each answer is paid for once, whatever broke.
+"""Connections that break, on every paid route: each answer is paid for exactly once.
 
-Clients cut their requests, close a half, reset, and leave while the store stands still; replicas
-are killed and come back.  In the end each client asks again with its key, and is answered.
+Clients cut their requests, close one half, reset, and leave while the store stands still; replicas
+are killed and restarted.  In the end each client repeats its request with its key until it gets
+an answer.
 """
 
 import asyncio
@@ -34,11 +35,11 @@ CONVERSATIONS: Final = 10_000 if FULL else 120
 ABREAST: Final = 20
 BREAKS_MAX: Final = 3
 REPLICAS: Final = {"sqlite": 1, "postgresql": 2}
-# Of rounds, one after the other.
+# The trouble of each round, in order.
 TROUBLES: Final = ("", "", "", "slow store", "", "kill", *("", "", "", "slow store", "", "") * 3)
 STREAM: Final = "stream"
 ANSWER_S: Final = 60.0
-SETTLED_S: Final = 0.5  # what was sent before is noted for good, and is no kill's to take back
+SETTLED_S: Final = 0.5  # then sent minutes are recorded, and a kill refunds none
 STILL_S: Final = 0.15
 TOKEN: Final = credit_token(0)
 OPEN_STREAM: Final = (
@@ -48,7 +49,7 @@ OPEN_STREAM: Final = (
 
 @dataclass
 class Fleet:
-    """The replicas at one store, and what came of the conversations with them."""
+    """The replicas at one store, and the outcomes of the conversations with them."""
 
     folder: Path
     dsn: str
@@ -75,7 +76,7 @@ class Fleet:
 
     @asynccontextmanager
     async def standing_still(self) -> AsyncIterator[None]:
-        """Let the store do nothing for a moment."""
+        """Stop the store during the block."""
         if self.dsn:
             with ExitStack() as stack:
                 for pid in server().pids():
@@ -92,7 +93,7 @@ class Fleet:
 
 @dataclass
 class Conversation:
-    """One that is broken up to BREAKS_MAX times, and answered in the end; a stream is not."""
+    """A request that is broken off up to BREAKS_MAX times and answered in the end, or a stream."""
 
     number: int
     route: str
@@ -114,7 +115,7 @@ class Conversation:
                 await break_off(fleet.any(self.random), request, self.random)
 
     async def listen(self, fleet: Fleet, *, is_slow: bool) -> None:
-        """Open a stream; leave before anything is sent of it, or after the minute was sent."""
+        """Open a stream; leave before its first event, or after its minute event."""
         async with fleet.any(self.random).connection() as client:
             await client.send(OPEN_STREAM)
             if is_slow:
@@ -141,7 +142,7 @@ class Conversation:
 
 
 async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str) -> None:
-    """Break a round of conversations, amid *trouble*; then let each be answered."""
+    """Break off a round of conversations during *trouble*; then let each get its answer."""
     random = conversations[0].random
     breaking = [each.break_off(fleet, trouble) for each in conversations]
     if trouble == "kill":
@@ -161,13 +162,13 @@ async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str
 
 @pytest.mark.storm
 @pytest.mark.parametrize("engine", REPLICAS)
-async def test_whatever_breaks_each_answer_is_paid_for_once(
+async def test_each_answer_is_paid_for_once_if_connections_break(
     engine: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     dsn = dsn_in(tmp_path, ("money",)) if engine == "postgresql" else ""
     with closing(open_book(tmp_path, dsn)) as book:
         issue(book, TOKEN, CONVERSATIONS)
-    in_one_piece = [route for route in ROUTES if route not in OF_THE_LIST]  # there is no list here
+    in_one_piece = [route for route in ROUTES if route not in OF_THE_LIST]  # no list of tokens here
     routes = [*in_one_piece, STREAM]
     with ExitStack() as stack:
         fleet = Fleet(tmp_path, dsn, stack)
@@ -180,7 +181,7 @@ async def test_whatever_breaks_each_answer_is_paid_for_once(
                 [
                     Conversation(
                         number,
-                        # A minute is given back if its replica is killed before that is noted.
+                        # No streams: a kill refunds a minute that is not yet recorded.
                         routes[number % (len(in_one_piece) if trouble == "kill" else len(routes))],
                         Random(number),
                     )

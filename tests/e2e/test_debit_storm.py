@@ -1,7 +1,7 @@
 """Kill -9 during debits: no answered debit is lost, and the books balance.
 
 A killed process keeps its page cache, so kills cannot see a commit that was not
-flushed; `test_every_answer_waits_for_the_disk` looks at the flushes instead.
+flushed; `test_every_answer_waits_for_the_disk` counts the flushes instead.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from support.scenes.stores import PEPPER
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 15
 TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8
-ANSWERED_S = 20  # a service that answers fewer debits meanwhile is killed all the same
+ANSWERED_S = 20  # the longest time that a kill waits for answers
 ANSWERS = 20
 ANSWER = "answer"
 
 
 @dataclass
 class History:
-    """The knowledge of clients: by token, balances they got, and answers that never came."""
+    """By token: the balances that clients received, and the number of answers that never came."""
 
     reported: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[CreditToken] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ def issue(folder: Path) -> None:
 
 
 def violations(folder: Path, history: History) -> list[str]:
-    """Hold the books against what the clients know."""
+    """Compare the books with the answers to the clients."""
     book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
     found = [f"account {account} contradicts itself" for account in book.contradictions()]
     for number in range(TOKENS):
@@ -136,7 +136,7 @@ async def test_no_answered_debit_is_lost_to_kill_9(
     record_property("figure", f"{KILLS} kills: {debits:,} debits answered, none lost")
 
     assert violations(tmp_path, history) == []
-    assert debits > KILLS * CLIENTS  # it did get to work
+    assert debits > KILLS * CLIENTS  # the service worked between the kills
     assert history.unanswered.total() == KILLS * CLIENTS
 
 

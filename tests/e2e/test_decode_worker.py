@@ -1,4 +1,4 @@
-"""A second process decodes as this one does, in both forms that blocks come in."""
+"""The decode worker, a second process, decodes JSON and protobuf as this process does."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def worker() -> Iterator[DecodeWorker]:
 
 
 @pytest.mark.parametrize("blocks", [by_json, by_protobuf], ids=["json", "protobuf"])
-def test_it_decodes_as_this_process_does(
+def test_the_worker_decodes_blocks_as_this_process_does(
     worker: DecodeWorker, blocks: Callable[[], list[Transactions]]
 ) -> None:
     swaps = 0
@@ -72,14 +72,14 @@ def test_it_decodes_as_this_process_does(
     assert swaps > 0
 
 
-def test_several_questions_are_answered_in_their_order(worker: DecodeWorker) -> None:
+def test_several_blocks_are_answered_in_their_order(worker: DecodeWorker) -> None:
     blocks = by_json()[:PLACES]
     for block in blocks:
         worker.ask(block)
     assert [worker.hear(WAIT_S) for _ in blocks] == [Heard(DECODE(block)) for block in blocks]
 
 
-def test_what_it_cannot_read_is_said_so(worker: DecodeWorker) -> None:
+def test_an_unreadable_transaction_is_quarantined_as_malformed(worker: DecodeWorker) -> None:
     worker.ask(JsonTransactions([msgspec.Raw(b"{")]))
     heard = worker.hear(WAIT_S)
     assert heard is not None
@@ -87,7 +87,7 @@ def test_what_it_cannot_read_is_said_so(worker: DecodeWorker) -> None:
     assert [each.reason for each in heard.decoded.quarantined] == ["malformed"]
 
 
-def test_a_block_that_finds_no_room_has_no_answer(worker: DecodeWorker) -> None:
+def test_a_block_that_is_too_large_gets_an_answer_without_a_result(worker: DecodeWorker) -> None:
     (block,) = by_json()[:1]
     worker.ask(JsonTransactions([msgspec.Raw(b"0" * (PLACE_BYTES // 2))] * 3))
     worker.ask(block)
@@ -95,11 +95,11 @@ def test_a_block_that_finds_no_room_has_no_answer(worker: DecodeWorker) -> None:
     assert worker.hear(WAIT_S) == Heard(DECODE(block))
 
 
-def test_an_answer_that_is_not_there_yet_is_none(worker: DecodeWorker) -> None:
+def test_hear_returns_none_if_there_is_no_answer_yet(worker: DecodeWorker) -> None:
     assert worker.hear(0.0) is None
 
 
-def test_a_process_that_was_killed_is_lost_and_starts_again(worker: DecodeWorker) -> None:
+def test_a_killed_worker_raises_worker_lost_and_can_be_restarted(worker: DecodeWorker) -> None:
     (block,) = by_json()[:1]
     worker.ask(block)
     worker.hear(WAIT_S)

@@ -1,4 +1,4 @@
-"""`mintscope demo`: one command, and everything the README promises of it."""
+"""`mintscope demo` does everything that the README says."""
 
 import re
 import shlex
@@ -27,7 +27,7 @@ FIBONACCI = {
 
 
 class Demo:
-    """The running demo: what it printed, line by line."""
+    """The running demo, and the lines that it has printed."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.port = free_port()
@@ -85,7 +85,7 @@ def children_of(pid: int) -> list[int]:
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended
         return ""
 
 
@@ -94,7 +94,7 @@ def _is_gone(pid: int) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
+def test_the_printed_commands_work_and_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         _expect_a_buyer(demo.lines)
         url, bearer = demo.curl("/v1/token/")
@@ -153,7 +153,7 @@ if "{word}" in sys.orig_argv:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("words", ["credits issue", "admin create"])
-def test_a_command_that_fails_ends_it_with_one_message(tmp_path: Path, words: str) -> None:
+def test_the_demo_ends_with_one_message_if_a_command_fails(tmp_path: Path, words: str) -> None:
     broken = BROKEN.format(word=words.partition(" ")[0])
     (tmp_path / "sitecustomize.py").write_text(broken)  # Python runs it at each start
     ran = subprocess.run(
@@ -173,7 +173,7 @@ def test_a_command_that_fails_ends_it_with_one_message(tmp_path: Path, words: st
 
 
 @pytest.mark.timeout(600)
-def test_it_sells_what_the_stream_brings_and_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
+def test_a_demo_with_a_stream_sells_and_its_processes_end_after_a_kill(tmp_path: Path) -> None:
     with running(tmp_path, "--grpc", "--wallet", "--history-days", "0.2") as demo:
         _expect_a_buyer(demo.lines)
         page = httpx.get(f"http://127.0.0.1:{demo.port}/buy/10", timeout=10).text
@@ -192,7 +192,7 @@ def test_it_sells_what_the_stream_brings_and_nothing_of_it_outlives_a_kill(tmp_p
 
 
 def _expect_an_agent(lines: list[str]) -> None:
-    """The line that is printed runs an agent, from its signup to the end of its account."""
+    """Run the printed command of an agent, from its signup to the deletion of its account."""
     line = next(line for line in lines if "--approve-with" in line)
     ran = subprocess.run(
         shlex.split(line), capture_output=True, text=True, timeout=READY_S, check=False
@@ -212,7 +212,7 @@ def _expect_an_agent(lines: list[str]) -> None:
 
 
 def _expect_a_buyer(lines: list[str]) -> None:
-    """A buyer was asked for money, paid, bought credits and spent them to the last."""
+    """Expect the lines of a buyer who pays, buys credits and spends all of them."""
     said = [line.strip() for line in lines if line.startswith("    ")]
     unpaid, *terms, report, purchase, in_usdc, spent, empty = said
     amount, asset, pay_to, network, sponsor, memo = terms

@@ -1,4 +1,4 @@
-"""The devchain as others meet it: a process, a poller's node, a file."""
+"""The devchain from outside: as a process, as the node of a poller, and as a file."""
 
 import gzip
 import re
@@ -60,7 +60,7 @@ def next_slot(url: str) -> object:
     return slot
 
 
-def test_it_serves_and_goes_on_live(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_devchain_serves_and_produces_new_slots(capsys: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()
     with devchain("--speed", "20") as (process, url):
         assert ask(url, "getHealth") == "ok"
@@ -72,15 +72,15 @@ def test_it_serves_and_goes_on_live(capsys: pytest.CaptureFixture[str]) -> None:
         assert process.wait(timeout=10) in (0, -signal.SIGTERM)
 
 
-def test_the_newest_block_is_of_this_moment() -> None:
+def test_the_newest_block_has_the_current_time() -> None:
     with devchain("--speed", "20", "--history-days", "0.1") as (_, url):
         shown = ask(url, "getBlockTime", next_slot(url))
 
     assert isinstance(shown, int)
-    assert abs(shown - time.time()) < READY_S  # noqa: TID251  # what the clock says is the point
+    assert abs(shown - time.time()) < READY_S  # noqa: TID251  # the current time is tested
 
 
-def test_a_port_in_use_is_one_clear_message() -> None:
+def test_a_port_in_use_is_reported_in_one_message() -> None:
     with devchain("--history-days", "0") as (_, url):
         port = url.rpartition(":")[2]
         again = subprocess.run(
@@ -147,14 +147,14 @@ async def test_a_file_replays_as_one_chain(name: str, tmp_path: Path) -> None:
     assert not path.with_name(f"{name}.part").exists()
 
 
-async def test_a_poller_follows_it_through_a_fork() -> None:
+async def test_a_poller_follows_the_devchain_through_a_fork() -> None:
     chain = Devchain(seed=4, now=NOW, history_days=0.05, slot_ms=400, finality_ms=12_800)
     for _ in range(40):
         chain.tick()
     clock = ManualClock(NOW)
 
     async def wait(seconds: float) -> None:
-        """Let time pass on the chain instead of here."""
+        """Advance the clock, and the chain by one slot, instead of waiting."""
         clock.advance(ceil(seconds * 1_000))
         chain.tick()
 
@@ -163,7 +163,7 @@ async def test_a_poller_follows_it_through_a_fork() -> None:
     forks_at, ends_at = len(chain.blockstore.slots) + 20, len(chain.blockstore.slots) + 60
     transport = httpx.ASGITransport(chain.app)
     async with Rpc(Endpoint(url="http://devchain/"), clock=clock, transport=transport) as rpc:
-        # Each wait makes a slot here: waits beside each other would make several for each block.
+        # Each wait makes a slot, so parallel waits would make several slots for each block.
         polling = Polling(start="first", asks_ahead=False)
         poller = Poller(rpc, polling, clock=clock, sleep=wait)
         async with aclosing(poller.updates(None)) as updates:

@@ -1,4 +1,4 @@
-"""Tools and clients of others find, judge and use the service, each unmodified."""
+"""Unmodified third-party tools and clients find, check and use the service."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / "tests" / "browser"
 NODE: Final = Path(sys.executable).parent / "node"
 PAID: Final = {("GET", "/v1/token/{tokenAddress}"), ("POST", "/v1/credits/purchase")}
-# The operation that these clients pay for; an empty page is free.
+# The operations that these clients pay for; an empty page is free.
 TOKEN: Final = "GET /v1/token/{tokenAddress}"
 READ: Final = (
     TOKEN, f"{TOKEN}/backtest", f"{TOKEN}/candles", f"{TOKEN}/holders", f"{TOKEN}/indicators",
@@ -43,9 +43,9 @@ pytestmark = pytest.mark.skipif(
 
 
 async def node(*words: str, **environment: str) -> str:
-    """Run a program of the tools; return what it prints.
+    """Run a program of the tools; return its output.
 
-    Into a file: a program of Node that exits loses what a pipe has no room for, from 64 KiB on.
+    The output goes to a file: a Node program that exits loses output beyond 64 KiB in a pipe.
     """
     with TemporaryFile() as output:
         running = await asyncio.create_subprocess_exec(
@@ -117,7 +117,7 @@ async def test_the_official_python_client_pays_in_usdc_without_any_setting(
                 return [await http.get(f"/v1/token/{TRACKED}"), await http.post(PURCHASE)]
 
         sold = (await shop.client.get("/.well-known/x402")).json()["payment"]
-        # It asks its node synchronously, so it needs a thread and a loop of its own.
+        # The client calls its node synchronously, so it needs its own thread and loop.
         answers = await asyncio.to_thread(lambda: asyncio.run(visit()))
 
     assert [each["asset"] for each in sold] == [world.terms.asset, USDC]
@@ -128,7 +128,7 @@ async def test_the_official_python_client_pays_in_usdc_without_any_setting(
 
 
 @pytest.mark.usefixtures("official_client")
-async def test_the_official_python_client_needs_an_address_alone(world: World) -> None:
+async def test_the_official_python_client_needs_only_an_address(world: World) -> None:
     async with shop_at_its_address(world) as (origin, _), listening(world.node) as rpc_url:
 
         async def visit() -> dict[str, httpx.Response]:
@@ -153,7 +153,7 @@ async def test_the_official_python_client_needs_an_address_alone(world: World) -
                     for each in sold["endpoints"]
                 }
 
-        # It asks its node synchronously, so it needs a thread and a loop of its own.
+        # The client calls its node synchronously, so it needs its own thread and loop.
         answers = await asyncio.to_thread(lambda: asyncio.run(visit()))
 
     bought = answers["POST /v1/credits/purchase"]
@@ -168,7 +168,7 @@ async def test_the_official_python_client_needs_an_address_alone(world: World) -
     assert world.received() == BUNDLE_ATOMS + len(READ) * REQUEST_ATOMS
 
 
-async def test_the_official_typescript_client_needs_an_address_alone(world: World) -> None:
+async def test_the_official_typescript_client_needs_only_an_address(world: World) -> None:
     async with shop_at_its_address(world) as (origin, _), listening(world.node) as rpc_url:
         reported = await node(
             "buy_with_x402.mjs",

@@ -54,14 +54,14 @@ class SelectsThenUpdates:
         kept = await self.read(lambda rows: rows.applications.find(FORM.email))
         assert kept is not None
         if kept.application.state == "approved":
-            await asyncio.sleep(0)  # the others read it, too
+            await asyncio.sleep(0)  # other tasks read the same state
             await self.file.write(lambda db: db.execute(FORGET_STATE))
         return await self.store.transact(work)
 
 
 @dataclass(frozen=True)
 class Race:
-    """The answer to every process."""
+    """The data that every process gets."""
 
     folder: Path
     secret: str
@@ -70,7 +70,7 @@ class Race:
 
 
 def run(tells: Any, go: Event, race: Race) -> None:
-    """Be one of the processes: get ready, wait, exchange, report."""
+    """Run one of the processes: get ready, wait, exchange, report."""
     tells.send(asyncio.run(_exchange_all(tells, go, race)))
 
 
@@ -102,7 +102,7 @@ def _mistaken(accounts: Accounts) -> Exchanges:
 
 
 async def approved(folder: Path) -> Signup:
-    """Return an application that is approved now."""
+    """Return a new application that is approved."""
     async with open_accounts_service(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         made = await accounts.signup.apply(FORM, redelivery_key=None)
         await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
@@ -150,7 +150,7 @@ async def test_a_thousand_exchanges_of_one_secret_give_one_key(tmp_path: Path) -
     assert contradictions(money) == []
 
 
-async def test_with_one_idempotency_key_all_of_them_get_that_key(tmp_path: Path) -> None:
+async def test_exchanges_with_one_idempotency_key_all_return_the_same_key(tmp_path: Path) -> None:
     made = await approved(tmp_path)
 
     reported = answers(Race(tmp_path, made.secret, key=KEY))
@@ -162,7 +162,7 @@ async def test_with_one_idempotency_key_all_of_them_get_that_key(tmp_path: Path)
 
 
 async def test_the_race_finds_an_exchange_that_selects_then_updates(tmp_path: Path) -> None:
-    for attempt in range(ATTEMPTS_MAX):  # where others use the machine, one may be no race
+    for attempt in range(ATTEMPTS_MAX):  # on a busy machine, one may be no race
         folder = tmp_path / f"{attempt}"
         folder.mkdir()
         made = await approved(folder)

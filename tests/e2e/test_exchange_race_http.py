@@ -30,7 +30,7 @@ FORM: Final = parse_form(signup_body())
 
 
 def serve(tells: Any, folder: Path) -> None:
-    """Be one of the api processes; report the port."""
+    """Run one of the api processes; report its port."""
     asyncio.run(_serve(tells, folder))
 
 
@@ -64,7 +64,7 @@ async def _serve(tells: Any, folder: Path) -> None:
 
 
 async def approved(folder: Path) -> str:
-    """Return the secret of an application that is approved now."""
+    """Return the secret of a new application that is approved."""
     async with open_accounts_service(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         made = await accounts.signup.apply(FORM, redelivery_key=None)
         await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())
@@ -73,7 +73,7 @@ async def approved(folder: Path) -> str:
 
 
 async def answers(ports: Sequence[int], secret: str) -> list[tuple[int, str, bytes]]:
-    """Ask over connections that are open already; return status, code and body of every answer."""
+    """Send requests on open connections; return status, code and body of every answer."""
     body = json.dumps({"email": EMAIL, "applicationSecret": secret})
     request = (
         f"POST {EXCHANGE_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -100,7 +100,7 @@ async def answers(ports: Sequence[int], secret: str) -> list[tuple[int, str, byt
     return [each for heard in reported for each in heard]
 
 
-async def test_one_of_a_thousand_is_answered_with_the_key(tmp_path: Path) -> None:
+async def test_one_of_a_thousand_exchanges_over_http_returns_the_key(tmp_path: Path) -> None:
     secret = await approved(tmp_path)
     with ExitStack() as stack:
         ports = [stack.enter_context(running(serve, tmp_path))[0] for _ in range(PROCESSES)]

@@ -1,5 +1,5 @@
-"""A free account does its worst: twenty alerts that fire at every slot, to a receiver that
-accepts no webhook.  Everybody else's debits are as fast as before, and what it leaves is bounded.
+"""The heaviest load of a free account: twenty alerts that fire at every slot, to a receiver that
+accepts no webhook.  Debits of others are as fast as before, and the stored data is bounded.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ RULES: Final = 20
 SLOT_S: Final = 0.1
 IDLE_S: Final = 120.0 if FULL else 2.0
 HOSTILE_S: Final = 600.0 if FULL else 10.0
-PARTS: Final = 3  # of each span: a p99 is the median of theirs
+PARTS: Final = 3  # of each span; the result is the median of their p99
 PAUSE_S: Final = 0.005  # between two debits
 BYTES_KEPT_MAX: Final = 10_000_000
-ROWS_OF_WRITE_MAX: Final = 3  # an alert or a watchlist, its audit and its key
-WRITE_BYTES_MAX: Final = 4_000  # of all of them
+ROWS_OF_WRITE_MAX: Final = 3  # an alert or a watchlist, its audit, its idempotency key
+WRITE_BYTES_MAX: Final = 4_000  # of all these rows
 KEY: Final = bearer(FACTS["key"]["apiKey"])
 TOKEN: Final = credit_token(1)
 ASKED: Final = {
@@ -58,7 +58,7 @@ class Refusing:
     """Closes every connection, and counts them."""
 
     count: int = 0
-    busiest: list[float] = field(default_factory=list)  # when they came
+    busiest: list[float] = field(default_factory=list)  # the times of the connections
 
     async def serve(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.count += 1
@@ -86,7 +86,7 @@ async def trade(market: Traded) -> None:
 
 
 async def debit_p99_s(client: httpx.AsyncClient, span_s: float) -> float:
-    """Spend credits for *span_s*; return the 99th percentile of how long an answer takes."""
+    """Spend credits for *span_s*; return the 99th percentile of the answer times."""
     found = []
     for _ in range(PARTS):
         took, end_s = [], time.monotonic() + span_s / PARTS
@@ -125,7 +125,7 @@ async def traded_service(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def left_by(data: Path) -> tuple[int, int, float]:
-    """Return the firings and webhooks that are kept, and the bytes that one of each takes."""
+    """Return the numbers of stored firings and webhooks, and the bytes of one of each together."""
     rows, size = [], 0.0
     for name, table in ((MONEY_FILE, "signal_firing"), (WEBHOOKS_FILE, "webhook")):
         with closing(apsw.Connection(str(data / name))) as db:
@@ -142,7 +142,7 @@ def left_by(data: Path) -> tuple[int, int, float]:
 
 @pytest.mark.process
 @pytest.mark.storm
-async def test_the_worst_of_one_free_account_slows_no_debit_and_fills_no_disk(
+async def test_a_free_account_with_20_firing_alerts_slows_no_debit_and_fills_no_disk(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     receiver = Refusing()

@@ -1,4 +1,4 @@
-"""Kill -9 of a real ingest, again and again: the market file ends up as if nothing had happened."""
+"""Repeated kill -9 of a real ingest: the market file equals that of an undisturbed run."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ FLOOR: Final = Floor(swaps_min=30, volume_min=10**8, dead_after_days=1)
 
 
 async def ingest(blocks: Path, folder: Path) -> None:
-    """Replay *blocks* into the market in *folder*, from wherever it stands."""
+    """Replay *blocks* into the market in *folder*, after the slots that it already has."""
     async with market_in(folder, follows_all=True) as market:
         await Ingest(
             source=FileSource([blocks]),
@@ -89,7 +89,7 @@ def has_begun(folder: Path) -> bool:
 
 
 @pytest.mark.storm
-def test_kill_9_leaves_no_trace(tmp_path: Path) -> None:
+def test_repeated_kill_9_of_ingest_does_not_change_the_market(tmp_path: Path) -> None:
     random = Random(20)
     blocks, calm, stormy = (tmp_path / name for name in ("blocks.jsonl", "calm", "stormy"))
     write_blocks(random_chain(20, BLOCKS, spread_s=600), blocks)
@@ -98,7 +98,7 @@ def test_kill_9_leaves_no_trace(tmp_path: Path) -> None:
     for _ in range(KILLS):
         interrupted += killed_at_work(blocks, stormy, random.uniform(*WORK_S))
         if has_begun(stormy):
-            kept(stormy)  # whole after every kill
+            kept(stormy)  # readable after every kill
     asyncio.run(ingest(blocks, stormy))
 
     assert interrupted >= KILLS // 2
@@ -111,7 +111,7 @@ def replay(at_work: Connection, blocks: Path, market: Path) -> None:
 
 
 def killed_at_work(blocks: Path, market: Path, after_s: float) -> bool:
-    """Replay in another process and kill it; False if it was done before."""
+    """Replay in another process and kill it; return False if the replay ended before."""
     with running(replay, blocks, market) as (_, child):
         child.join(after_s)
     assert child.exitcode in {0, -signal.SIGKILL}

@@ -53,7 +53,7 @@ class SelectsThenUpdates:
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
         balance = await self.balance(account)
-        await asyncio.sleep(0)  # the other ninety-nine read it, too
+        await asyncio.sleep(0)  # other tasks read the same balance
         if balance == 0:
             return Empty()
         change = "UPDATE credit_account SET balance = ? WHERE id = ?"
@@ -68,7 +68,7 @@ class SelectsThenUpdates:
 
 
 async def race(clients: list[Client], token: CreditToken) -> Counter[int]:
-    """Let every client ask at once, over a connection that is open already."""
+    """Send the request of every client at once, on open connections."""
     request = (
         f"GET /v1/token/{TRACKED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
     ).encode()
@@ -91,7 +91,7 @@ def app_over(ledger: CreditLedger) -> ASGIApp:
 
 
 async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[int]]:
-    """Return the answers of each round, the clients shared among one server a ledger."""
+    """Return the answers of each round; the clients are divided among one server per ledger."""
     async with AsyncExitStack() as stack:
         clients = []
         for ledger in ledgers:
@@ -104,7 +104,7 @@ async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[in
         for number in range(count):
             token = credit_token(number)
             await ledgers[0].issue(token, 2, "")
-            # Each server remembers the token: the race is answered at once where it can be.
+            # From now on the token is known, so the race is answered at once if possible.
             assert await race(clients[:1], token) == {200: 1}
             answers.append(await race(clients, token))
         return answers

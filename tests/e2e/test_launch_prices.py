@@ -1,14 +1,14 @@
 """Real trades of launches, through block files, ingest and the API: the price of each second.
 
-market_2026 has the trades of nine tokens in the first five minutes of their pool, by one pool each
-and without balances.  Made are: the curve before it (115 SOL, a swap every 0.7 s), what stands in
-the pool (85 SOL and all that came in since), and the trades of SOL.  Each token is tried behind
-curves of several lengths: once with the migration of pump.fun between curve and pool, and once
-without any, as on venues whose migrations name no pool.
+market_2026 has the trades of nine tokens in the first five minutes of their pool, one pool each and
+without balances.  The test adds the curve before the pool (115 SOL, a swap every 0.7 s), the
+liquidity of the pool (85 SOL and all later inflow), and the trades of SOL.  Each token has curves
+of several lengths: once with the migration of pump.fun between curve and pool, and once without a
+migration, as on venues whose migrations name no pool.
 
-The price that is served in a second is that of the newest swap that, by `/swaps`, set it.  The true
-one is that of the newest trade: on the curve before the pool's first trade, in the pool after it.
-Judged are all seconds from the end of the curve on.
+The served price of a second is that of the newest swap that set a price according to `/swaps`.  The
+true price is that of the newest trade: on the curve before the pool's first trade, then in the
+pool.  All seconds from the end of the curve on are judged.
 """
 
 import os
@@ -33,7 +33,7 @@ CURVES: Final = {"pool": "curve"}
 
 
 class Launch(NamedTuple):
-    """A token's trades, judged from *since_s* on; whether a migration stands before its pool."""
+    """A token's trades, judged from *since_s* on; whether a migration precedes its pool."""
 
     trades: Sequence[Trade]
     since_s: int
@@ -41,7 +41,7 @@ class Launch(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """The number of judged seconds, of those with a price that was off, and the longest run."""
+    """The number of judged seconds, of seconds with a wrong price, and their longest run."""
 
     judged: int
     off: int
@@ -49,7 +49,7 @@ class Seconds(NamedTuple):
 
 
 def launches(read: Sequence[Mapping[str, Any]]) -> dict[str, Launch]:
-    """Return each launch of *read* with and without a migration, behind its curves."""
+    """Return each launch of *read*, after its curves, with and without a migration."""
     made = {}
     for place, launch in enumerate(read):
         for curve_s in CURVES_S if STORM_IS_FULL else CURVES_S[place : place + 1]:
@@ -63,7 +63,7 @@ def launches(read: Sequence[Mapping[str, Any]]) -> dict[str, Launch]:
 def seconds_off(
     true: Sequence[tuple[int, float]], served: Sequence[tuple[int, float]], since: int
 ) -> Seconds:
-    """Compare prices by (Unix s, price), second by second from *since* to the last true one."""
+    """Compare prices, as (Unix s, price), in each second from *since* to the last true price."""
     now = [0.0, 0.0]
     places = [0, 0]
     judged = off = longest = run = 0
@@ -85,7 +85,7 @@ def seconds_off(
 async def served(
     service: Service, token: str, name: str, mine: Sequence[Swapped]
 ) -> list[tuple[int, float]]:
-    """Return the prices that the API says were set, in order."""
+    """Return the prices that swaps have set according to the API, in order."""
     lines = {line["signature"]: line for line in await answered(service, token, name)}
     assert len(lines) == len(mine), name
     reported = [lines[one.signature] for one in mine]
@@ -93,7 +93,7 @@ async def served(
 
 
 @pytest.mark.timeout(3_600 if STORM_IS_FULL else 400)
-async def test_the_price_of_a_launch_is_that_of_its_deepest_pool(
+async def test_the_price_of_a_launch_is_within_2_percent_of_its_newest_trade(
     tmp_path: Path, shared_data: Path, record_property: Callable[[str, object], None]
 ) -> None:
     path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
@@ -124,7 +124,7 @@ async def test_the_price_of_a_launch_is_that_of_its_deepest_pool(
         assert longest <= FOLLOWED_S_MAX, figure
 
 
-def test_seconds_without_a_price_and_with_another_are_off() -> None:
+def test_seconds_with_no_price_or_a_wrong_price_are_counted_as_off() -> None:
     true = [(0, 1.0), (5, 2.0), (9, 2.0)]
 
     assert seconds_off(true, [(0, 1.0), (5, 2.0)], 0) == (10, 0, 0)

@@ -1,4 +1,4 @@
-"""Linters of others find no error in what the service says of itself, each unmodified.
+"""Unmodified third-party linters find no error in the descriptions that the service serves.
 
 Redocly and `@agentcash/discovery` are in `test_directories.py`.
 """
@@ -38,7 +38,7 @@ ERROR: Final = 0  # of the severities of spectral
 
 
 async def said(*words: str, folder: Path) -> tuple[int | None, str]:
-    """Run a program in *folder*; return its exit code and what it prints."""
+    """Run a program in *folder*; return its exit code and its output."""
     running = await asyncio.create_subprocess_exec(
         *words,
         cwd=folder,
@@ -57,7 +57,7 @@ def full_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def description(shop: SellingApi, tmp_path: Path) -> Path:
-    """The folder of the description that the service serves, openapi.json."""
+    """Return the folder with the openapi.json that the service serves."""
     (tmp_path / "openapi.json").write_bytes((await shop.client.get("/openapi.json")).content)
     return tmp_path
 
@@ -71,7 +71,7 @@ async def spectral(folder: Path) -> list[dict[str, Any]]:
     return [each for each in json.loads(text) if each["severity"] == ERROR]
 
 
-async def test_spectral_finds_no_error_but_the_one_that_was_made(description: Path) -> None:
+async def test_spectral_finds_only_the_error_that_the_test_inserts(description: Path) -> None:
     document = json.loads((description / "openapi.json").read_text())
     paths = document["paths"]
     paths["/healthz"]["get"]["operationId"] = paths["/readyz"]["get"]["operationId"]
@@ -100,7 +100,7 @@ async def test_tdqs_finds_no_error_in_the_tools(shop: SellingApi, tmp_path: Path
 
 @asynccontextmanager
 async def prism(folder: Path, upstream: str) -> AsyncIterator[str]:
-    """Run prism before *upstream*: it answers 500 where an answer is not as openapi.json says."""
+    """Run prism before *upstream*; it answers 500 if an answer contradicts openapi.json."""
     program = str(TOOLS_OF_NODE / "@stoplight" / "prism-cli" / "dist" / "index.js")
     port = free_port()
     words = ("proxy", "openapi.json", upstream, "--port", str(port), "--errors")
@@ -124,10 +124,10 @@ async def prism(folder: Path, upstream: str) -> AsyncIterator[str]:
         await asyncio.to_thread(running.wait, 10)
 
 
-async def test_prism_finds_each_answer_as_it_is_described(
+async def test_prism_finds_no_answer_that_contradicts_the_description(
     shop: SellingApi, description: Path
 ) -> None:
-    """Each operation that reads: anonymously, by credits, by an API key."""
+    """Each GET operation is called anonymously, with credits, and with an API key."""
     key = await Agent(shop.service).key()
     token = await shop.service.issue(100)
     app = shop.service.app

@@ -1,4 +1,4 @@
-"""Pages beside the API, administration by itself, or no pages: as whole processes."""
+"""Whole processes with pages, with administration on its own port, or without pages."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ BROWSER = {"accept": "text/html"}
 ME, ADMIN = "/v1/me", "/admin"
 
 
-def test_administration_on_a_listener_of_its_own_is_nowhere_else(tmp_path: Path) -> None:
+def test_administration_with_its_own_listener_is_on_no_other_listener(tmp_path: Path) -> None:
     log, port = tmp_path / "log", free_port()
     with api_process(settings(tmp_path, MINTSCOPE_WEB__ADMIN_PORT=str(port)), log) as public:
         (own,) = re.findall(
@@ -41,7 +41,7 @@ def test_administration_on_a_listener_of_its_own_is_nowhere_else(tmp_path: Path)
     assert answers["own", ADMIN].headers["location"].startswith("/sign-in")
 
 
-def test_without_pages_there_is_the_api_alone(tmp_path: Path) -> None:
+def test_a_service_without_pages_serves_only_the_api(tmp_path: Path) -> None:
     environment = settings(
         tmp_path,
         MINTSCOPE_WEB__ENABLED="false",

@@ -74,7 +74,9 @@ def restored(file: Path, folder: Path) -> Path:
     return folder
 
 
-def test_what_was_committed_is_restored_and_sound(configured: Path, tmp_path: Path) -> None:
+def test_a_restored_copy_has_all_committed_tokens_and_is_sound(
+    configured: Path, tmp_path: Path
+) -> None:
     issued = [run("credits", "issue", "2").stdout.strip() for _ in range(TOKENS)]
     end_s = time.monotonic() + COPIED_S
     listed: set[str] = set()
@@ -85,7 +87,7 @@ def test_what_was_committed_is_restored_and_sound(configured: Path, tmp_path: Pa
             folder = restored(configured, tmp_path / "restored")
         except AssertionError:
             assert time.monotonic() < end_s
-            continue  # nothing of a file is copied yet
+            continue  # a file has no copy yet
         found = run("credits", "list", "--json", DATA_DIR=str(folder))
         listed = {each["token"] for each in json.loads(found.stdout)}
 

@@ -1,4 +1,4 @@
-"""E-mails of a whole process, by a real SMTP server; and what happens while that hangs."""
+"""E-mails of a whole process through a real SMTP server, and requests while that server hangs."""
 
 import re
 import socket
@@ -31,7 +31,7 @@ def by_smtp(folder: Path, port: int, **more: str) -> dict[str, str]:
     )
 
 
-def test_an_agent_confirms_with_the_code_that_was_mailed(tmp_path: Path) -> None:
+def test_an_agent_confirms_with_the_mailed_code(tmp_path: Path) -> None:
     is_there = threading.Event()
     with (
         mail_room_beside(accepted=is_there.set) as room,

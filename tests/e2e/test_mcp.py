@@ -58,7 +58,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentedServ
 
 
 async def issued(service: DocumentedService, credit_count: int) -> str:
-    words = f"credits issue --credits {credit_count}"  # a command has an event loop of its own
+    words = f"credits issue --credits {credit_count}"  # the command runs its own event loop
     return (await asyncio.to_thread(service.mintscope, words)).strip()
 
 
@@ -76,7 +76,7 @@ def over_stdio(service: DocumentedService, *words: str) -> Client:
 
 
 class ForX402:
-    """The x402 package expects this of an MCP client: the names of its version 1."""
+    """An MCP client with the names of version 1, which the x402 package expects."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class ForX402:
 
 
 def paying(service: DocumentedService, client: Client) -> x402MCPClient:
-    """Return the official payer, unmodified but for being allowed our token."""
+    """Return the unmodified official payer, which is allowed to pay with our token."""
     payer = x402Client()
     signer = KeypairSigner(GENESIS.key("buyer"))
     register_exact_svm_client(payer, signer, rpc_url=service.rpc_url)
@@ -110,7 +110,7 @@ def paying(service: DocumentedService, client: Client) -> x402MCPClient:
 
 
 async def called(service: DocumentedService, client: Client) -> dict[str, CallToolResult]:
-    """List the tools, and call each; raises if an answer does not conform to its schema."""
+    """List the tools, and call each; the client raises if an answer violates its schema."""
     async with httpx.AsyncClient() as http:
         paths = (await http.get(f"{service.url}/openapi.json")).json()["paths"]
     listed = [tool.name for tool in (await client.list_tools()).tools]
@@ -119,10 +119,10 @@ async def called(service: DocumentedService, client: Client) -> dict[str, CallTo
 
 
 def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> None:
-    """Expect every tool's answer, and that it took the credits that it says."""
+    """Expect an answer of every tool, and that the reported credits were taken."""
     bought = results.pop("buy_credits")
-    assert bought.structured_content["x402Version"] == 2  # it asks to be paid
-    alert = results.pop("create_alert")  # of an account: a credit token has none
+    assert bought.structured_content["x402Version"] == 2  # the tool demands a payment
+    alert = results.pop("create_alert")  # an alert needs an account
     assert alert.structured_content["error"]["code"] == "INVALID_TOKEN"
     assert not [result for result in results.values() if result.is_error]
     charged = sum(reported_by(each)["meta"]["creditsCharged"] for each in results.values())
@@ -137,7 +137,7 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
 
 
 def is_paid_for(name: str, result: CallToolResult) -> bool:
-    """Return whether a credit is due: a page with nothing in it is free."""
+    """Return whether a credit is due: an empty page is free."""
     parts = reported_by(result)["data"].values()
     tables = [each for each in parts if isinstance(each, dict) and "rows" in each]
     return name not in {"get_balance", "search_tokens", "try_token"} and all(
@@ -146,7 +146,7 @@ def is_paid_for(name: str, result: CallToolResult) -> bool:
 
 
 def reported_by(result: CallToolResult) -> dict[str, Any]:
-    """Return the data and the cost in *result*, as a client reads them that knows text alone."""
+    """Return the data and the cost in *result*, as a client reads them from the text."""
     return dict(json.loads(result.content[0].text))  # type: ignore[union-attr]
 
 
@@ -200,7 +200,7 @@ async def test_the_official_payer_pays_through_standard_input_and_output(
     assert "0.0025 USD" in over.content[0]["text"]
 
 
-async def test_a_budget_is_reported_and_costs_nothing(service: DocumentedService) -> None:
+async def test_calls_beyond_the_budget_fail_and_are_not_charged(service: DocumentedService) -> None:
     token = await issued(service, 10)
     stated = {"Mintscope-Budget": "credits=2, session=e2e"}
     async with over_http(service, **bearer(token), **stated) as client:
@@ -221,7 +221,7 @@ async def test_a_budget_is_reported_and_costs_nothing(service: DocumentedService
         (["--credential-file", "none.txt"], "none.txt"),
     ],
 )
-def test_a_gap_that_cannot_be_bridged_is_reported(
+def test_the_mcp_command_reports_invalid_options_and_a_missing_service(
     service: DocumentedService, words: list[str], reported: str
 ) -> None:
     url = [] if "--url" in words else ["--url", service.url]

@@ -1,4 +1,4 @@
-"""A service is moved from SQLite to PostgreSQL and back: its audits balance, its answers stay."""
+"""A service moves from SQLite to PostgreSQL and back: its books balance, its answers stay equal."""
 
 import asyncio
 import time
@@ -27,15 +27,14 @@ APPLICATION: Final = {
     "email": "approved@example.org",
     "applicationSecret": FACTS["approved_secret"],
 }
-# Headers that differ from one request to the next.
-# The window of a limit may end between two requests, and then more of it is left.
+# Headers that may differ between two requests: the window of a rate limit may end between them.
 OF_THE_LIMIT: Final = {"ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset"}
 OF_THE_MOMENT: Final = {"date", "x-request-id", "x-data-age-ms", *OF_THE_LIMIT}
 MINTS: Final = (FACTS["report"]["data"]["token"], FACTS["mint"])
 
 
 class Answer(NamedTuple):
-    """The answer to a client: without the moment and the number of the request."""
+    """The answer to a client, without its time and the ID of the request."""
 
     status: int
     headers: Mapping[str, str]
@@ -49,7 +48,7 @@ def answer_of(response: httpx.Response) -> Answer:
 
 
 def answers(client: httpx.Client) -> dict[str, Answer]:
-    """Ask for all that is kept; what costs a credit at last."""
+    """Request all stored data; the reports, which cost credits, come last."""
     found = {
         path: answer_of(client.get(path, headers=headers))
         for path, headers in (
@@ -105,7 +104,7 @@ async def audited(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatc
         return [*violations, *await money.credits.contradictions()]
 
 
-def test_a_service_that_was_moved_there_and_back_answers_as_before(
+def test_a_service_moved_to_postgresql_and_back_gives_the_same_answers(
     places: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: dict[str, dict[str, Answer]] = {}

@@ -1,4 +1,4 @@
-"""Reports of the past of a recorded run: those that were served after each slot, byte for byte."""
+"""Reports of past slots of a recorded run equal those served after each slot, byte for byte."""
 
 from pathlib import Path
 from random import Random
@@ -39,7 +39,7 @@ Served = dict[tuple[Mint, Slot, ReportKind], bytes | str]
 
 
 def made_market(seed: int) -> list[Trade]:
-    """Return trades in three pools; one begins late, and one is left."""
+    """Return trades in three pools; one begins late, and one is abandoned."""
     random = Random(seed)
     pools = [Pool(f"{seed}-{n}", 10.0**n, 10.0**n / 2) for n in (4, 5, 6)]
     early = crowd(random, pools[:2], end=SPAN_S / 2, every_s=3, volatility=0.003)
@@ -48,9 +48,9 @@ def made_market(seed: int) -> list[Trade]:
 
 
 async def served(reader: LogReader, mints: list[Mint]) -> Served:
-    """Return the reports of *mints* after slots of the log, of a process that was there."""
+    """Return the reports of *mints* after each slot of the log, as a live process serves them."""
     live = LiveMarket(len(mints))
-    first = len(mints)  # each is tracked by an event before the first slot: these are trimmed
+    first = len(mints)  # the events that track the mints are trimmed
     live.restart(LogTip(seq=first, slot=None, time=None, follows_files=True), frozenset(mints))
     for mint in mints:
         live.expect(mint)
@@ -85,7 +85,9 @@ def reported(live: LiveMarket, mint: Mint, kind: ReportKind) -> bytes | str:
 
 
 @pytest.mark.parametrize("engine", MARKET_ENGINES)
-async def test_200_reports_are_those_that_were_served(engine: str, tmp_path: Path) -> None:
+async def test_200_reports_of_past_slots_equal_the_served_reports(
+    engine: str, tmp_path: Path
+) -> None:
     markets = {name: made_market(seed) for seed, name in enumerate(("dogs", "cats"))}
     end_s = last_second(markets)
     content, _ = block_file({SOL: sol_market(end_s), **markets})
@@ -106,7 +108,7 @@ async def test_200_reports_are_those_that_were_served(engine: str, tmp_path: Pat
         tip = await market.reader.tip()
         assert tip.folded is not None
         begin = min(slot for _, slot, _ in reports) + RECENT_S
-        reached = [each for each in reports if each[1] > begin]  # a slot a second
+        reached = [each for each in reports if each[1] > begin]  # one slot per second
         asked = Random(7).sample(sorted(reached, key=repr), PAIRS)
         assert sum(slot < tip.folded for _, slot, _ in asked) > PAIRS // 2
         confident = 0

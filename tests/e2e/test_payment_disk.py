@@ -1,4 +1,4 @@
-"""Buying while the disk is full or the file is locked, and what has reached the disk at a sale."""
+"""Purchases while the disk is full or the file is locked, and the flushes before each sale."""
 
 import asyncio
 import os
@@ -23,8 +23,8 @@ AT_ONCE = 8
 
 
 @pytest.mark.storm
-async def test_a_locked_file_loses_nothing(tmp_path: Path) -> None:
-    """Someone holds the write lock while payments begin, land and are issued."""
+async def test_a_locked_file_loses_no_payment(tmp_path: Path) -> None:
+    """Another connection holds the write lock while payments begin, land and are issued."""
     with market_town(tmp_path) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
             for number in range(LOCKS):
@@ -39,7 +39,7 @@ async def test_a_locked_file_loses_nothing(tmp_path: Path) -> None:
             unanswered = [each for each in shopper.paid if each.token is None]
             await asyncio.gather(*(redeem(shop, each) for each in unanswered))
 
-        # A blockhash is good for six seconds here: what could not begin in time was never sent.
+        # A blockhash is valid for six seconds here; payments that began later were never sent.
         tokens = {each.token for each in shopper.paid if each.token is not None}
         landed = chain.paid_by(chain.landed())
         assert {each.payer_signature for each in shopper.paid if each.token} == landed
@@ -57,7 +57,7 @@ def locked(folder: Path) -> Iterator[None]:
     db.close()
 
 
-async def test_a_full_disk_sells_nothing_and_heals(tmp_path: Path) -> None:
+async def test_a_full_disk_stops_sales_until_it_has_room_again(tmp_path: Path) -> None:
     with market_town(tmp_path) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
             assert (await shopper.buy(shop, None)).token is not None
@@ -107,7 +107,7 @@ async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
 
 
 async def test_every_sale_waits_for_the_disk_twice(tmp_path: Path) -> None:
-    """Once for the pending row, before the broadcast, and once for what was sold."""
+    """Once for the pending row, before the broadcast, and once for the sold credits."""
     assert min(await flushes_before_each_sale(tmp_path, "")) >= 2
 
 

@@ -1,10 +1,10 @@
-"""The seller is killed in the middle of settling, at each of its steps; and bought from again.
+"""The seller is killed at each step of a settlement, and the buyer then sends the payment again.
 
-The last word of the chain before `kill -9`:
+The failure of the node before `kill -9`, and the state of the payment:
 
-    the trial hangs           simulateTransaction    nothing was promised yet
-    the broadcast hangs       sendTransaction        promised, never sent
-    its answer is lost        sendTransaction        promised and sent, unknown to the seller
+    the trial hangs           simulateTransaction    no pending row
+    the broadcast hangs       sendTransaction        pending row, never sent
+    its answer is lost        sendTransaction        pending row, sent, unknown to the seller
     the status hangs          getSignatureStatuses   sent, and landed meanwhile
     the transaction hangs     getTransaction         landed, not issued
 """
@@ -32,7 +32,7 @@ ROW_S = 10
 async def buy_until_killed(
     folder: Path, chain: Chain, shopper: Shopper, step: tuple[str, str], key: str
 ) -> None:
-    """Let the node fail at *step*, and kill the seller while it waits for it."""
+    """Let the node fail at *step*, and kill the seller while it waits for the node."""
     method, kind = step
     with seller_running(folder, chain.url, PATIENT) as seller:
         async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
@@ -54,12 +54,12 @@ async def buy_until_killed(
 
 
 def _blind(kind: str) -> dict[str, dict[str, str]]:
-    """Let a seller that goes on after a lost answer not find out by itself."""
+    """Keep the seller from learning the outcome after a lost answer."""
     return {"getSignatureStatuses": {"kind": "hang"}} if kind == "lost" else {}
 
 
 @pytest.mark.parametrize("step", STEPS, ids="-".join)
-async def test_a_seller_killed_in_the_middle_of_settling_owes_it(
+async def test_a_seller_killed_during_settlement_issues_the_credits_once_later(
     tmp_path: Path, step: tuple[str, str]
 ) -> None:
     with chain_running(buyers={"buyer": RICH}) as chain:

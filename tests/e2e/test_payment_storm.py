@@ -1,8 +1,7 @@
-"""Kill -9 while people buy: what landed is what was sold, and every buyer gets what they paid for.
+"""Kill -9 during purchases: each landed payment is sold once, and every buyer gets the credits.
 
-The service and the chain are processes of their own; the chain refuses,
-reverts, drops and delays (`paying_chain.Weather`).  The chain and
-the credits of clients are compared here by hand, with plain SQL.
+The service and the chain are separate processes; the chain refuses, reverts, drops and delays
+(`paying_chain.Weather`).  The test compares the chain and the credits of clients with plain SQL.
 """
 
 import asyncio
@@ -35,9 +34,9 @@ FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to stor
 KILLS = 300 if FULL else 8
 BUYERS, SPENDERS, THIEVES = 8, 16, 16
 SETTLE_S = 2.0  # for the last transactions to land
-PACE = SLOT_MS / 40  # how much longer a sale takes than in slots of 40 ms
+PACE = SLOT_MS / 40  # the duration of a sale relative to slots of 40 ms
 ANSWERS_MAX = 8  # to payments, before a kill
-ANSWERED_S = 20  # a service that answers no payment meanwhile is killed all the same
+ANSWERED_S = 20  # the longest time that a kill waits for answers
 REQUEST_S = 10
 MISTAKEN_STORMS_MAX = 24
 MISTAKEN_KILLS = 3
@@ -102,12 +101,12 @@ def _answers(paid: list[Paid]) -> int:
 
 
 def _sold(paid: list[Paid]) -> int:
-    """Return for how many payments a token was given."""
+    """Return the number of payments with a token."""
     return sum(each.token is not None for each in paid)
 
 
 async def _buy(shop: httpx.AsyncClient, shopper: Shopper, random: Random) -> None:
-    """Buy until the connection breaks; one in eight sends no key, and so has no claim."""
+    """Buy until the connection breaks; one purchase in eight has no key to claim it later."""
     try:
         while True:
             key = f"the-secret-{random.getrandbits(64):016x}" if random.randrange(8) else None
@@ -145,7 +144,7 @@ async def _spend(
 
 
 async def settle(folder: Path, chain: Chain) -> list[str]:
-    """Reconcile and audit as the service does; return what is found."""
+    """Reconcile and audit as the service does; return the violations."""
     await asyncio.sleep(SETTLE_S)
     async with selling(config_of(folder, chain.url), SystemClock()) as sales:
         violations = await sales.maintenance.auditor.audit(full=True)
@@ -153,7 +152,7 @@ async def settle(folder: Path, chain: Chain) -> list[str]:
 
 
 async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
-    """Redeem what has no answer; return what strangers were given who know the chain alone."""
+    """Redeem payments without an answer; return the successful answers to strangers."""
     landed = chain.paid_by(chain.landed())
     public = [each for each in paid if each.payer_signature in landed]
     unanswered = [each for each in paid if each.answer is None or each.answer.status_code >= 500]
@@ -165,7 +164,7 @@ async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
 
 
 async def _steal(shop: httpx.AsyncClient, public: list[Paid]) -> list[str]:
-    """Send public transactions of the chain, without a key and with another."""
+    """Send payments that are public on the chain, without a key and with another key."""
     turns = asyncio.Semaphore(THIEVES)
 
     async def steal(each: Paid, key: str | None) -> httpx.Response:
@@ -186,7 +185,7 @@ def books(folder: Path, statement: str) -> set[str]:
 
 
 def contradictions(folder: Path, chain: Chain) -> list[str]:
-    """Hold the chain and the books against each other: what no later answer can mend."""
+    """Compare chain and books; return the contradictions that no later answer can repair."""
     landed = chain.landed()
     known, issued, failed = (
         books(folder, f"SELECT signature FROM payment{where}")
@@ -198,7 +197,7 @@ def contradictions(folder: Path, chain: Chain) -> list[str]:
 
 
 def losses(folder: Path, chain: Chain, paid: list[Paid], reported: Reported) -> list[str]:
-    """Hold the chain, the books and what the clients know against each other."""
+    """Compare the chain, the books and the answers to the clients; return the errors."""
     wrong = contradictions(folder, chain)
     landed = chain.landed()
     issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
@@ -238,9 +237,9 @@ def _debits(folder: Path, tokens: list[str], reported: Reported) -> list[str]:
 async def found_after(
     folder: Path, kills: int, manner: Manner
 ) -> tuple[list[Paid], Reported, list[str]]:
-    """Storm, let the weather clear, redeem; return what is wrong then.
+    """Run a storm, end the faults, redeem; return the payments, the answers and the errors.
 
-    The answer is beyond repair before anyone redeems: to redeem takes long.
+    If there are errors beyond repair, they are returned without redeeming, which takes long.
     """
     buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
     reverts = MISTAKEN_REVERTS if manner.mistake else REVERTS
@@ -256,7 +255,7 @@ async def found_after(
 
 
 def figures(folder: Path, paid: list[Paid], reported: Reported, wrong: list[str]) -> str:
-    """Say in a line how hard it stormed."""
+    """Return a line with the figures of the storm."""
     issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
     return (
         f"\n{len(reported.restarts_s)} kills: {len(paid)} payments sent, {len(issued)} landed,"
@@ -268,7 +267,7 @@ def figures(folder: Path, paid: list[Paid], reported: Reported, wrong: list[str]
 
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 300)
-async def test_nothing_paid_is_lost_to_kill_9(
+async def test_no_payment_is_lost_to_kill_9(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     record_property: Callable[[str, object], None],
@@ -279,12 +278,12 @@ async def test_nothing_paid_is_lost_to_kill_9(
         sys.stdout.write(figures(tmp_path, paid, reported, wrong))
 
     assert wrong == []
-    assert _sold(paid) >= KILLS  # it was a storm, not a calm
+    assert _sold(paid) >= KILLS  # much was sold between the kills
 
 
 @pytest.mark.parametrize("mistake", ["SendsFirst", "UnknownIsFailed", "TrustsEverybody"])
 async def test_the_storm_finds_a_mistake(tmp_path: Path, mistake: str) -> None:
-    """A short storm is chance: what one of them may miss, several do not."""
+    """One short storm may miss the mistake by chance; several storms do not."""
     for number in range(MISTAKEN_STORMS_MAX):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Buying from processes that sell: together, at once, frozen, on a slow chain."""
+"""Purchases from one or several processes: at once, while frozen, and on a slow chain."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ AT_ONCE = 8  # as many as a buyer without a history may have in flight
 
 
 class Wire(httpx.AsyncHTTPTransport):
-    """Goes under the official client, and remembers the payments that it sends."""
+    """The transport of the official client, which records the payments that it sends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,9 +55,9 @@ async def official(
     visit: Callable[[httpx.AsyncClient], Awaitable[list[httpx.Response]]],
     sent: list[str] | None = None,
 ) -> list[httpx.Response]:
-    """Let the official client, unmodified but for being allowed our token, make *visit*.
+    """Run *visit* with the unmodified official client, which is allowed to pay with our token.
 
-    sent    receives the payments it sends
+    sent    receives the payments that the client sends
     """
     wire = Wire()
 
@@ -75,7 +75,7 @@ async def official(
         async with httpx.AsyncClient(transport=transport, base_url=url, timeout=TIMEOUT_S) as http:
             return await visit(http)
 
-    # It asks its node synchronously, so it needs a thread and a loop of its own.
+    # The client calls its node synchronously, so it needs its own thread and loop.
     answers = await asyncio.to_thread(lambda: asyncio.run(run()))
     if sent is not None:
         sent += wire.sent
@@ -86,7 +86,7 @@ official_client = pytest.mark.usefixtures("official_client")
 
 
 @official_client
-async def test_the_official_client_buys_both_and_twice_in_the_same_second(tmp_path: Path) -> None:
+async def test_the_official_client_buys_two_reports_and_two_bundles_at_once(tmp_path: Path) -> None:
     async def visit(http: httpx.AsyncClient) -> list[httpx.Response]:
         twice = (http.get(TOKEN), http.get(TOKEN), http.post(PURCHASE), http.post(PURCHASE))
         return list(await asyncio.gather(*twice))
@@ -107,7 +107,7 @@ async def test_the_official_client_buys_both_and_twice_in_the_same_second(tmp_pa
 
 
 @official_client
-async def test_a_slow_chain_is_waited_for(tmp_path: Path) -> None:
+async def test_the_seller_waits_for_a_slow_chain(tmp_path: Path) -> None:
     async def visit(http: httpx.AsyncClient) -> list[httpx.Response]:
         return [await http.post(PURCHASE)]
 
@@ -120,7 +120,9 @@ async def test_a_slow_chain_is_waited_for(tmp_path: Path) -> None:
 
 
 @official_client
-async def test_a_slower_chain_is_redeemed_with_the_key_that_was_given(tmp_path: Path) -> None:
+async def test_a_pending_payment_is_redeemed_with_the_returned_idempotency_key(
+    tmp_path: Path,
+) -> None:
     async def visit(http: httpx.AsyncClient) -> list[httpx.Response]:
         return [await http.post(PURCHASE)]
 
@@ -142,10 +144,10 @@ async def test_a_slower_chain_is_redeemed_with_the_key_that_was_given(tmp_path: 
         assert tokens_issued(tmp_path) == 1
 
 
-async def test_an_expired_blockhash_is_reported_at_once_by_processes_in_real_time(
+async def test_an_expired_blockhash_is_refused_and_a_lost_payment_fails_at_expiry(
     tmp_path: Path,
 ) -> None:
-    """It dies after 6 s in slots of 40 ms, 30 s in those of mainnet; the shop measures that."""
+    """A blockhash expires after 6 s with slots of 40 ms, after 30 s with those of mainnet."""
     life_s = BLOCKHASH_BLOCKS * SLOT_MS / 1000
     with market_town(tmp_path, manner=Manner(patience_s=HELD_OPEN_S)) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
@@ -167,13 +169,15 @@ async def test_an_expired_blockhash_is_reported_at_once_by_processes_in_real_tim
         assert lost.answer is not None
         assert lost.answer.status_code == 402, lost.answer.text
         assert "transaction_expired" in lost.answer.json()["error"]["message"]
-        assert life_s < took_s < life_s + 9  # its life, what is final, a look
+        assert life_s < took_s < life_s + 9  # expiry, finality, and a check
         assert chain.fees() == 0
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-async def test_twenty_payments_with_funds_for_one(tmp_path: Path, processes: int) -> None:
-    """One is served and one fee is paid, however many processes there are."""
+async def test_one_of_twenty_payments_with_funds_for_one_is_served(
+    tmp_path: Path, processes: int
+) -> None:
+    """One payment is served and one fee is paid, with any number of processes."""
     with market_town(tmp_path, processes=processes, atoms=BUNDLE_PRICE) as (chain, sellers):
         async with visiting(chain, sellers) as (shopper, shops):
             paid = [await shopper.prepare(shops[0], key=None) for _ in range(20)]
@@ -188,8 +192,10 @@ async def test_twenty_payments_with_funds_for_one(tmp_path: Path, processes: int
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-async def test_one_payment_sent_a_hundred_times(tmp_path: Path, processes: int) -> None:
-    """Half of them know the key: they get one and the same token, the others none."""
+async def test_a_payment_sent_a_hundred_times_is_issued_once(
+    tmp_path: Path, processes: int
+) -> None:
+    """Half of the requests have the key and get the same token; the others get no token."""
     with market_town(tmp_path, processes=processes) as (chain, sellers):
         async with visiting(chain, sellers) as (shopper, shops):
             for number in range(ROUNDS):
@@ -212,7 +218,7 @@ async def test_one_payment_sent_a_hundred_times(tmp_path: Path, processes: int) 
         assert chain.fees() == ROUNDS * FEE_LAMPORTS
 
 
-async def test_four_processes_settle_one_payment(tmp_path: Path) -> None:
+async def test_four_processes_settle_one_payment_once(tmp_path: Path) -> None:
     with market_town(tmp_path, processes=4) as (chain, sellers):
         async with visiting(chain, sellers) as (shopper, shops):
             paid = await shopper.prepare(shops[0], key=None)
@@ -224,7 +230,7 @@ async def test_four_processes_settle_one_payment(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
-async def test_a_frozen_service_loses_nothing(tmp_path: Path) -> None:
+async def test_a_frozen_service_loses_no_payment(tmp_path: Path) -> None:
     with market_town(tmp_path) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
             pid = seller.process.pid

@@ -1,4 +1,4 @@
-"""A SIGHUP to `serve` reaches every process, ends none, and restarts ingest for its stream."""
+"""A SIGHUP to `serve` reaches every process; only new settings of the stream restart ingest."""
 
 import json
 import signal
@@ -41,7 +41,7 @@ def until(come: Callable[[], bool], service: DocumentedService) -> None:
         time.sleep(0.05)
 
 
-def test_settings_are_read_again_while_everything_runs(tmp_path: Path) -> None:
+def test_sighup_reloads_settings_and_restarts_ingest_only_for_its_stream(tmp_path: Path) -> None:
     with documented_service(tmp_path) as service:
         processes = service.commands_of_serve()
         file = tmp_path / "mintscope.toml"

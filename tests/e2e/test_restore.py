@@ -61,7 +61,7 @@ class Town:
 
 @dataclass(frozen=True, kw_only=True)
 class Sold:
-    """Purchases, by the proofs of their buyers."""
+    """Purchases, by the proof that their buyers have."""
 
     before: Paid
     with_key: list[Paid]
@@ -89,7 +89,7 @@ def back_up(folder: Path) -> None:
 
 
 def restore(folder: Path) -> None:
-    """Lose every file of *folder*, then run the command of the page that puts the copies there."""
+    """Delete every file of *folder*, then run the restore command of the page."""
     for lost in folder.iterdir():
         lost.unlink()
     command, _ = _command_of_page("restore")
@@ -112,7 +112,7 @@ def _run(folder: Path, *command: str) -> None:
 
 
 async def claim(shop: httpx.AsyncClient, paid: Paid, wallet: Keypair) -> httpx.Response:
-    """Ask for the credits of *paid* with the wallet that paid."""
+    """Request the credits of *paid* with the wallet that paid."""
     assert paid.answer is not None
     purchase = decoded(paid.answer, "payment-response")["transaction"]
     asked = {"purchase": purchase, "wallet": str(wallet.pubkey())}
@@ -122,7 +122,7 @@ async def claim(shop: httpx.AsyncClient, paid: Paid, wallet: Keypair) -> httpx.R
 
 
 async def left(shop: httpx.AsyncClient, token: str | None) -> int:
-    """Use a credit of *token*; return how many it had."""
+    """Use a credit of *token*; return its balance before."""
     assert token is not None
     used = await shop.get(REPORT, headers=bearer(token))
     assert used.is_success, used.text
@@ -130,7 +130,7 @@ async def left(shop: httpx.AsyncClient, token: str | None) -> int:
 
 
 def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
-    """Configure a command of an operator."""
+    """Return the environment of an operator's commands."""
     genesis = chain.genesis
     return {
         "MINTSCOPE_DATA_DIR": str(folder),
@@ -153,7 +153,7 @@ async def sales(town: Town, *words: str) -> Any:
 
 
 async def orphans(town: Town, count: int) -> None:
-    """Wait until an audit has met so many."""
+    """Wait until audits have found *count* orphans, and expect no more."""
     for _ in range(POLLS_MAX):
         if ask_books(town.folder, "SELECT count(*) FROM orphan") >= count:
             break
@@ -168,7 +168,7 @@ def signature_of(paid: Paid) -> str:
 
 
 async def all_final(chain: Chain, count: int) -> None:
-    """Wait until so many payments have landed, and no fork can take them back."""
+    """Wait until *count* payments are final."""
     for _ in range(POLLS_MAX):
         options = {"commitment": "finalized", "limit": 1_000}
         tokens = str(chain.genesis.treasury_tokens)
@@ -180,7 +180,7 @@ async def all_final(chain: Chain, count: int) -> None:
 
 @asynccontextmanager
 async def served(town: Town, manner: Manner) -> AsyncIterator[httpx.AsyncClient]:
-    """Run the service, and kill it in the end."""
+    """Run the service, and kill it at the end of the block."""
     with seller_running(town.folder, town.chain.url, manner) as seller:
         async with httpx.AsyncClient(base_url=seller.url, timeout=TIMEOUT_S) as shop:
             yield shop
@@ -188,7 +188,7 @@ async def served(town: Town, manner: Manner) -> AsyncIterator[httpx.AsyncClient]
 
 
 async def sell(town: Town) -> Sold:
-    """Sell before, while and after the copy is made, until the disk is lost."""
+    """Sell before, during and after the backup."""
     buyer = town.buyer
     async with served(town, PATIENT) as shop:
         before = await buyer.buy(shop, KEY + "before")
@@ -215,8 +215,8 @@ async def sell(town: Town) -> Sold:
 
 
 async def come_back(town: Town, sold: Sold, shop: httpx.AsyncClient) -> None:
-    """Let every buyer come back, more than once, and strangers with copies of their payments."""
-    assert await left(shop, sold.before.token) == CREDITS  # what was spent has come back
+    """Let every buyer redeem repeatedly, and strangers send copies of the payments."""
+    assert await left(shop, sold.before.token) == CREDITS  # the credit spent after the copy is back
     for each in (*sold.with_key[-2:], sold.refunded):
         stolen = await send(shop, each, key="a-guess-of-a-stranger")
         assert stolen.status_code == 409, stolen.text
@@ -236,7 +236,7 @@ async def come_back(town: Town, sold: Sold, shop: httpx.AsyncClient) -> None:
     assert (await send(shop, sold.refunded)).status_code == 409
 
 
-async def test_buyers_of_after_the_copy_get_what_they_paid_for_once(town: Town) -> None:
+async def test_buyers_after_the_backup_get_their_credits_exactly_once(town: Town) -> None:
     sold = await sell(town)
     count = len(town.buyer.paid)
     await all_final(town.chain, count)

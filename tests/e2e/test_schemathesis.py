@@ -1,6 +1,6 @@
-"""Schemathesis calls every operation as /openapi.json says, and worse, and compares the answers.
+"""Schemathesis sends valid and invalid requests to every operation, and checks the answers.
 
-All its checks; anonymously, with credits, with an API key, and by one who pays what is demanded.
+It runs all its checks: anonymously, with credits, with an API key, and with payments.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from support.scenes.whole_report import whole_report
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
 TOOL: Final = Path(sys.executable).parent / "schemathesis"
 FORMATS: Final = Path(__file__).with_name("schemathesis_formats.py")
-# 402 refuses, too: problems of a payment's headers are reported to those who send one.  A
-# well-formed request is refused to those who cannot pay.  A token is rotated without a body, a
-# purchase without a token: OpenAPI cannot say one or the other, and not both.  A code comes by
-# e-mail. Which parameters an indicator takes, and in what range, a pattern cannot say, nor what a
-# condition is.  An alert compares two numbers of one unit.  A pattern cannot say what a network is.
+# 402 counts as a refusal, because problems of a payment's headers are reported only to clients that
+# pay.  It is also the answer to a well-formed request without a payment.  OpenAPI cannot express
+# that a rotation needs either a token or a purchase, that a code comes by e-mail, which parameters
+# and ranges an indicator has, what a condition is, that an alert compares two numbers of one unit,
+# or what a network is.
 CONFIG: Final = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
@@ -84,7 +84,7 @@ GOOD_AGAIN: Final = (
     "UPDATE api_key SET revoked_at = NULL, expires_at = NULL, replaced_by = NULL",
     "UPDATE api_key SET key_hash = randomblob(32) WHERE application IS NULL",
 )
-KEPT: Final = ("signal_firing", "signal", "watched_mint", "watchlist")  # so many, and no more
+KEPT: Final = ("signal_firing", "signal", "watched_mint", "watchlist")  # limited in number
 LENGTH: Final = (
     ["--max-examples", "50", "--phases", "examples,coverage,fuzzing"]
     if FULL
@@ -95,10 +95,10 @@ LENGTH: Final = (
 def door_of(shop: SellingApi, limit_clock: ManualClock, *, pays: bool) -> ASGIApp:
     """Return an application before the shop: it leaves streams after their first event.
 
-    Each request comes a day after the one before, as far as limits go, and finds room.
+    For rate limits, each request comes a day after the previous one; KEPT tables are emptied.
 
-    pays   whether it pays what a request is asked to pay, and sends the request again; what the
-           demonstration asks for cannot be paid
+    pays   whether it pays a demanded payment, and sends the request again; the payment that the
+           demo demands cannot be paid
     """
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -199,7 +199,7 @@ async def credential_of(shop: SellingApi, who: str) -> str:
 
 @asynccontextmanager
 async def visited(world: World, who: str) -> AsyncIterator[tuple[str, str]]:
-    """Serve a shop with a list of tokens; yield its address, and what is presented there."""
+    """Serve a shop with a list of tokens; yield its address, and the credential of *who*."""
     limit_clock = ManualClock(world.clock.now())
     async with opened(world, limit_clock=limit_clock) as shop:
         await list_token(shop.service)
@@ -212,7 +212,7 @@ async def visited(world: World, who: str) -> AsyncIterator[tuple[str, str]]:
 @pytest.mark.storm
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("who", ["anonymous", "with credits", "with a key", "with payments"])
-async def test_no_answer_is_another_than_was_described(
+async def test_every_answer_conforms_to_the_api_description(
     world: World, monkeypatch: pytest.MonkeyPatch, who: str, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(reports, "REPORT", whole_report())

@@ -62,7 +62,7 @@ class Client:
         return self.http.get(path, headers={"cookie": self.cookie, "accept": "text/html"})
 
     def send(self, path: str, fields: Mapping[str, str]) -> httpx.Response:
-        """Send a form of a page of ours, in the session."""
+        """Send a form of a page in the session."""
         page = self.open("/").text
         csrf = re.search(r'name="csrf" value="([^"]+)"', page)
         data = dict(fields)
@@ -170,14 +170,14 @@ def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
     found = {name: found_in(content, client.secrets) for name, content in places.items()}
     assert {name: names for name, names in found.items() if names} == {}
     assert len(client.secrets) >= 15
-    assert AGENT.encode() in places["money.sqlite, ended"]  # what is there would be found
+    assert AGENT.encode() in places["money.sqlite, ended"]  # proof that stored text is found
     assert b"mintscope_request_s" in metrics
     assert b"/api/auth/exchange-secret" in metrics
     assert files["money.sqlite-wal"]
 
 
 def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
-    """If the machine would write one: the inherited limit allows any size."""
+    """The inherited limit allows core files of any size that the machine allows."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     if most == 0:
         pytest.skip("did not run: this machine allows no core files at all")

@@ -34,7 +34,7 @@ from support.scenes.postgres import url_in
 
 NOW = UnixMs(1_763_640_000_000)
 MINTS = 60
-HISTORY_DAYS = 0.4  # so that candles of an hour have an average of nine
+HISTORY_DAYS = 0.4  # enough candles of an hour for an EMA of nine
 END_S = 20
 POLL_S = 0.02
 
@@ -54,7 +54,7 @@ def settings(folder: Path, files: Sequence[Path], **more: str) -> dict[str, str]
 
 
 def in_this_process(environment: dict[str, str], *words: str) -> Result:
-    """Run a command that ends by itself: a process of its own takes a second to start."""
+    """Run a command in this process, because a new process takes a second to start."""
     return CliRunner().invoke(app, words, env=environment)
 
 
@@ -93,7 +93,7 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen
 
 
 def ask(client: httpx.Client, mint: str) -> httpx.Response:
-    """Ask until the newest block is served: the last of a file may be a moment behind."""
+    """Request a report until the newest block is served, which may take a moment."""
     answer = client.get(f"/v1/token/{mint}")
     pause = threading.Event()
     while answer.status_code == 503:
@@ -104,9 +104,9 @@ def ask(client: httpx.Client, mint: str) -> httpx.Response:
 
 @dataclass(frozen=True)
 class Replay:
-    """Blocks to be read, and what the definitions say of them at their end.
+    """Blocks, and the reports that the definitions give at their end.
 
-    reports   by mint, None if there are too few candles for one
+    reports   by mint; None if there are too few candles for a report
     """
 
     file: bytes
@@ -117,8 +117,8 @@ class Replay:
 @pytest.fixture(scope="module")
 def replay() -> Replay:
     chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
-    # Which of several pools set a price is decided by what stands in them, of which what the market
-    # meant says nothing: tests/market checks that by scenarios of its own.
+    # Of several pools, liquidity decides which of them set a price, but the intended swaps do not
+    # have it: only mints with one pool are compared here; tests/market checks the others.
     meant = {slot: intended(chain, Slot(slot)) for slot in chain.blockstore.slots}
     pools = _pools(meant)
     mints = [token.mint for token in chain.tokens if len(pools.get(token.mint, ())) == 1]
@@ -132,7 +132,7 @@ def replay() -> Replay:
 
 @pytest.mark.engine("sqlite")
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
+def test_reports_after_a_replay_of_60_mints_agree_with_the_definitions(
     engine: str, replay: Replay, tmp_path: Path
 ) -> None:
     file, mints = tmp_path / "blocks.jsonl", list(replay.reports)
@@ -254,7 +254,7 @@ def test_real_transactions_are_served_at_real_prices(tmp_path: Path, shared_data
     assert len(priced) >= 7
     for mint, row in priced.items():
         usd_or_sol = shown[mint]["usd" if row["quote_kind"] == "USD" else "sol"]
-        # Of several pools, of which one transaction each is known, the deepest decides.
+        # With several pools, each known from one transaction, the deepest pool decides.
         if len(_pools_of(rows, mint)) == 1:
             assert usd_or_sol in _prices([row], mint), mint
         else:
@@ -320,10 +320,8 @@ def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("half", ["ingest", "api"])
-def test_what_only_an_operator_can_decide_has_an_exit_code_of_its_own(
-    tmp_path: Path, half: str
-) -> None:
-    """So that no supervisor starts it again: here the folder is in use."""
+def test_a_process_exits_with_3_if_its_folder_is_in_use(tmp_path: Path, half: str) -> None:
+    """Exit code 3 keeps a supervisor from restarting it: only an operator can decide."""
     environment = settings(tmp_path, [tmp_path / "none.jsonl"])
     with held(tmp_path / "data", half):
         ended = command(environment, half)
@@ -332,8 +330,8 @@ def test_what_only_an_operator_can_decide_has_an_exit_code_of_its_own(
     assert f"expected to be the only {half} of" in ended.stderr
 
 
-def test_serve_ends_as_its_api_does(tmp_path: Path) -> None:
-    """With 3, which keeps a supervisor from starting it again: here nothing can be sold."""
+def test_serve_exits_with_3_if_its_api_exits_with_3(tmp_path: Path) -> None:
+    """Exit code 3 keeps a supervisor from restarting it: these settings cannot sell."""
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
     key = Keypair.from_seed(sha256(b"a fee payer").digest())
@@ -349,8 +347,8 @@ def test_serve_ends_as_its_api_does(tmp_path: Path) -> None:
     assert "api ended with exit code 3" in ended.stderr
 
 
-def test_money_that_was_emptied_is_refused_until_it_is_meant(tmp_path: Path) -> None:
-    """Beside its market and its pepper, for whichever process starts first."""
+def test_a_deleted_money_file_is_refused_until_ingest_starts_with_new(tmp_path: Path) -> None:
+    """Market and pepper are still there; every command that may run first refuses."""
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
     environment, folder = settings(tmp_path, [file]), tmp_path / "data"
@@ -371,7 +369,7 @@ def test_money_that_was_emptied_is_refused_until_it_is_meant(tmp_path: Path) -> 
     assert issued(environment, 1)
 
 
-def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:
+def test_the_message_about_a_cut_block_file_has_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n{"slot": 2, "bl')
 

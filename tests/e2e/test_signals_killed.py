@@ -1,4 +1,4 @@
-"""Signals of a real api process that is killed again and again: each crossing exactly once."""
+"""Alerts of a real api process that is killed repeatedly: each crossing fires exactly once."""
 
 import asyncio
 import os
@@ -29,8 +29,8 @@ from support.scenes.traded import Traded, traded_on
 
 LEVEL: Final = 160.0
 KILLS: Final = 20 if os.environ.get("STORM") == "full" else 2  # noqa: TID251 - only how many
-EMAILS_MAX: Final = 3  # of one alert: fewer than it fires
-REFUSED_MAX: Final = 3 * (KILLS - 1)  # a later one would be waited for at the end
+EMAILS_MAX: Final = 3  # of one alert; fewer than its firings
+REFUSED_MAX: Final = 3 * (KILLS - 1)  # later refusals would prolong the test
 READY_S: Final = 180.0
 KEY: Final = {"Authorization": f"Bearer {FACTS['key']['apiKey']}"}
 ASKED: Final = {
@@ -45,7 +45,7 @@ ASKED: Final = {
 
 @dataclass
 class Receiver:
-    """Keeps the webhooks that it accepts; early on it refuses every third at first."""
+    """Stores the webhooks that it accepts; it first refuses every third of the early webhooks."""
 
     got: dict[str, bytes] = field(default_factory=dict)
     headers: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Receiver:
             writer.write(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % status)
 
     def keep(self, name: str, headers: Mapping[str, str], body: bytes) -> bool:
-        """Keep a webhook, or say that it is refused."""
+        """Store or refuse a webhook; return whether it is refused."""
         number = int(name.removeprefix("msg_"))
         if number % 3 == 1 and number <= REFUSED_MAX and name not in self.refused:
             self.refused.add(name)
@@ -73,7 +73,7 @@ class Receiver:
 
 @dataclass
 class Trading:
-    """A market that trades about the level, and where that was crossed."""
+    """A market that trades around the level, and the slots of the upward crossings."""
 
     market: Traded
     slot: int
@@ -98,15 +98,15 @@ class Trading:
 
 @asynccontextmanager
 async def api(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """Run an api process, and kill it at last."""
+    """Run an api process, and kill it at the end of the block."""
     log = folder / "api.log"
     environment = settings(
         folder,
         MINTSCOPE_SIGNALS__WEBHOOK_LOOPBACK="true",
-        MINTSCOPE_SIGNALS__WEBHOOK_TIMEOUT_S="1",  # 6 seconds after a kill it is sent again
+        MINTSCOPE_SIGNALS__WEBHOOK_TIMEOUT_S="1",  # sent again 6 s after a kill
         MINTSCOPE_SIGNALS__TAKEOVER_S="2",
         MINTSCOPE_SIGNALS__FIRINGS_PER_HOUR_MAX="100000",
-        MINTSCOPE_SIGNALS__WEBHOOKS_PER_MINUTE_MAX="100000",  # else the last wait for minutes
+        MINTSCOPE_SIGNALS__WEBHOOKS_PER_MINUTE_MAX="100000",  # the last would wait for minutes
         MINTSCOPE_SIGNALS__EMAILS_PER_ALERT_MAX=str(EMAILS_MAX),
         MINTSCOPE_SIGNALS__EMAIL_PAUSE_S="0",
         MINTSCOPE_ACCOUNTS__KEY_LIMIT_REQUESTS="100000",
@@ -128,7 +128,7 @@ async def api(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def until(what: Any) -> Any:
-    """Wait until *what* returns something that is true; return that."""
+    """Wait until *what* returns a true value; return the value."""
     async with asyncio.timeout(READY_S):
         while not (found := await what()):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
@@ -136,7 +136,7 @@ async def until(what: Any) -> Any:
 
 
 async def events_of(client: httpx.AsyncClient, signal_id: int) -> list[dict[str, Any]]:
-    """Return all that a signal has fired, oldest first."""
+    """Return all firings of an alert, oldest first."""
     found: list[dict[str, Any]] = []
     query = "?limit=100"
     while True:
@@ -150,7 +150,7 @@ async def events_of(client: httpx.AsyncClient, signal_id: int) -> list[dict[str,
 @pytest.mark.process
 @pytest.mark.storm
 @pytest.mark.timeout(600)
-async def test_each_crossing_is_sent_once_though_the_process_is_killed(tmp_path: Path) -> None:
+async def test_each_crossing_is_sent_once_if_the_process_is_killed(tmp_path: Path) -> None:
     data = old_folder(tmp_path / "data")
     with closing(apsw.Connection(str(data / MONEY_FILE))) as db:
         db.execute("UPDATE api_key SET scopes = ?", ('["signals:read","signals:write"]',))
@@ -174,7 +174,7 @@ async def test_each_crossing_is_sent_once_though_the_process_is_killed(tmp_path:
                     task = asyncio.create_task(trading.run())
                 await until(lambda seen=seen: _more(receiver, seen + 3))
         assert task is not None
-        await asyncio.sleep(1)  # the market goes on while no process is there
+        await asyncio.sleep(1)  # the market goes on while no api process runs
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         async with api(tmp_path) as client:
@@ -205,7 +205,7 @@ async def test_each_crossing_is_sent_once_though_the_process_is_killed(tmp_path:
 
 
 async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int) -> None:
-    """Each firing is in one e-mail, or says which limit kept it out; one e-mail says that."""
+    """Expect each firing in an e-mail or with the limit as reason, and one e-mail about it."""
     reported = [each["email"] for each in events if each["email"]["state"] != "not_sent"]
     refused = [each["email"] for each in events if each["email"]["state"] == "not_sent"]
     assert {each["reason"] for each in refused} == {f"limit of {EMAILS_MAX} reached"}
@@ -216,7 +216,7 @@ async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int
 
 
 async def emails(data: Path, kind: EmailKind, signal_id: int) -> list[Mapping[str, str]]:
-    """Return the facts of the e-mails of one kind about a signal."""
+    """Return the facts of the e-mails of one kind about an alert."""
     async with open_sqlite(data) as store:
         written = await store.read(lambda rows: rows.emails.newest(9_999))
     facts = [each.facts for each in written if each.kind is kind]
@@ -228,7 +228,7 @@ async def _more(receiver: Receiver, count: int) -> bool:
 
 
 async def _begin(client: httpx.AsyncClient, data: Path, url: str) -> list[dict[str, Any]]:
-    """Make three signals, and wait until they have been looked at.
+    """Create three alerts, and wait until they have been evaluated.
 
     The first sends webhooks, the second an e-mail at each crossing, the third one e-mail.
     """

@@ -1,7 +1,7 @@
-"""Hours of the same: a service that is asked, bought from and spent at grows in nothing.
+"""Long use: a service under requests, purchases and spending does not grow.
 
-Measured from outside, after the first fifth: resident memory by its slope, open files and threads
-by their number, the write-ahead log by its size, and how long answers take.
+The test measures from outside, after the first fifth of the time: the slope of resident memory, the
+number of open files and threads, the size of the write-ahead log, and the answer times.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Looks:
     files: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
     wal_bytes: list[int] = field(default_factory=list)
-    answers_ms: list[tuple[float, float]] = field(default_factory=list)  # when, how long
+    answers_ms: list[tuple[float, float]] = field(default_factory=list)  # time, duration
 
     def look(self, pid: int, folder: Path) -> None:
         process, log = Path(f"/proc/{pid}"), folder / f"{MONEY_FILE}-wal"
@@ -64,7 +64,7 @@ class Looks:
 
 
 async def ask(shop: httpx.AsyncClient, shopper: Shopper, looks: Looks, random: Random) -> None:
-    """Ask for one thing: a paid report with a token that has credits, or any page."""
+    """Send one request: for a paid report with a credit token, or for any page."""
     tokens = [each.token for each in shopper.paid[-8:] if each.token]
     path = f"/v1/token/{TRACKED}" if random.randrange(2) else random.choice(PAGES)
     headers = {"Authorization": f"Bearer {random.choice(tokens)}"} if tokens else {}
@@ -76,7 +76,7 @@ async def ask(shop: httpx.AsyncClient, shopper: Shopper, looks: Looks, random: R
 
 @pytest.mark.storm
 @pytest.mark.timeout(SOAK_S + 120)
-async def test_a_service_that_is_used_for_long_grows_in_nothing(
+async def test_a_service_under_long_load_does_not_grow(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     looks, random = Looks(), Random(3)
@@ -109,7 +109,7 @@ async def test_a_service_that_is_used_for_long_grows_in_nothing(
         f" {slope:+.3f} MB a minute, p99 {early:.0f} ms then {late:.0f} ms",
     )
     assert slope <= MEMORY_SLOPE_MAX
-    # Each request under way may hold a connection; a file lost a request would be thousands.
+    # Each open request may hold a connection; one leaked file per request would be thousands.
     assert median(looks.files[-20:]) <= median(looks.files[20:40]) + ASKED_AT_ONCE_MAX + 8
     assert median(looks.threads[-20:]) <= median(looks.threads[20:40]) + 4
     assert max(looks.wal_bytes) <= WAL_BYTES_MAX

@@ -1,4 +1,4 @@
-"""SIGTERM to the service while streams are open: each hears why it ends, and pays for no more."""
+"""SIGTERM while streams are open: each stream ends with a reason, and pays for no more minutes."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Processes die, the disk fills up, the node goes mad: clients are served or asked to wait."""
+"""Processes die, the disk is full, the node fails: clients are served or asked to wait."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ REPORT: Final = f"/v1/token/{WSOL}"
 
 @dataclass
 class Seen:
-    """The view of clients: answers, requests whose connection was lost, and for how long."""
+    """The answers to clients, their requests with a lost connection, and the longest wait."""
 
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Load:
     async def buy(self) -> None:
         while True:
             await asyncio.sleep(0.2)
-            with suppress(httpx.TransportError):  # asking for the price is what `look` does
+            with suppress(httpx.TransportError):  # `look` tests the demand for a payment
                 key = f"the-secret-{len(self.shopper.paid):05}"
                 paid = await self.shopper.prepare(self.http, key)
                 self.shopper.paid.append(paid)
@@ -98,7 +98,7 @@ class Load:
 
 @asynccontextmanager
 async def paying_load(service: DocumentedService, seen: Seen, token: str) -> AsyncIterator[None]:
-    """Let clients pay during the block, and redeem at its end what was not answered."""
+    """Let clients pay during the block, and redeem unanswered payments at its end."""
     async with (
         httpx.AsyncClient(base_url=service.url, timeout=90) as http,
         httpx.AsyncClient(base_url=service.rpc_url, timeout=20) as rpc,
@@ -122,13 +122,13 @@ async def received(rpc: httpx.AsyncClient) -> int:
 
 
 def price_of(paid: Paid) -> int:
-    """Return the atoms that its credits cost; 0 of what never landed, and brought none."""
+    """Return the atoms that the credits of *paid* cost; 0 if the payment never landed."""
     assert paid.answer is not None
     return int(paid.answer.json()["data"]["pricePaid"]) if paid.token else 0
 
 
 def child(service: DocumentedService, name: str) -> int:
-    """Return the process that `serve` runs for *name*, 0 while there is none."""
+    """Return the ID of the process that `serve` runs for *name*, or 0 if there is none."""
     pid = service.serve.pid
     for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         if f"\0{name}\0" in Path(f"/proc/{one}/cmdline").read_text():
@@ -137,7 +137,7 @@ def child(service: DocumentedService, name: str) -> int:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> float:
-    """Wait until it is so; return how many seconds that took."""
+    """Wait until *is_so* returns True; return the seconds of the wait."""
     start_s = time.monotonic()
     while not await is_so():
         assert time.monotonic() < start_s + BACK_S
@@ -225,7 +225,7 @@ async def through_all_troubles(
                 f"{name}: {len(seen.unanswered) - lost} connections lost, longest wait"
                 f" {seen.longest_s:.2f} s, ready {ready_s:.2f} s after it"
             )
-            # Those under way when the api was killed; none else is ever lost.
+            # Only requests under way when the api is killed may be lost.
             assert len(seen.unanswered) - lost <= (3 if "api" in name else 0), seen.unanswered
             if FULL and name.startswith("kill"):  # other tests run beside the short form
                 assert seen.longest_s < RESTART_S_MAX

@@ -1,4 +1,4 @@
-"""`mintscope tokens`: over real transactions, and where the input is wrong."""
+"""`mintscope tokens`, over real transactions and with wrong input."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def tokens(config: Path, *arguments: str) -> Result:
 
 @pytest.fixture
 def node() -> Iterator[dict[str, Any]]:
-    """A node that answers every question with `accounts`, at slot 77."""
+    """A node that answers every call with `accounts`, at slot 77."""
     reported: dict[str, Any] = {"accounts": []}
 
     class Answering(BaseHTTPRequestHandler):
@@ -99,7 +99,7 @@ def write_fixtures(data: Path, path: Path) -> None:
 
 
 def expected_prices(rows: Rows) -> dict[str, list[tuple[float, float]]]:
-    """Return the expected (usd, sol) of every base mint that has a rate, the last one last."""
+    """Return the expected prices (usd, sol) of every base mint that has a rate, newest last."""
     prices: dict[str, list[tuple[float, float]]] = {}
     for row in sorted(rows, key=lambda row: (row["slot"], row["ix"])):
         rate = rate_at(rows, row["time"])
@@ -140,7 +140,7 @@ def is_dust(row: dict[str, Any]) -> bool:
     return min(amounts.values()) < 1_000 or amounts[row["quote"]] < floor
 
 
-def test_it_prints_the_last_price_of_every_real_mint_that_has_one(
+def test_tokens_show_prints_the_last_price_of_each_real_mint(
     shared_data: Path, config: Path, tmp_path: Path
 ) -> None:
     data = shared_data / "transactions"
@@ -157,7 +157,7 @@ def test_it_prints_the_last_price_of_every_real_mint_that_has_one(
         if mint not in expected:
             assert shown["price"] is None, mint
             continue
-        # Of several pools, of which one transaction each is known, the deepest decides.
+        # With several pools, each known from one transaction, the deepest pool decides.
         several = {row["pool"] or row["program"] for row in rows if row["base"] == mint}
         prices = expected[mint] if len(several) > 1 else expected[mint][-1:]
         usd_sol = shown["price"]["usd"], shown["price"]["sol"]
@@ -172,7 +172,7 @@ def test_it_prints_the_last_price_of_every_real_mint_that_has_one(
         assert datetime.fromisoformat(each["h1Ready"]).timestamp() > newest + 190 * 3_600
 
 
-def test_mints_come_and_go(config: Path) -> None:
+def test_mints_are_added_listed_in_pages_and_removed(config: Path) -> None:
     added = tokens(config, "add", MINT, WSOL)
     again = tokens(config, "add", MINT)
     listed = tokens(config, "list")
@@ -239,7 +239,7 @@ def test_an_address_that_is_no_mint_is_refused_in_one_sentence(
     assert "there is no data here" in tokens(config, "list").stderr
 
 
-def test_what_a_mint_is_is_kept_and_shown(
+def test_the_facts_of_an_added_mint_are_stored_and_shown(
     config: Path, node: dict[str, Any], tmp_path: Path
 ) -> None:
     config.write_text(f'data_dir = "{tmp_path}"\nchain.rpc_url = "{node["url"]}"\n')
@@ -253,7 +253,7 @@ def test_what_a_mint_is_is_kept_and_shown(
     assert (facts["mintAuthority"], facts["name"]) == (None, None)
 
 
-def test_a_node_that_does_not_answer_refuses_no_mint(config: Path) -> None:
+def test_a_mint_is_added_unchecked_if_the_node_does_not_answer(config: Path) -> None:
     added = tokens(config, "add", MINT)
 
     assert (added.exit_code, added.stdout) == (0, f"{MINT}  tracked from now on\n")
@@ -261,7 +261,7 @@ def test_a_node_that_does_not_answer_refuses_no_mint(config: Path) -> None:
     assert added.stderr.count("\n") == 1
 
 
-def test_before_any_swap_there_is_no_price(config: Path) -> None:
+def test_a_mint_without_swaps_has_no_price(config: Path) -> None:
     tokens(config, "add", MINT)
 
     assert json.loads(tokens(config, "show", MINT).stdout) == {
@@ -288,7 +288,7 @@ def test_a_wrong_address_changes_nothing(command: str, config: Path) -> None:
     assert "there is no data here" in tokens(config, "list").stderr
 
 
-def test_a_file_that_is_no_store_is_one_message(config: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_sqlite_is_reported_in_one_message(config: Path, tmp_path: Path) -> None:
     (tmp_path / "market.sqlite").write_bytes(b"nonsense" * 1_000)
     result = tokens(config, "list")
 

@@ -62,7 +62,7 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 async def ask(address: str) -> int:
-    """Ask over a connection of its own."""
+    """Send one request on its own connection."""
     async with httpx.AsyncClient(timeout=END_S) as client:
         answer = await client.get(f"{address}/v1/token/So11111111111111111111111111111111111111112")
         return answer.status_code
