@@ -42,7 +42,7 @@ def test_every_block_has_a_rate_of_sol_in_dollars(meant: Meant) -> None:
 
 
 def test_busy_tokens_have_200_candles_of_every_width(history: Devchain, meant: Meant) -> None:
-    """Swaps below 100,000 raw units are left out: one below 1,000 sets no candle."""
+    """Swaps below 100,000 raw units are left out: a swap below 1,000 sets no candle."""
     large = {
         slot: (time, [s for s in swaps if min(s.in_amount, s.out_amount) >= 100_000])
         for slot, (time, swaps) in meant.items()
@@ -79,7 +79,7 @@ def test_one_token_stopped_trading_two_days_ago_and_one_has_just_started(
     assert 1 <= len(minutes(meant, baby.mint)) < 9
 
 
-def test_decimals_are_2_5_6_or_9_and_prices_range_from_a_millionth_to_100(
+def test_decimals_are_2_5_6_or_9_and_prices_go_from_below_1e_6_to_above_100(
     history: Devchain,
 ) -> None:
     assert {token.decimals for token in history.tokens} == {2, 5, 6, 9}
@@ -145,7 +145,9 @@ def test_each_transaction_loses_exactly_its_fee_in_lamports(young: Devchain) -> 
         assert sum(meta["preBalances"]) - sum(meta["postBalances"]) == meta["fee"]
 
 
-def test_an_account_begins_each_transaction_with_the_balance_of_the_last(tower: Devchain) -> None:
+def test_token_balances_before_a_transaction_equal_those_after_the_previous(
+    tower: Devchain,
+) -> None:
     """This holds across a fork too: the transactions of the abandoned blocks are undone."""
     for _ in range(20):
         tower.tick()

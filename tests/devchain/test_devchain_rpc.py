@@ -164,7 +164,7 @@ def test_the_fault_finalized_treats_confirmed_as_finalized() -> None:
         methods.call("getBlock", [chain.blockstore.reached("confirmed"), confirmed])
 
 
-async def test_blocks_hold_votes_before_alpenglow(young: Devchain, tower: Devchain) -> None:
+async def test_blocks_contain_votes_only_before_alpenglow(young: Devchain, tower: Devchain) -> None:
     for chain, count in ((young, 0), (tower, 2)):
         slot = chain.tick()
         block = chain.blockstore.block(slot)
@@ -204,7 +204,7 @@ async def test_get_blocks_accepts_a_range_of_at_most_500_000_slots(node: Node) -
     assert error == {"code": -32602, "message": "Slot range too large; max 500000"}
 
 
-async def test_a_block_carries_its_links_and_its_transactions(node: Node) -> None:
+async def test_get_block_returns_the_links_and_transactions_of_a_block(node: Node) -> None:
     slot = node.chain.blockstore.slots[-40]
     block = node.chain.blockstore.block(slot)
     assert block is not None
@@ -283,7 +283,7 @@ async def test_get_block_names_the_first_available_block_if_the_block_is_removed
     assert error["message"].endswith(f"First available block: {chain.blockstore.first}")
 
 
-async def test_the_methods_without_lists_return_the_state_of_the_chain(node: Node) -> None:
+async def test_health_genesis_hash_height_and_time_are_those_of_the_chain(node: Node) -> None:
     finalized = node.chain.blockstore.block(node.chain.blockstore.reached("finalized"))
     assert finalized is not None
 

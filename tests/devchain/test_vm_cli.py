@@ -36,7 +36,7 @@ async def test_the_faucet_sends_sol_and_payment_tokens(chain: PayingChain, url: 
     assert supply["value"]["amount"] == "1002500000"
 
 
-async def test_faults_are_set_shown_and_healed(chain: PayingChain, url: str) -> None:
+async def test_faults_are_set_shown_and_cleared(chain: PayingChain, url: str) -> None:
     knobs = '{"landing": {"kind": "late", "ms": 5}, "blind": ["getTransaction"]}'
     reported = [await run("faults", *given, "--url", url) for given in ([knobs], [], ["{}"])]
 
@@ -58,7 +58,9 @@ async def test_faults_are_set_shown_and_healed(chain: PayingChain, url: str) -> 
         (["faults", '{"landing": 3}'], "the devchain refused: Invalid params"),
     ],
 )
-async def test_bad_input_gets_one_message(url: str, arguments: list[str], said: str) -> None:
+async def test_invalid_input_is_reported_in_one_message(
+    url: str, arguments: list[str], said: str
+) -> None:
     refused = await run(*arguments, "--url", url)
 
     assert refused.exit_code == 2

@@ -57,7 +57,9 @@ def test_a_failed_payment_pays_only_its_fee(chain: PayingChain) -> None:
     assert chain.received() == 0
 
 
-def test_a_payment_with_the_fault_never_does_not_land_after_a_resend(chain: PayingChain) -> None:
+def test_the_fault_never_keeps_a_payment_from_landing_even_after_a_resend(
+    chain: PayingChain,
+) -> None:
     set_landing(chain, "never", times=1)
     payment = chain.payment()
     signature = chain.send(payment)
@@ -83,7 +85,7 @@ def test_a_dropped_payment_lands_after_a_resend(chain: PayingChain) -> None:
     assert chain.status(signature)["err"] is None
 
 
-def test_a_vanished_payment_is_undone_after_confirmation_without_the_others(
+def test_a_vanish_fault_undoes_only_its_confirmed_payment(
     tower: PayingChain,
 ) -> None:
     old = tower.blockhash()
@@ -165,7 +167,7 @@ def _reported(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], l
     return [each["value"] for each in held], errors
 
 
-def test_blind_methods_find_nothing_until_healed(chain: PayingChain) -> None:
+def test_blind_methods_find_no_payment_until_faults_are_cleared(chain: PayingChain) -> None:
     signature = chain.pay()
     chain.slots(2)
     knobs = {"blind": ["getSignatureStatuses", "getTransaction"]}

@@ -108,7 +108,7 @@ def test_recorded_transactions_decode_equally_from_bytes_and_json(shared_data: P
             assert bytes_ == text
             count += len(text.swaps)
 
-    assert count == 91
+    assert count == 91  # all swaps of the recorded transactions
 
 
 @pytest.mark.storm

@@ -157,7 +157,7 @@ def test_a_sale_below_a_router_gives_the_same_swap(program: str) -> None:
         (TRENCH, "buy_exact_out"),
     ],
 )
-def test_a_purchase_is_read_by_its_transfers(program: str, name: str) -> None:
+def test_a_purchase_is_read_from_its_transfers(program: str, name: str) -> None:
     scene = Scene(program)
     scene.buy(700, 300, name)
 

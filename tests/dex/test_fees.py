@@ -151,7 +151,7 @@ GAINS = {"MintTo": 13, "MintToChecked": 13, "Burn": -13, "BurnChecked": -13, "a 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("is_batched", [False, True])
 def test_other_changes_of_the_vault_do_not_affect_the_amount(other: str, is_batched: bool) -> None:  # noqa: FBT001
-    """They are beside the swap, at the top level; their layouts give their effect."""
+    """The other instructions are beside the swap; their layouts give the change."""
     mint = FeeMint(rate=250)
     sent, arrived = mint.send("user a", "vault a", 1000)
     mint.held["vault a"] += GAINS.get(other, 0)

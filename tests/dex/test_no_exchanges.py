@@ -115,7 +115,7 @@ CASES = {
     "a loan repaid and its collateral back": Case.of(
         UNKNOWN, anchor("repay_and_withdraw"), give(B, 5), get(A, 9)
     ),
-    # Perpetuals: the collateral goes in, and comes back with what was won.
+    # Perpetuals: the collateral goes in, and comes back with the gain.
     "a position is opened": Case.of(
         UNKNOWN, anchor("open_position"), give(A, 9), lamports(USER, "keeper", SOL)
     ),
@@ -386,7 +386,7 @@ def test_an_exchange_paid_from_an_account_of_a_router_is_read() -> None:
     assert rows(decode(case)) == [(address(UNKNOWN), A, 9, B, 4)]
 
 
-def test_a_payment_from_one_owner_and_payments_to_several_are_no_swap() -> None:
+def test_a_payment_to_an_owner_who_pays_several_accounts_is_no_swap() -> None:
     """It may be a payroll: the transfers do not show which parties exchanged."""
     many = transfer(f"vault {B}", f"other {B}", 4)
     case = Case.of(UNKNOWN, b"\x02", give(A, 9), transfer(f"vault {B}", f"friend {B}", 4), many)

@@ -70,7 +70,7 @@ def assert_exact(found: Lines) -> int:
             for fact, line in zip(read, one["expected"], strict=True)
         ]
         for fact, line in zip(read, expected, strict=True):
-            if line["pool"] is None:  # the expected swaps leave it open
+            if line["pool"] is None:  # the expected swap has no pool
                 assert pool_trouble(json.loads(one["raw"]), fact) == "", fact
                 line["pool"] = fact["pool"]
         assert read == expected

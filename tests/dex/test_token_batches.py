@@ -1,7 +1,7 @@
 """Batches of the token programs: bytes written from the documented layout, and properties.
 
-ff, then for each instruction (number of accounts u8, length of data u8, data); accounts one
-after another.
+The layout is ff, then for each instruction (number of accounts u8, length of data u8, data); the
+accounts follow one another.
 """
 
 import copy
@@ -101,6 +101,7 @@ def test_a_nested_batch_takes_its_accounts_from_the_outer_batch() -> None:
 
 
 def test_a_batch_may_be_nested_85_deep() -> None:
+    # Each level adds three bytes, and the length of an instruction has one byte.
     data, depth = b"\xff\x01\x01\x11", 1
     while len(data) <= 255:
         data, depth = b"\xff\x01" + bytes([len(data)]) + data, depth + 1

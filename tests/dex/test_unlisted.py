@@ -167,7 +167,7 @@ def test_a_multi_hop_instruction_gives_one_swap_for_each_event() -> None:
     assert [swap.leg for swap in decoded.swaps] == [0, 1]
 
 
-def test_a_new_instruction_of_meteora_is_read_by_its_event() -> None:
+def test_a_new_instruction_of_meteora_is_read_from_its_event() -> None:
     fields = bytearray(160)
     fields[:32] = unb58(address("pool"))
     fields[72:88] = u64(1_000, 7_000)

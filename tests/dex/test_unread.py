@@ -81,7 +81,7 @@ def launchpad(data: bytes, *moved: Ix) -> Ix:
 
 
 def traded(callers: list[str], call: Ix, *, curve: tuple[int, int], user: tuple[int, int]) -> Tx:
-    """Return a transaction whose balances hold one mint alone."""
+    """Return a transaction whose token balances are of only one mint."""
     tx = Tx(*called(callers, call)).holds("user a", A, USER).holds("vault a", A, "authority")
     return tx.with_lamports("curve", *curve).with_lamports(USER, *user)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ANY: Final = "2a"
-"""The first bytes of the instructions of a program that has published none; any bytes will do."""
+"""The first bytes for a program without published instructions; any bytes will do."""
 BY_VAULTS: Final = None
 ROUTERS: Final = (
     "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4",

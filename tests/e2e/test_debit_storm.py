@@ -137,6 +137,7 @@ async def test_no_answered_debit_is_lost_to_kill_9(
 
     assert violations(tmp_path, history) == []
     assert debits > KILLS * CLIENTS  # the service worked between the kills
+    # Each kill interrupts one request of every client.
     assert history.unanswered.total() == KILLS * CLIENTS
 
 
@@ -161,6 +162,7 @@ async def flushes_before_each_answer(folder: Path, ledger: type[Sound]) -> list[
                 await client.send(request(credit_token(0)))
                 assert (await client.answer())[0] == 200
                 notes.note(ANSWER)
+    # The part before the first answer also has the flushes of the start.
     _, *between = trace.read_text().split(f"{ANSWER}\n")[:ANSWERS]
     return [lines.count(FLUSH) for lines in between]
 

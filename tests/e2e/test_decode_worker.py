@@ -54,7 +54,7 @@ def by_protobuf() -> list[Transactions]:
 def worker() -> Iterator[DecodeWorker]:
     worker = worker_of(DexConfig())
     worker.start()
-    assert worker.hear(WAIT_S) == Heard(None)
+    assert worker.hear(WAIT_S) == Heard(None)  # the worker is ready
     yield worker
     worker.end()
 
@@ -89,6 +89,7 @@ def test_an_unreadable_transaction_is_quarantined_as_malformed(worker: DecodeWor
 
 def test_a_block_that_is_too_large_gets_an_answer_without_a_result(worker: DecodeWorker) -> None:
     (block,) = by_json()[:1]
+    # The first block is 1.5 times as long as its place in the shared memory.
     worker.ask(JsonTransactions([msgspec.Raw(b"0" * (PLACE_BYTES // 2))] * 3))
     worker.ask(block)
     assert worker.hear(WAIT_S) == Heard(None)
@@ -109,6 +110,6 @@ def test_a_killed_worker_raises_worker_lost_and_can_be_restarted(worker: DecodeW
         worker.hear(WAIT_S)
     worker.end()
     worker.start()
-    worker.hear(WAIT_S)
+    worker.hear(WAIT_S)  # the worker is ready
     worker.ask(block)
     assert worker.hear(WAIT_S) == Heard(DECODE(block))

@@ -53,7 +53,7 @@ class Demo:
         assert any(text in line for line in self.lines), self.lines
 
     def curl(self, part: str) -> tuple[str, dict[str, str]]:
-        """Return address and headers of the first curl line printed that holds *part*."""
+        """Return address and headers of the first printed curl line that contains *part*."""
         line = next(line for line in self.lines if "curl" in line and part in line)
         words = shlex.split(line)
         name, _, value = words[words.index("-H") + 1].partition(": ")

@@ -162,7 +162,7 @@ async def test_exchanges_with_one_idempotency_key_all_return_the_same_key(tmp_pa
 
 
 async def test_the_race_finds_an_exchange_that_selects_then_updates(tmp_path: Path) -> None:
-    for attempt in range(ATTEMPTS_MAX):  # on a busy machine, one may be no race
+    for attempt in range(ATTEMPTS_MAX):  # on a busy machine, one attempt may be no race
         folder = tmp_path / f"{attempt}"
         folder.mkdir()
         made = await approved(folder)

@@ -103,8 +103,9 @@ async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[in
         answers = []
         for number in range(count):
             token = credit_token(number)
+            # One credit for the first request, one for the race.  After the first request the token
+            # is known, so the race is answered at once if possible.
             await ledgers[0].issue(token, 2, "")
-            # From now on the token is known, so the race is answered at once if possible.
             assert await race(clients[:1], token) == {200: 1}
             answers.append(await race(clients, token))
         return answers

@@ -48,7 +48,7 @@ async def test_a_locked_file_loses_no_payment(tmp_path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the write lock of the file of money."""
+    """Hold the write lock of the money file."""
     db = apsw.Connection(str(folder / MONEY_FILE))
     db.set_busy_timeout(10_000)
     db.execute("BEGIN IMMEDIATE")

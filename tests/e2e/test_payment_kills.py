@@ -80,4 +80,4 @@ async def test_a_seller_killed_during_settlement_issues_the_credits_once_later(
         assert (
             len(chain.landed()) == ask_books(tmp_path, "SELECT count(*) FROM credit_account") == 1
         )
-        assert chain.fees() == 10_001
+        assert chain.fees() == 10_001  # of one transaction

@@ -122,7 +122,7 @@ async def claim(shop: httpx.AsyncClient, paid: Paid, wallet: Keypair) -> httpx.R
 
 
 async def left(shop: httpx.AsyncClient, token: str | None) -> int:
-    """Use a credit of *token*; return its balance before."""
+    """Use a credit of *token*; return the balance before this use."""
     assert token is not None
     used = await shop.get(REPORT, headers=bearer(token))
     assert used.is_success, used.text
@@ -144,7 +144,7 @@ def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
 
 
 async def sales(town: Town, *words: str) -> Any:
-    """Run `mintscope sales ... --json` as an operator does; return what it prints."""
+    """Run `mintscope sales ... --json` as an operator does; return its output."""
     done = await asyncio.to_thread(
         command, environment(town.folder, town.chain), "sales", *words, "--json"
     )
