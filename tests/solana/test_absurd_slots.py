@@ -60,7 +60,7 @@ class Spoilt(GeyserServer):
 @pytest.mark.parametrize("addresses_max", [10, 1])
 @pytest.mark.parametrize("absurd", ABSURD, ids=["u64", "2^53", "meta", "final", "transaction"])
 @pytest.mark.storm
-async def test_a_stream_that_names_an_absurd_slot_is_begun_again(
+async def test_blocks_are_delivered_after_a_stream_sends_an_absurd_slot(
     absurd: Update, addresses_max: int
 ) -> None:
     chain = Devchain(seed=3, now=NOW, mints=2, history_days=0)
@@ -123,7 +123,7 @@ def meta(slot: int) -> Update:
 
 
 @pytest.mark.parametrize(("name", "most"), [("PARTIAL_SLOTS_MAX", 3), ("PARTIAL_BYTES_MAX", 500)])
-def test_a_slot_whose_transactions_were_too_many_to_keep_never_becomes_a_block(
+def test_a_slot_with_dropped_transactions_never_becomes_a_block(
     monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
     monkeypatch.setattr(assembler, name, most)
@@ -163,7 +163,7 @@ def grown(faults: list[Fault | None]) -> FakeNode:
     return node
 
 
-async def test_one_absurd_newest_slot_of_a_node_keeps_no_later_block_back() -> None:
+async def test_later_blocks_are_delivered_after_an_absurd_newest_slot() -> None:
     node = grown([])
     async with following(node, None, start="first") as updates:
         seen = [block.slot async for block in first(60, updates)]
@@ -180,7 +180,7 @@ async def test_one_absurd_newest_slot_of_a_node_keeps_no_later_block_back() -> N
     assert seen == list(range(65))
 
 
-async def test_after_an_absurd_final_slot_blocks_are_not_requested_as_final() -> None:
+async def test_blocks_are_requested_as_confirmed_after_an_absurd_final_slot() -> None:
     node = grown([])
     node.finalize(lag=10)
     absurd = [2**53]
@@ -214,7 +214,7 @@ async def test_after_an_absurd_final_slot_blocks_are_not_requested_as_final() ->
     assert commitments == {"confirmed"}
 
 
-async def test_no_range_is_given_up_for_a_newest_slot_that_has_no_blocks() -> None:
+async def test_an_absurd_newest_slot_causes_no_gap() -> None:
     node = grown([absurd_head])
     seen: list[Any] = []
     async with following(node, Tip(Slot(50), node.blocks[50].blockhash), max_gap_s=30) as updates:

@@ -226,7 +226,9 @@ def steady(
 
 
 @pytest.mark.parametrize(("slot_s", "way_s"), [(0.2, 0.02), (0.2, 0.25), (0.4, 0.1), (0.8, 0.6)])
-def test_a_block_comes_without_its_slot_being_asked_for(slot_s: float, way_s: float) -> None:
+def test_blocks_arrive_in_time_with_few_requests_for_the_newest_slot(
+    slot_s: float, way_s: float
+) -> None:
     node = LiveNode(slot_s, way_s)
 
     late_s = steady(node)
@@ -239,7 +241,7 @@ def test_a_block_comes_without_its_slot_being_asked_for(slot_s: float, way_s: fl
     assert node.asked("getSlot") < 0.1 * len(node.fake.requests)
 
 
-def test_blocks_that_come_late_are_met_within_their_spread() -> None:
+def test_late_blocks_are_delivered_within_the_spread_of_their_delays() -> None:
     node = LiveNode(slot_s=0.2, way_s=0.1, late_s=0.15)
 
     late_s = steady(node)
@@ -251,7 +253,7 @@ def test_blocks_that_come_late_are_met_within_their_spread() -> None:
 
 
 @pytest.mark.parametrize(("in_flight", "late_s_max"), [(4, 1.0), (10, 0.2)])
-def test_slots_without_a_block_hold_up_nothing(in_flight: int, late_s_max: float) -> None:
+def test_skipped_slots_delay_the_next_block_only_briefly(in_flight: int, late_s_max: float) -> None:
     skipped = {slot + each for slot in range(200, 1_000, 40) for each in range(slot % 3 + 2)}
     node = LiveNode(slot_s=0.2, way_s=0.25, skipped=frozenset(skipped))
 
@@ -265,7 +267,7 @@ def test_slots_without_a_block_hold_up_nothing(in_flight: int, late_s_max: float
 
 
 @pytest.mark.parametrize("way_s", [0.01, 0.1])
-def test_slots_that_are_skipped_at_once_hold_up_no_block(way_s: float) -> None:
+def test_slots_skipped_together_delay_the_next_block_only_briefly(way_s: float) -> None:
     """A leader's slots are skipped together: the next block comes before its expected time."""
     skipped = {slot + each for slot in range(200, 1_000, 40) for each in range(slot % 3 + 2)}
     node = LiveNode(0.2, way_s, skipped=frozenset(skipped), is_skipping_at_once=True)
@@ -279,7 +281,7 @@ def test_slots_that_are_skipped_at_once_hold_up_no_block(way_s: float) -> None:
     assert node.asked("getSlot") < 0.2 * len(node.fake.requests)
 
 
-def test_a_chain_that_stands_still_is_asked_for_at_the_pace_of_polling() -> None:
+def test_a_chain_that_stands_still_is_requested_at_the_polling_interval() -> None:
     node = LiveNode(slot_s=0.2, way_s=0.1, stops_at=500)
 
     async def wait() -> None:
@@ -293,7 +295,7 @@ def test_a_chain_that_stands_still_is_asked_for_at_the_pace_of_polling() -> None
     assert node.asked("getSlot") <= 100 / (0.15 + 0.1)
 
 
-def test_a_newest_block_that_is_not_given_is_asked_for_at_the_pace_of_polling() -> None:
+def test_a_missing_newest_block_is_requested_at_the_polling_interval() -> None:
     node = LiveNode(slot_s=0.2, way_s=0.1, stops_at=500)
     node.fake.unfetchable = {499: -32004}
 
@@ -308,7 +310,7 @@ def test_a_newest_block_that_is_not_given_is_asked_for_at_the_pace_of_polling() 
     assert node.asked("getBlock", {499}) <= 100 / (0.15 + 0.1)
 
 
-def test_blocks_too_large_to_ask_for_many_at_once_are_followed_past_slots_without_any() -> None:
+def test_large_blocks_are_delivered_past_skipped_slots() -> None:
     node = LiveNode(slot_s=0.2, way_s=0.1, skipped=frozenset(range(500, 512)))
 
     late_s = steady(node, with_=lambda each, _clock: cast("Node", Large(each, 40 * 2**20)))
@@ -316,7 +318,7 @@ def test_blocks_too_large_to_ask_for_many_at_once_are_followed_past_slots_withou
     assert late_s[512] < 1.0
 
 
-def test_a_second_node_that_gives_no_answer_is_not_asked_for_what_is_only_expected() -> None:
+def test_an_unreachable_second_node_does_not_delay_blocks() -> None:
     async def refuse(_request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0.1)
         raise httpx.ConnectError("refused")

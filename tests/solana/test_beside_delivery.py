@@ -45,7 +45,7 @@ async def delivered(node: FakeNode, answer: Answer, last: int) -> list[int]:
     return slots
 
 
-async def test_finality_that_nothing_answers_holds_up_no_block() -> None:
+async def test_an_unanswered_request_for_finality_delays_no_block() -> None:
     node = node_of(40)
     never = asyncio.Event()
 
@@ -58,7 +58,7 @@ async def test_finality_that_nothing_answers_holds_up_no_block() -> None:
     assert await delivered(node, answer, last=39) == list(range(40))
 
 
-async def test_the_window_is_filled_again_before_it_is_empty() -> None:
+async def test_the_next_block_is_requested_while_the_last_one_is_pending() -> None:
     node = node_of(10)
     next_asked = asyncio.Event()
 

@@ -70,7 +70,7 @@ FULL = {
     ids=["flat", "block", "envelope", "envelope with the slot beside"],
 )
 @pytest.mark.parametrize("packed", [False, True])
-async def test_every_form_of_a_line_is_the_same_block(
+async def test_every_form_of_a_line_yields_the_same_block(
     tmp_path: Path, text: dict[str, Any], *, packed: bool
 ) -> None:
     path = written(tmp_path, [text])
@@ -87,7 +87,7 @@ async def test_every_form_of_a_line_is_the_same_block(
     assert final == Finalized(Slot(7))
 
 
-async def test_adjacent_lines_are_contiguous_and_final_once_built_upon(tmp_path: Path) -> None:
+async def test_lines_without_parents_form_a_chain_of_final_blocks(tmp_path: Path) -> None:
     first, final_5, second, final_9 = await read(written(tmp_path, [line(5), line(9)]))
 
     assert isinstance(first, Block)
@@ -96,7 +96,7 @@ async def test_adjacent_lines_are_contiguous_and_final_once_built_upon(tmp_path:
     assert (final_5, final_9) == (Finalized(Slot(5)), Finalized(Slot(9)))
 
 
-async def test_a_parent_slot_that_says_otherwise_is_a_gap(tmp_path: Path) -> None:
+async def test_a_parent_slot_after_the_previous_line_is_a_gap(tmp_path: Path) -> None:
     path = written(tmp_path, [line(5), line(9, parentSlot=8)])
 
     updates = await read(path)
@@ -105,7 +105,7 @@ async def test_a_parent_slot_that_says_otherwise_is_a_gap(tmp_path: Path) -> Non
     assert slots(updates) == [5, 9]
 
 
-async def test_a_parent_before_the_line_before_is_a_fork_passed_on(tmp_path: Path) -> None:
+async def test_a_parent_slot_before_the_previous_line_is_a_fork(tmp_path: Path) -> None:
     updates = await read(written(tmp_path, [line(5), line(6), line(7, parentSlot=5)]))
 
     assert slots(updates) == [5, 6, 7]
@@ -154,7 +154,7 @@ async def test_several_files_are_read_as_one(tmp_path: Path) -> None:
     assert heard[-1] == (size, size)
 
 
-async def test_reading_is_bounded_ahead_of_the_consumer(tmp_path: Path) -> None:
+async def test_the_file_is_not_read_far_ahead_of_the_consumer(tmp_path: Path) -> None:
     path = written(tmp_path, [line(slot, note="x" * 100_000) for slot in range(1, 60)])
     heard: list[int] = []
     source = FileSource([path], progress=lambda done, _: heard.append(done))
@@ -191,7 +191,7 @@ async def test_reading_is_bounded_ahead_of_the_consumer(tmp_path: Path) -> None:
         ),
     ],
 )
-async def test_a_broken_line_is_named_after_all_before_it(
+async def test_a_broken_line_is_reported_after_the_blocks_before_it(
     tmp_path: Path, broken: str, expected: str
 ) -> None:
     path = written(tmp_path, [line(4), line(5)])
@@ -205,7 +205,7 @@ async def test_a_broken_line_is_named_after_all_before_it(
 
 
 @pytest.mark.parametrize("cut", [1, 9, 30, 500])
-async def test_a_gzip_file_cut_in_half_is_an_error(tmp_path: Path, cut: int) -> None:
+async def test_a_truncated_gzip_file_is_an_error(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "blocks.jsonl.gz"
     text = "".join(json.dumps(line(slot, note=f"{slot * 7919:x}")) + "\n" for slot in range(500))
     path.write_bytes(gzip.compress(text.encode())[:-cut])

@@ -44,7 +44,7 @@ async def test_finality_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize("survivors", range(1, 12))
-async def test_the_last_survivor_and_the_first_dead_are_found(survivors: int) -> None:
+async def test_the_last_surviving_and_the_first_orphaned_block_are_found(survivors: int) -> None:
     node = node_of(12)
     finality = await following(node)
     dead = at(node, survivors) if survivors < 12 else None
@@ -54,7 +54,7 @@ async def test_the_last_survivor_and_the_first_dead_are_found(survivors: int) ->
     assert await finality.advance() == (at(node, survivors - 1), dead)
 
 
-async def test_a_node_that_lags_kills_nothing() -> None:
+async def test_a_header_that_is_not_ready_orphans_no_block() -> None:
     node = node_of(12)
     finality = await following(node)
     node.finalize()
@@ -66,7 +66,7 @@ async def test_a_node_that_lags_kills_nothing() -> None:
 
 
 @pytest.mark.parametrize("unanswered", range(4))
-async def test_a_block_of_unknown_fate_is_not_dead(unanswered: int) -> None:
+async def test_no_block_is_orphaned_while_the_node_refuses_a_header(unanswered: int) -> None:
     """The newest block has died; the node refuses a header while the first dead one is sought."""
     node = node_of(12)
     finality = await following(node)
@@ -85,7 +85,7 @@ async def test_a_block_of_unknown_fate_is_not_dead(unanswered: int) -> None:
     assert at(node, 5) in {final, later}
 
 
-def test_it_is_asked_after_a_while_or_many_blocks() -> None:
+def test_finality_is_due_after_a_second_or_many_blocks() -> None:
     node = node_of(1)
     rpc = Rpc(Endpoint(url="http://node"), clock=node.clock, transport=node.transport())
     finality = Finality(rpc, Lineage(Position(Slot(-1), None)), node.clock)

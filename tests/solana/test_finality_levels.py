@@ -104,7 +104,7 @@ async def test_fast_finality_is_known_within_half_a_second(lag: int) -> None:
         assert not any(params[1]["transactionDetails"] == "none" for params in asked)
 
 
-async def test_slow_finality_is_asked_for_once_a_second() -> None:
+async def test_slow_finality_is_requested_once_a_second() -> None:
     node = growing(lag=32, slot_ms=400)
 
     late = sorted(await late_ms(node, 150))
@@ -113,7 +113,7 @@ async def test_slow_finality_is_asked_for_once_a_second() -> None:
     assert final_questions(node) <= 150 * 0.4 + 15  # the first ones are on a chain of a moment
 
 
-async def test_a_node_that_names_no_final_block_is_asked_for_slot_and_hash() -> None:
+async def test_finality_is_known_without_support_for_get_latest_blockhash() -> None:
     node = growing(lag=2)
     node.names_head = False
 
@@ -123,7 +123,7 @@ async def test_a_node_that_names_no_final_block_is_asked_for_slot_and_hash() -> 
     assert [method for method, _ in node.requests].count("getLatestBlockhash") == 1
 
 
-async def test_a_named_block_that_is_not_ours_is_looked_at() -> None:
+async def test_finality_is_known_although_the_node_names_a_foreign_hash() -> None:
     """A provider may put together the slot of one node and the hash of another."""
     node = growing(lag=2)
 
@@ -138,7 +138,7 @@ async def test_a_named_block_that_is_not_ours_is_looked_at() -> None:
     assert max(await late_ms(node, 60)) <= 1_200
 
 
-async def test_a_node_that_does_not_know_confirmed_is_followed_as_final() -> None:
+async def test_only_final_blocks_are_followed_if_the_node_lacks_confirmed() -> None:
     node = growing(lag=2)
     node.levels = frozenset({"finalized"})
 
@@ -167,7 +167,9 @@ async def test_a_node_that_does_not_know_confirmed_is_followed_as_final() -> Non
         lambda rpc: rpc.block(5, Commitment.CONFIRMED),
     ],
 )
-async def test_whatever_is_asked_first_finds_out(ask: Callable[[Rpc], object]) -> None:
+async def test_any_first_request_works_on_a_node_without_confirmed(
+    ask: Callable[[Rpc], object],
+) -> None:
     node = growing(lag=0)
     node.clock.advance(10_000)
     node.levels = frozenset({"finalized"})
@@ -180,7 +182,7 @@ async def test_whatever_is_asked_first_finds_out(ask: Callable[[Rpc], object]) -
     assert str(answered[0])[:120] == str(answered[1])[:120]  # what follows are addresses of objects
 
 
-async def test_parameters_that_are_refused_for_another_reason_change_no_level() -> None:
+async def test_other_refused_parameters_do_not_disable_confirmed() -> None:
     node = growing(lag=0)
     node.faults = [code(-32602)]
     async with client(node) as rpc:
@@ -202,7 +204,9 @@ async def test_parameters_that_are_refused_for_another_reason_change_no_level() 
         (lambda *_: reply(result="yes"), None),
     ],
 )
-async def test_alpenglow_is_what_the_node_says_of_it(fault: Fault, said: bool | None) -> None:  # noqa: FBT001
+async def test_alpenglow_is_read_from_the_node_and_none_if_unknown(
+    fault: Fault, said: bool | None
+) -> None:  # noqa: FBT001
     node = growing(lag=0)
     node.faults = [fault] * 9
     async with client(node) as rpc:
@@ -213,7 +217,7 @@ class Enough(Exception):
     """The test has seen what it wanted."""
 
 
-async def test_the_migration_is_asked_for_again_and_again() -> None:
+async def test_the_alpenglow_migration_is_requested_repeatedly() -> None:
     """Also once it has happened: a task that ends is reported as a bug, and begun again."""
     node = growing(lag=0)
     node.faults = [code(-32601), lambda *_: reply(result=None)]
@@ -231,7 +235,7 @@ async def test_the_migration_is_asked_for_again_and_again() -> None:
     assert shown == [-1, 0, 1, 1]
 
 
-async def test_the_final_head_has_its_hash() -> None:
+async def test_only_the_final_head_has_its_hash() -> None:
     node = growing(lag=1)
     node.clock.advance(2_000)
     async with client(node) as rpc:

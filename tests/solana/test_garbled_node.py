@@ -115,7 +115,7 @@ def test_any_bytes_on_the_wire_are_an_answer_or_a_failure(written: bytes) -> Non
 
 
 @pytest.mark.parametrize("ruin", RUINED.values(), ids=RUINED)
-async def test_ingest_asks_again_until_the_node_can_be_understood(
+async def test_ingest_retries_until_an_answer_is_readable(
     ruin: Callable[[bytes], bytes],
 ) -> None:
     """Each question is answered so for as long as the client asks, and once longer."""

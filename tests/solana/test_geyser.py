@@ -133,7 +133,7 @@ async def storm(at: Served, source: Until, faults: int) -> None:
 @pytest.mark.parametrize(
     ("addresses_max", "names_banks"), [(10, True), (1, True), (10, False), (1, False)]
 )
-async def test_faults_in_any_order_leave_no_trace(
+async def test_faults_in_any_order_do_not_change_the_ingested_market(
     tmp_path: Path, addresses_max: int, *, names_banks: bool
 ) -> None:
     async with served(addresses_max=addresses_max, names_banks=names_banks) as at:
@@ -167,7 +167,7 @@ class Counting:
 
 @pytest.mark.storm
 @pytest.mark.parametrize(("kind", "addresses_max"), BANKS)
-async def test_blocks_whose_slots_have_two_banks_are_ingested_as_the_chain_has_them(
+async def test_slots_with_two_banks_are_ingested_as_the_chain_has_them(
     tmp_path: Path, kind: StreamFault, addresses_max: int
 ) -> None:
     """Each slot has two banks, and no block of them comes from the repairer."""
@@ -237,7 +237,7 @@ def replay(rpc_url: str, grpc_url: str, folder: Path, at_work: Connection) -> No
 
 @pytest.mark.storm
 @pytest.mark.process
-async def test_kill_9_in_the_middle_leaves_no_trace(tmp_path: Path) -> None:
+async def test_kill_9_of_ingest_does_not_change_the_ingested_market(tmp_path: Path) -> None:
     random = Random(4)
     async with served() as at, over_http(at.chain) as rpc_url:
         for _ in range(KILLS):
@@ -266,7 +266,7 @@ async def test_kill_9_in_the_middle_leaves_no_trace(tmp_path: Path) -> None:
         assert kept(tmp_path / "stormy") == kept(tmp_path / "calm")
 
 
-async def test_a_block_comes_by_the_stream_alone() -> None:
+async def test_a_block_arrives_by_the_stream_without_the_repairer() -> None:
     """While nothing is missing, the repairer is asked for no block."""
     async with served() as at:
         at.chain.tick()
@@ -300,7 +300,7 @@ class Away:
         raise Unreachable(f"no answer to {name}")
 
 
-async def test_what_no_repairer_gives_in_time_is_given_up_while_the_stream_goes_on() -> None:
+async def test_a_missing_block_is_given_up_in_time_only_while_the_stream_is_live() -> None:
     clock = ManualClock(UnixMs(0))
     stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
     node = StreamedNode(stream, Away(), clock, poll_s=0.01, gap_after_s=60)
@@ -338,7 +338,7 @@ class HangingOnce:
         return getattr(self._node, name)
 
 
-async def test_a_source_that_hangs_in_any_call_goes_on() -> None:
+async def test_a_source_that_hangs_in_a_request_is_restarted() -> None:
     """The stream does not give one block, and what is asked for it instead never answers."""
     async with served() as at:
         for _ in range(8):
@@ -363,7 +363,7 @@ async def test_a_source_that_hangs_in_any_call_goes_on() -> None:
         assert [one["slot"] for one in logs if one["event"] == "source_stalled"] == [slots[3]]
 
 
-async def test_a_session_that_hangs_is_not_waited_for() -> None:
+async def test_the_newest_slot_comes_from_the_repairer_if_the_stream_stalls() -> None:
     """In any call that hangs: a stream without blocks is no source of the newest slot."""
     clock = ManualClock(UnixMs(0))
     stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
@@ -402,7 +402,9 @@ class Silent:
 @pytest.mark.parametrize(
     ("token", "said"), [(TOKEN, "mintscope-devchain"), ("", "unauthenticated")]
 )
-async def test_a_server_is_asked_for_its_version(token: str, said: str) -> None:
+async def test_a_server_returns_its_version_only_with_the_right_token(
+    token: str, said: str
+) -> None:
     async with served() as at:
         endpoint = GeyserEndpoint(url=at.endpoint.url, x_token=token)
         try:
@@ -412,7 +414,7 @@ async def test_a_server_is_asked_for_its_version(token: str, said: str) -> None:
         assert said in answer
 
 
-async def test_the_next_server_is_asked_when_the_first_refuses() -> None:
+async def test_the_next_server_is_used_if_the_first_refuses() -> None:
     async with served() as at:
         refusing = GeyserEndpoint(url=at.endpoint.url, x_token="another")
         stream = stream_of([refusing, at.endpoint], [], SystemClock())

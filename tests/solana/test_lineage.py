@@ -51,7 +51,7 @@ def test_the_genesis_block_is_its_own_parent() -> None:
     assert Lineage(Position(Slot(-1), None)).judge(block(0, 0)) is Fit.FOLLOWS
 
 
-def test_a_gap_breaks_the_proof_of_what_came_before_it() -> None:
+def test_a_run_of_blocks_ends_at_a_gap() -> None:
     lineage = lineage_of(3, 5)
     lineage.skip_to(Slot(8))
     lineage.append(block(9, 8))
@@ -63,7 +63,7 @@ def test_a_gap_breaks_the_proof_of_what_came_before_it() -> None:
     assert [each.slot for each in lineage.run(Slot(9))] == [9]
 
 
-def test_rewinding_forgets_what_came_after() -> None:
+def test_a_rewind_removes_the_later_blocks() -> None:
     lineage = lineage_of(3, 5, 7)
 
     lineage.rewind(Position(Slot(3), "b3"))
@@ -72,7 +72,7 @@ def test_rewinding_forgets_what_came_after() -> None:
     assert not lineage.holds(Position(Slot(5), "b5"))
 
 
-def test_a_resumed_tip_is_linked_to_and_may_become_final() -> None:
+def test_a_block_may_follow_a_resumed_tip_and_the_tip_may_become_final() -> None:
     lineage = Lineage(Position(Slot(0), None))
     lineage.resume(Tip(Slot(5), "b5"))
 

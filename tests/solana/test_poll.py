@@ -150,7 +150,7 @@ async def test_no_more_requests_are_in_flight_than_configured(in_flight: int) ->
     assert peak == in_flight
 
 
-async def test_the_parameters_are_those_any_provider_takes() -> None:
+async def test_blocks_are_requested_with_parameters_that_any_provider_accepts() -> None:
     node = node_of(3)
 
     await follow(node)
@@ -198,7 +198,9 @@ async def test_seconds_are_turned_into_slots_at_the_pace_of_the_chain(
 
 
 @pytest.mark.parametrize("is_timed", [True, False], ids=["by block times", "not at all"])
-async def test_a_node_without_samples_is_asked_for_the_times_of_blocks(*, is_timed: bool) -> None:
+async def test_the_pace_comes_from_block_times_if_the_node_has_no_samples(
+    *, is_timed: bool
+) -> None:
     """Its blocks are a second apart; without times nothing is read back."""
 
     node = node_of(200)
@@ -210,7 +212,7 @@ async def test_a_node_without_samples_is_asked_for_the_times_of_blocks(*, is_tim
     assert consumer.chain[0][0] == (179 if is_timed else 199)
 
 
-async def test_a_history_of_few_blocks_over_many_slots_is_found() -> None:
+async def test_blocks_far_apart_are_found_with_few_requests() -> None:
     node = node_of(1)
     node.grow(4, skip=700_000)
     node.grow(20)
@@ -222,7 +224,7 @@ async def test_a_history_of_few_blocks_over_many_slots_is_found() -> None:
     assert len([method for method, _ in node.requests if method == "getBlocks"]) < 20
 
 
-async def test_it_resumes_after_the_tip_and_repeats_nothing() -> None:
+async def test_the_poller_resumes_after_the_tip_without_repeating_a_block() -> None:
     node = node_of(40, skip=2)
     tip = node.blocks[11]
 
@@ -234,7 +236,7 @@ async def test_it_resumes_after_the_tip_and_repeats_nothing() -> None:
     assert consumer.repeats == 0
 
 
-async def test_a_tip_that_died_while_we_were_away_is_replaced() -> None:
+async def test_a_tip_that_was_orphaned_during_a_pause_is_replaced() -> None:
     node = node_of(40, final_lag=10)
     seen = Consumer(whole(node)[:36])
     tip = node.blocks[35]
@@ -247,7 +249,7 @@ async def test_a_tip_that_died_while_we_were_away_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("number", [-32004, -32007, -32009, -32014])
-async def test_a_slot_called_skipped_is_asked_for_again_once_its_child_proves_it(
+async def test_a_block_that_is_wrongly_reported_missing_is_requested_again(
     number: int,
 ) -> None:
     node = node_of(30)
@@ -259,7 +261,7 @@ async def test_a_slot_called_skipped_is_asked_for_again_once_its_child_proves_it
     assert (consumer.repeats, consumer.gaps) == (0, [])
 
 
-async def test_blocks_no_listing_names_are_found_by_their_children() -> None:
+async def test_blocks_missing_from_listings_are_found_by_their_children() -> None:
     node = node_of(30)
     node.unlisted = {3, 4, 5, 17, 28}
 
@@ -268,7 +270,7 @@ async def test_blocks_no_listing_names_are_found_by_their_children() -> None:
     assert consumer.chain == whole(node)
 
 
-async def test_a_chain_no_listing_names_at_all_is_found_from_its_head() -> None:
+async def test_a_chain_missing_from_listings_is_found_from_its_newest_block() -> None:
     node = node_of(30)
     node.unlisted = set(range(30))
 
@@ -277,7 +279,7 @@ async def test_a_chain_no_listing_names_at_all_is_found_from_its_head() -> None:
     assert consumer.gaps == []
 
 
-async def test_a_block_in_hand_whose_parent_died_is_asked_for_again() -> None:
+async def test_a_block_read_before_its_parent_is_replaced_after_a_reorg() -> None:
     """Both died in a fork after the block was read and before its parent was."""
     node = node_of(8, final_lag=8)
     node.unfetchable = {6: -32004}
@@ -310,7 +312,7 @@ async def test_a_missing_block_and_its_gap_are_reported_once() -> None:
     assert 15 <= node.clock.monotonic_s() < 30, "before answers are degraded"
 
 
-async def test_a_block_that_never_comes_is_given_up_after_a_while() -> None:
+async def test_blocks_that_never_arrive_become_a_gap_after_the_configured_time() -> None:
     node = node_of(30)
     node.unfetchable = {12: -32007, 13: -32004}
 
@@ -323,7 +325,7 @@ async def test_a_block_that_never_comes_is_given_up_after_a_while() -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("number", [*sorted(CODES), -31999])
-async def test_no_answer_about_one_slot_stops_the_stream(number: int) -> None:
+async def test_an_error_code_for_one_slot_makes_a_gap_of_that_slot_alone(number: int) -> None:
     node = node_of(30)
     node.unfetchable = {12: number}
 
@@ -339,7 +341,7 @@ async def test_no_answer_about_one_slot_stops_the_stream(number: int) -> None:
     "fault",
     [status(500), status(403), status(413), body(b"<html>"), failing(httpx.ReadTimeout)],
 )
-async def test_a_slot_without_a_usable_answer_is_a_gap_that_says_why(fault: Fault) -> None:
+async def test_a_slot_without_a_usable_answer_becomes_a_gap_with_the_reason(fault: Fault) -> None:
     node = node_of(30)
 
     def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
@@ -356,7 +358,7 @@ async def test_a_slot_without_a_usable_answer_is_a_gap_that_says_why(fault: Faul
     assert consumer.chain == whole(node)[:12] + whole(node)[13:]
 
 
-async def test_a_skipped_slot_that_a_node_fails_at_is_no_gap() -> None:
+async def test_a_skipped_slot_is_no_gap_if_the_node_fails_at_it() -> None:
     node = node_of(30, skip=1)
     node.unfetchable = {13: -32603}
 
@@ -366,7 +368,7 @@ async def test_a_skipped_slot_that_a_node_fails_at_is_no_gap() -> None:
     assert consumer.chain == whole(node)
 
 
-async def test_a_node_that_gives_no_block_at_all_is_waited_for() -> None:
+async def test_a_node_that_refuses_every_block_causes_no_gap() -> None:
     node = node_of(30)
 
     def heal() -> None:
@@ -388,7 +390,7 @@ async def test_a_node_that_gives_no_block_at_all_is_waited_for() -> None:
     assert node.clock.monotonic_s() > 400
 
 
-async def test_an_outage_is_never_a_gap() -> None:
+async def test_an_unreachable_node_causes_no_gap() -> None:
     node = node_of(30)
     node.unfetchable = {12: -32007}
     node.faults = [None] * 25 + [failing(httpx.ConnectError)] * 3000
@@ -405,7 +407,7 @@ async def test_an_outage_is_never_a_gap() -> None:
 
 
 @pytest.mark.parametrize("first_available", [0, 13])
-async def test_a_purge_is_believed_by_code_or_by_the_first_available_block(
+async def test_a_purge_is_known_by_error_code_or_by_the_first_available_block(
     first_available: int,
 ) -> None:
     node = node_of(30)
@@ -435,7 +437,7 @@ async def test_slots_the_node_has_purged_are_a_gap_at_once() -> None:
     assert node.clock.monotonic_s() < 20, "far less than gap_after_s"
 
 
-async def test_too_long_an_absence_is_not_caught_up() -> None:
+async def test_slots_missed_for_longer_than_max_gap_s_become_a_gap() -> None:
     node = node_of(60)
     polling = Polling(max_gap_s=30, backfill_s=5)
 
@@ -463,7 +465,7 @@ async def test_a_fork_is_delivered_from_its_ancestor_on() -> None:
     assert consumer.repeats == 0
 
 
-async def test_a_confirmed_block_that_vanished_is_replaced_before_anything_is_final() -> None:
+async def test_a_confirmed_block_that_vanished_is_replaced_before_finality() -> None:
     node = node_of(30, final_lag=10)
     consumer = await follow(node)
     node.requests.clear()
@@ -478,7 +480,7 @@ async def test_a_confirmed_block_that_vanished_is_replaced_before_anything_is_fi
     assert consumer.chain == whole(node)
 
 
-async def test_a_dead_block_is_never_final_however_late_its_successors_are() -> None:
+async def test_an_orphaned_block_is_not_final_while_its_replacement_is_late() -> None:
     node = node_of(30, final_lag=10)
     consumer = await follow(node)
     tip = Tip(Slot(consumer.chain[-1][0]), consumer.chain[-1][1])
@@ -498,7 +500,7 @@ async def test_a_dead_block_is_never_final_however_late_its_successors_are() -> 
     assert consumer.chain == whole(node)
 
 
-async def test_a_node_that_still_gives_dead_blocks_is_asked_for_final_ones() -> None:
+async def test_the_chain_is_whole_although_the_node_returns_orphaned_blocks() -> None:
     node = node_of(30, final_lag=10)
     consumer = await follow(node)
     node.ghosts = {block.slot: block for block in node.blocks[20:]}
@@ -513,7 +515,7 @@ async def test_a_node_that_still_gives_dead_blocks_is_asked_for_final_ones() -> 
     assert consumer.chain == whole(node)
 
 
-async def test_a_listing_that_omits_final_blocks_kills_nothing() -> None:
+async def test_a_listing_that_omits_final_blocks_orphans_none() -> None:
     node = node_of(30)
     consumer = await follow(node, done=lambda consumer: len(consumer.chain) == 30)
     node.unlisted = {4, 9, 10}
@@ -523,7 +525,7 @@ async def test_a_listing_that_omits_final_blocks_kills_nothing() -> None:
     assert consumer.chain == whole(node)
 
 
-async def test_another_chain_is_refused_once_something_is_final() -> None:
+async def test_another_chain_is_refused_after_a_block_is_final() -> None:
     node = node_of(30)
     other = node_of(3)
     other.made = 1_000
@@ -539,7 +541,7 @@ async def test_another_chain_is_refused_once_something_is_final() -> None:
         await follow(node, done=lambda _: False)
 
 
-async def test_a_node_that_turns_us_away_at_the_start_stops_us() -> None:
+async def test_a_node_that_refuses_access_at_the_start_stops_the_poller() -> None:
     node = node_of(5)
     node.faults = [status(403)]
 
@@ -547,7 +549,7 @@ async def test_a_node_that_turns_us_away_at_the_start_stops_us() -> None:
         await follow(node)
 
 
-async def test_a_node_that_turns_us_away_later_is_waited_for() -> None:
+async def test_the_poller_waits_for_a_node_that_refuses_access_later() -> None:
     node = node_of(30)
     node.faults = [None] * 6 + [status(403)] * 40
 

@@ -40,7 +40,7 @@ async def rpc(chain: Devchain, clock: ManualClock) -> AsyncIterator[Rpc]:
         yield rpc
 
 
-async def test_a_node_says_what_each_mint_is_and_which_is_none(
+async def test_the_facts_of_a_mint_are_read_and_other_addresses_are_no_mint(
     chain: Devchain, rpc: Rpc, clock: ManualClock
 ) -> None:
     token = chain.tokens[1]
@@ -72,7 +72,7 @@ async def test_tracked_mints_are_read_once_and_again_after_a_day(
         assert await market.facts.one(NO_MINT) is None
 
 
-async def test_an_answer_about_another_number_of_accounts_is_none(clock: ManualClock) -> None:
+async def test_an_answer_with_the_wrong_number_of_accounts_is_an_error(clock: ManualClock) -> None:
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"context": {"slot": 1}, "value": [None]}}
     node = httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
     endpoint = Endpoint(url="http://node", attempts_max=1)
@@ -98,7 +98,7 @@ class Spoilt(httpx.AsyncBaseTransport):
         return await self.node.handle_async_request(request)
 
 
-async def test_a_mint_that_cannot_be_read_keeps_no_other_back(
+async def test_an_unreadable_mint_does_not_prevent_reading_the_others(
     chain: Devchain, clock: ManualClock, tmp_path: Path
 ) -> None:
     mints = [token.mint for token in chain.tokens]

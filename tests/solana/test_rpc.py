@@ -39,7 +39,7 @@ def client(node: FakeNode, **endpoint: float) -> Rpc:
     )
 
 
-async def test_every_method_returns_what_the_node_says() -> None:
+async def test_every_method_returns_the_answer_of_the_node() -> None:
     async with client(node_with()) as rpc:
         assert await rpc.slot(Commitment.CONFIRMED) == 9
         assert await rpc.slot(Commitment.FINALIZED) == 6
@@ -54,7 +54,9 @@ async def test_every_method_returns_what_the_node_says() -> None:
 
 
 @pytest.mark.parametrize(("seconds_ahead", "believed"), [(0, True), (60, True), (61, False)])
-async def test_a_block_from_the_future_has_no_time(seconds_ahead: int, *, believed: bool) -> None:
+async def test_the_time_of_a_block_is_none_if_over_60_s_in_the_future(
+    seconds_ahead: int, *, believed: bool
+) -> None:
     node = node_with()
     node.clock.step(-(seconds_ahead - 5) * 1_000)
 
@@ -85,7 +87,9 @@ async def test_transactions_are_left_unparsed() -> None:
         (body(b'{"jsonrpc": "2.0", "result": null, "id": 1}'), Absence.NOT_READY),
     ],
 )
-async def test_a_block_that_is_not_there_is_no_failure(fault: Fault, absence: Absence) -> None:
+async def test_a_missing_block_is_returned_as_missing_without_a_retry(
+    fault: Fault, absence: Absence
+) -> None:
     node = node_with(fault)
     async with client(node) as rpc:
         missing = await rpc.block(Slot(5), Commitment.CONFIRMED)
@@ -122,7 +126,7 @@ async def test_a_block_that_is_not_there_is_no_failure(fault: Fault, absence: Ab
         code(-32019),
     ],
 )
-async def test_trouble_is_retried_and_forgotten(fault: Fault) -> None:
+async def test_a_failed_request_is_retried_after_doubled_waits(fault: Fault) -> None:
     node = node_with(fault, fault, fault, fault)
     async with client(node) as rpc:
         assert await rpc.slot(Commitment.CONFIRMED) == 9
@@ -130,7 +134,7 @@ async def test_trouble_is_retried_and_forgotten(fault: Fault) -> None:
     assert node.sleeps == [0.25, 0.5, 1.0, 2.0]
 
 
-async def test_the_last_trouble_is_reported_when_patience_ends() -> None:
+async def test_the_last_failure_is_reported_after_five_attempts() -> None:
     node = node_with(*[status(500)] * 4, failing(httpx.ReadTimeout))
     async with client(node) as rpc:
         with pytest.raises(Unreachable) as caught:
@@ -153,7 +157,7 @@ async def test_the_last_trouble_is_reported_when_patience_ends() -> None:
         (failing(httpx.UnsupportedProtocol), "the request cannot be sent"),
     ],
 )
-async def test_a_refusal_is_not_repeated(fault: Fault, expected: str) -> None:
+async def test_a_refused_request_is_not_retried(fault: Fault, expected: str) -> None:
     node = node_with(fault)
     async with client(node) as rpc:
         with pytest.raises(RpcRefused) as caught:
@@ -177,7 +181,9 @@ async def test_a_refusal_is_not_repeated(fault: Fault, expected: str) -> None:
         ("-5", 0.25),
     ],
 )
-async def test_retry_after_is_honoured_within_reason(retry_after: str, waited: float) -> None:
+async def test_the_wait_follows_a_valid_retry_after_up_to_60_s(
+    retry_after: str, waited: float
+) -> None:
     node = node_with(status(429, **{"Retry-After": retry_after}))
     async with client(node) as rpc:
         await rpc.slot(Commitment.CONFIRMED)
@@ -185,7 +191,7 @@ async def test_retry_after_is_honoured_within_reason(retry_after: str, waited: f
     assert node.sleeps == [waited]
 
 
-async def test_a_limit_holds_back_every_request_of_the_client() -> None:
+async def test_retry_after_delays_all_requests_of_the_client() -> None:
     node = node_with(*[status(429, **{"Retry-After": "8"})] * 5)
     async with client(node) as rpc:
         with pytest.raises(Unreachable):
@@ -196,7 +202,7 @@ async def test_a_limit_holds_back_every_request_of_the_client() -> None:
     assert node.sleeps == [8.0]
 
 
-async def test_the_headers_that_a_provider_wants_are_sent() -> None:
+async def test_the_configured_url_and_headers_are_sent() -> None:
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -217,7 +223,7 @@ async def test_the_headers_that_a_provider_wants_are_sent() -> None:
     assert json.loads(seen[0].content)["jsonrpc"] == "2.0"
 
 
-async def test_a_parent_that_cannot_be_is_trouble() -> None:
+async def test_a_block_that_is_its_own_parent_is_an_error() -> None:
     header = {"blockhash": "b", "previousBlockhash": "a", "parentSlot": 5, "transactions": []}
     node = node_with(lambda _node, _method, _params: reply(result=header))
     async with client(node) as rpc:
@@ -225,7 +231,7 @@ async def test_a_parent_that_cannot_be_is_trouble() -> None:
             await rpc.block(Slot(5), Commitment.CONFIRMED)
 
 
-def test_an_endpoint_shows_no_secret() -> None:
+def test_the_repr_of_an_endpoint_contains_no_secret() -> None:
     assert KEY not in repr(Endpoint(url=f"https://x/{KEY}", headers={"X-Token": KEY}))
 
 
@@ -271,7 +277,7 @@ async def over_socket(serve: Serve, **endpoint: float) -> Rpc | str:
     pytest.fail("expected a failure; was none")
 
 
-async def test_a_connection_cut_in_the_middle_is_trouble() -> None:
+async def test_a_connection_cut_during_an_answer_is_an_error() -> None:
     async def cut(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"result": 12')
         await writer.drain()
@@ -279,14 +285,14 @@ async def test_a_connection_cut_in_the_middle_is_trouble() -> None:
     assert "RemoteProtocolError" in str(await over_socket(cut))
 
 
-async def test_a_connection_reset_is_trouble() -> None:
+async def test_a_connection_reset_is_an_error() -> None:
     async def reset(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
     assert "2 times in a row" in str(await over_socket(reset))
 
 
-async def test_an_answer_that_drips_is_cut_off_in_time() -> None:
+async def test_a_slow_answer_ends_at_the_timeout() -> None:
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         while True:
@@ -297,7 +303,7 @@ async def test_an_answer_that_drips_is_cut_off_in_time() -> None:
     assert "no answer within 0.2 s" in str(await over_socket(drip, timeout_s=0.2))
 
 
-async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_answer_ends_at_the_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mintscope.solana.rpc.RESPONSE_BYTES_MAX", 1_000_000)
     sent = 0
 
@@ -313,7 +319,9 @@ async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
     assert sent < 50_000_000
 
 
-async def test_a_block_that_is_too_long_is_requested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_over_the_size_limit_is_requested_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("mintscope.solana.rpc.RESPONSE_BYTES_MAX", 10_000)
     asked: list[int] = []
 
@@ -346,7 +354,7 @@ async def test_a_block_that_is_too_long_is_requested_once(monkeypatch: pytest.Mo
         ("Transaction version (999) is not supported", [1, 2, 3]),
     ],
 )
-async def test_a_block_withheld_for_a_newer_version_is_asked_for_again(
+async def test_a_block_refused_for_its_version_is_requested_at_newer_versions(
     message: str, asked: list[int]
 ) -> None:
     node = node_with()
@@ -367,7 +375,7 @@ async def test_a_block_withheld_for_a_newer_version_is_asked_for_again(
     assert node.sleeps == []
 
 
-async def test_a_block_withheld_at_every_version_is_refused() -> None:
+async def test_a_block_refused_at_every_version_raises_rpc_refused() -> None:
     node = node_with(*[code(-32015)] * 200)
     async with client(node) as rpc:
         with pytest.raises(RpcRefused, match="withholds a block for a transaction in it"):
@@ -377,7 +385,7 @@ async def test_a_block_withheld_at_every_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("number", sorted(CODES))
-async def test_every_code_of_the_table_has_its_treatment(number: int) -> None:
+async def test_each_error_code_is_treated_as_the_table_states(number: int) -> None:
     node = node_with(code(number))
     node.grow(9)
     treatment = CODES[number].treatment

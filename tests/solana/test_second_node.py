@@ -55,14 +55,14 @@ async def followed(first: FakeNode, second: FakeNode) -> tuple[list[int], list[G
 
 
 @pytest.mark.parametrize("number", [-32001, -32004, -32007, -32011, -32015, -32603])
-async def test_a_block_that_the_first_refuses_comes_from_the_second(number: int) -> None:
+async def test_a_block_that_the_first_node_refuses_comes_from_the_second(number: int) -> None:
     first, second = node_of(30), node_of(30)
     first.unfetchable = {12: number, 13: number}
 
     assert await followed(first, second) == (list(range(30)), [])
 
 
-async def test_what_neither_has_is_a_gap() -> None:
+async def test_a_block_that_neither_node_returns_is_a_gap() -> None:
     first, second = node_of(30), node_of(30)
     first.unfetchable, second.unfetchable = {12: -32603}, {12: -32007}
 
@@ -72,7 +72,7 @@ async def test_what_neither_has_is_a_gap() -> None:
     assert [(gap.first, gap.last) for gap in gaps] == [(12, 12)]
 
 
-async def test_while_the_first_gives_no_answer_the_second_is_followed() -> None:
+async def test_the_second_node_is_followed_while_the_first_does_not_answer() -> None:
     first, second = node_of(30), node_of(30)
     first.faults = [None] * 9 + [failing(httpx.ConnectError)] * 5_000
 
@@ -80,7 +80,7 @@ async def test_while_the_first_gives_no_answer_the_second_is_followed() -> None:
     assert len(first.requests) < 100, "a node that gives no answer is passed over for a while"
 
 
-async def test_without_any_answer_the_failure_of_the_first_is_reported() -> None:
+async def test_a_failure_is_reported_if_no_node_answers() -> None:
     first, second = node_of(3), node_of(3)
     first.faults = second.faults = [failing(httpx.ConnectError)] * 99
 

@@ -40,7 +40,7 @@ def test_a_transaction_of_version_1_is_read(recorded: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 127, 10**6, -1, "next", ""])
-def test_a_version_we_do_not_know_is_quarantined_by_itself(
+def test_a_transaction_of_an_unknown_version_is_quarantined_alone(
     recorded: dict[str, Any], version: int | str
 ) -> None:
     unknown = {**recorded, "version": version}
@@ -58,7 +58,7 @@ def test_a_version_we_do_not_know_is_quarantined_by_itself(
 
 
 @pytest.mark.parametrize("version", [1.5, [], {}, True, 2**70])
-def test_a_shape_we_do_not_know_is_quarantined_by_itself(
+def test_a_malformed_version_makes_only_its_transaction_unreadable(
     recorded: dict[str, Any], version: object
 ) -> None:
     read = list(entries(recorded, {**recorded, "version": version}, recorded))
@@ -73,7 +73,7 @@ def test_a_failed_transaction_of_an_unknown_version_is_left_out(recorded: dict[s
     assert list(entries({**recorded, "version": 2, "meta": meta})) == []
 
 
-async def test_a_block_file_goes_on_past_an_unknown_version(
+async def test_a_block_file_is_read_past_an_unknown_version(
     recorded: dict[str, Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "blocks.jsonl"

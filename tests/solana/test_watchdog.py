@@ -106,7 +106,7 @@ async def slots_of(source: WatchedSource, last: int) -> list[int]:
 
 
 @pytest.mark.parametrize("stall", [hang, cancel_itself, hang_deaf])
-async def test_a_source_that_stalls_is_begun_again_after_its_last_block(
+async def test_a_stalled_source_is_restarted_after_its_last_block(
     stall: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mintscope.solana.node.CANCEL_AGAIN_S", 0.02)
@@ -121,7 +121,7 @@ async def test_a_source_that_stalls_is_begun_again_after_its_last_block(
     assert [one["slot"] for one in stalls] == [2, 4, 6]
 
 
-async def test_a_chain_that_stands_still_is_no_stall() -> None:
+async def test_a_source_is_not_restarted_while_the_chain_stands_still() -> None:
     source, head = Stalling(hang, last=2), NamesOne(2)
     async with aclosing(watched(source, head).updates(None)) as updates:
         assert [(await anext(updates)).slot for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
@@ -133,7 +133,7 @@ async def test_a_chain_that_stands_still_is_no_stall() -> None:
     assert source.begun == [None]
 
 
-async def test_a_node_that_cannot_be_reached_is_no_stall() -> None:
+async def test_a_source_is_not_restarted_while_the_node_is_unreachable() -> None:
     source, head = Stalling(hang, last=2), NamesOne(None)
     async with aclosing(watched(source, head).updates(None)) as updates:
         assert [(await anext(updates)).slot for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
@@ -144,7 +144,7 @@ async def test_a_node_that_cannot_be_reached_is_no_stall() -> None:
     assert source.begun == [None]
 
 
-async def test_a_consumer_that_takes_its_time_is_no_stall() -> None:
+async def test_a_source_is_not_restarted_because_of_a_slow_consumer() -> None:
     source = Stalling(hang, last=2)
     async with aclosing(watched(source, NamesOne(9)).updates(None)) as updates:
         await anext(updates)
@@ -154,7 +154,7 @@ async def test_a_consumer_that_takes_its_time_is_no_stall() -> None:
     assert source.begun == [None]
 
 
-async def test_a_source_that_stalls_for_ever_is_begun_again_at_longer_intervals() -> None:
+async def test_a_source_that_keeps_stalling_is_restarted_at_growing_intervals() -> None:
     source = Stalling(hang, last=0)
     began = asyncio.get_running_loop().time()
     stalls = 5
@@ -173,7 +173,7 @@ async def _coroutine(updates: AsyncIterator[Update]) -> None:
     await anext(updates)
 
 
-async def test_what_a_source_raises_is_raised() -> None:
+async def test_an_error_of_the_source_is_raised() -> None:
     async def break_down() -> None:
         raise ValueError("the source broke")
 

@@ -87,7 +87,7 @@ def watched() -> Watched:
     return made
 
 
-async def test_nothing_is_said_while_blocks_are_fresh(watched: Watched) -> None:
+async def test_no_problem_is_reported_while_blocks_are_fresh(watched: Watched) -> None:
     watched.node.failure = "HTTP 429, 5 times in a row"
     with pytest.raises(Unreachable):
         await watched.watched.head(CONFIRMED)
@@ -106,7 +106,7 @@ async def test_a_refusal_is_reported_with_the_error_of_the_node(watched: Watched
     assert "429" not in await watched.said(age_s=30)
 
 
-async def test_one_that_stands_still_is_reported(watched: Watched) -> None:
+async def test_a_node_that_stands_still_is_reported(watched: Watched) -> None:
     await watched.watched.head(CONFIRMED)
     watched.clock.advance(12_000)
     await watched.watched.head(CONFIRMED)
@@ -115,7 +115,9 @@ async def test_one_that_stands_still_is_reported(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("absence", [Absence.NOT_READY, Absence.PURGED, Absence.SKIPPED])
-async def test_a_block_that_is_not_given_is_reported(watched: Watched, absence: Absence) -> None:
+async def test_a_missing_block_is_reported_with_the_reason(
+    watched: Watched, absence: Absence
+) -> None:
     watched.node.missing = Missing(slot=Slot(101), absence=absence, reason="-32001")
     watched.node.newest = 150
     assert await watched.watched.block(Slot(101), CONFIRMED) == watched.node.missing
@@ -123,7 +125,7 @@ async def test_a_block_that_is_not_given_is_reported(watched: Watched, absence: 
     assert f"names slot 150 and does not give the block after 100 ({absence.name}: -32001)" in said
 
 
-async def test_one_that_lags_is_reported(watched: Watched) -> None:
+async def test_a_node_that_lags_is_reported(watched: Watched) -> None:
     for newest in range(100, 130):
         watched.node.newest = newest
         await watched.watched.block(Slot(newest), CONFIRMED)
@@ -131,7 +133,7 @@ async def test_one_that_lags_is_reported(watched: Watched) -> None:
     assert "the node is behind" in await watched.said(slot=129, age_s=160)
 
 
-async def test_one_that_goes_back_is_reported(watched: Watched) -> None:
+async def test_a_node_that_names_an_older_slot_is_reported(watched: Watched) -> None:
     await watched.watched.head(CONFIRMED)
     watched.node.newest = 40
     watched.clock.advance(12_000)
@@ -139,7 +141,7 @@ async def test_one_that_goes_back_is_reported(watched: Watched) -> None:
     assert "the node is behind: it names slot 40, and has named 100 before" in said
 
 
-async def test_one_that_does_not_answer_is_reported(watched: Watched) -> None:
+async def test_a_node_that_does_not_answer_is_reported(watched: Watched) -> None:
     watched.node.gives_blocks = False
     asking = asyncio.create_task(watched.watched.block(Slot(100), CONFIRMED))
     await asyncio.sleep(0)
@@ -150,12 +152,12 @@ async def test_one_that_does_not_answer_is_reported(watched: Watched) -> None:
     assert "has not answered" not in await watched.said(age_s=30)
 
 
-async def test_nothing_is_said_while_what_was_missed_is_read(watched: Watched) -> None:
+async def test_no_problem_is_reported_while_missed_blocks_are_read(watched: Watched) -> None:
     said = [await watched.said(age_s=age_s) for age_s in (600, 500, 400, 399.5)]
     assert [bool(each) for each in said] == [True, False, False, True]
 
 
-async def test_a_start_has_its_time() -> None:
+async def test_no_problem_is_reported_just_after_the_start() -> None:
     young = Watched()
     assert await young.said(slot=None, age_s=None) == ""
     young.clock.advance(int(LATE_S * 1_000) + 1_000)

@@ -85,7 +85,7 @@ def two_banks() -> list[Update]:
     ]
 
 
-def test_the_first_of_two_banks_dies_and_the_second_is_given_out() -> None:
+def test_the_second_bank_becomes_the_block_if_the_first_is_dead() -> None:
     buffer = buffer_after(
         *two_banks(), status(10, DEAD, 1), status(10, CONFIRMED, 2), part(11, 0, 3)
     )
@@ -94,7 +94,7 @@ def test_the_first_of_two_banks_dies_and_the_second_is_given_out() -> None:
 
 
 @pytest.mark.parametrize(("bank", "left"), [(1, ("10a", ["a"] * 3)), (2, ("10b", ["b"] * 2))])
-def test_the_bank_that_a_status_confirms_is_given_out(
+def test_the_bank_that_a_status_confirms_becomes_the_block(
     bank: int, left: tuple[str, list[str]]
 ) -> None:
     buffer = buffer_after(*two_banks(), part(11, 0, 3), status(10, CONFIRMED, bank))
@@ -104,7 +104,7 @@ def test_the_bank_that_a_status_confirms_is_given_out(
 
 @pytest.mark.parametrize(("fork", "left"), [("a", ("10a", ["a"] * 3)), ("b", ("10b", ["b"] * 2))])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_without_a_status_the_parent_of_the_next_block_says_which(
+def test_the_parent_hash_of_the_next_block_selects_the_bank_without_a_status(
     fork: str, left: tuple[str, list[str]], *, is_late: bool
 ) -> None:
     child = [part(11, 0, 3), meta(11, 3, parent_fork=fork), part(12, 0, 4)]
@@ -114,7 +114,7 @@ def test_without_a_status_the_parent_of_the_next_block_says_which(
     assert reported(buffer_after(*ordered), 10) == left
 
 
-def test_none_of_two_banks_is_given_out_while_neither_is_confirmed() -> None:
+def test_no_bank_becomes_the_block_while_none_is_confirmed() -> None:
     buffer = buffer_after(*two_banks(), part(11, 0, 3), part(12, 0, 4))
 
     assert reported(buffer, 10) is None
@@ -136,7 +136,7 @@ def test_a_slot_whose_banks_all_die_has_no_block(bank: int | None) -> None:
     assert buffer.passes_over(Slot(10))
 
 
-def test_what_comes_of_a_dead_bank_later_is_not_taken() -> None:
+def test_later_transactions_of_a_dead_bank_are_ignored() -> None:
     buffer = buffer_after(
         status(10, DEAD, 1), *two_banks(), part(10, 3, 1, b"a"), meta(11, 3, parent_fork="b")
     )
@@ -144,7 +144,7 @@ def test_what_comes_of_a_dead_bank_later_is_not_taken() -> None:
     assert reported(buffer, 10) == ("10b", ["b", "b"])
 
 
-def test_a_bank_that_was_given_out_alone_makes_room_for_the_confirmed_one() -> None:
+def test_a_block_is_withdrawn_if_another_bank_is_confirmed() -> None:
     buffer = buffer_after(part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
     assert reported(buffer, 10) == ("10a", ["a"])
 
@@ -156,7 +156,7 @@ def test_a_bank_that_was_given_out_alone_makes_room_for_the_confirmed_one() -> N
     assert reported(buffer, 10) is None
 
 
-def test_the_death_of_another_bank_leaves_the_one_that_was_given_out() -> None:
+def test_a_block_is_withdrawn_unless_the_dead_bank_is_another() -> None:
     alone = (part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
 
     assert reported(buffer_after(*alone, status(10, DEAD, 2)), 10) == ("10a", ["a"])
@@ -164,7 +164,7 @@ def test_the_death_of_another_bank_leaves_the_one_that_was_given_out() -> None:
     assert reported(buffer_after(*alone, status(10, DEAD)), 10) is None
 
 
-def test_what_names_no_bank_is_of_the_only_one() -> None:
+def test_a_message_without_a_bank_counts_for_the_only_bank() -> None:
     buffer = buffer_after(
         part(10, 0, 1, b"a"), part(10, 1, 0, b"x"), meta(10, 0, "a"), part(11, 0, 3)
     )
@@ -173,7 +173,7 @@ def test_what_names_no_bank_is_of_the_only_one() -> None:
 
 
 @pytest.mark.parametrize("said", [(DEAD, 1), (CONFIRMED, 2)])
-def test_what_names_no_bank_beside_several_is_left_to_the_repair(
+def test_a_slot_of_two_banks_has_no_block_if_a_transaction_names_no_bank(
     said: tuple[geyser_pb2.SlotStatus, int],
 ) -> None:
     buffer = buffer_after(*two_banks(), part(10, 2, 0, b"x"), status(10, *said), part(11, 0, 3))
@@ -181,7 +181,7 @@ def test_what_names_no_bank_beside_several_is_left_to_the_repair(
     assert reported(buffer, 10) is None
 
 
-def test_a_bank_of_which_a_part_was_dropped_is_left_to_the_repair() -> None:
+def test_a_bank_with_a_dropped_transaction_never_becomes_a_block() -> None:
     buffer = buffer_after(
         part(10, 0, 1, b"a"),
         status(10, CONFIRMED, 2),
@@ -195,7 +195,7 @@ def test_a_bank_of_which_a_part_was_dropped_is_left_to_the_repair() -> None:
     assert reported(buffer, 10) is None
 
 
-def test_two_banks_that_no_message_names_are_left_to_the_repair() -> None:
+def test_two_unnamed_banks_of_a_slot_make_no_block() -> None:
     buffer = buffer_after(
         part(10, 0, 0, b"a"), part(10, 1, 0, b"a"), part(10, 1, 0, b"b"), meta(10), part(11, 0)
     )
@@ -203,7 +203,7 @@ def test_two_banks_that_no_message_names_are_left_to_the_repair() -> None:
     assert reported(buffer, 10) is None
 
 
-def test_more_banks_than_a_slot_has_are_not_kept() -> None:
+def test_a_slot_with_199_banks_has_no_block() -> None:
     buffer = buffer_after(
         *(part(10, 0, bank, b"a") for bank in range(1, 200)),
         status(10, CONFIRMED, 3),
@@ -215,7 +215,7 @@ def test_more_banks_than_a_slot_has_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize(("name", "most"), [("PARTIAL_SLOTS_MAX", 4), ("PARTIAL_BYTES_MAX", 2_000)])
-def test_banks_of_which_none_is_confirmed_take_no_more_than_their_room(
+def test_unconfirmed_banks_stay_within_their_memory_limits(
     monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
     monkeypatch.setattr(assembler, name, most)
@@ -232,7 +232,7 @@ def test_banks_of_which_none_is_confirmed_take_no_more_than_their_room(
     assert 0 < joined._room.taken <= assembler.PARTIAL_BYTES_MAX  # noqa: SLF001
 
 
-def test_slots_that_are_only_named_take_no_more_than_their_room(
+def test_slots_without_transactions_stay_within_their_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(assembler, "NAMED_SLOTS_MAX", 10)
@@ -350,7 +350,7 @@ def order_of(random: Random) -> tuple[list[Update], set[int]]:
     return [*ordered, *late, status(int(calm().blocks[-1].slot), CONFIRMED, 10 * SLOTS)], died
 
 
-def test_any_order_of_messages_gives_out_the_calm_blocks() -> None:
+def test_any_order_of_messages_yields_the_blocks_of_the_chain() -> None:
     """Nothing comes of the other banks, and no block is left to the repair but the first."""
     for seed in range(ORDERS):
         expect_calm_blocks(seed)
@@ -375,7 +375,7 @@ def expect_calm_blocks(seed: int) -> None:
     assert all(buffer.block(Slot(slot)) is None for slot in died), seed
 
 
-def test_messages_that_name_no_bank_never_make_a_wrong_block() -> None:
+def test_messages_without_a_bank_do_not_change_the_swaps_of_a_block() -> None:
     for seed in range(ORDERS):
         expect_no_wrong_block(seed)
 

@@ -30,7 +30,7 @@ def held(buffer: BlockBuffer) -> list[str]:
     return [one.blockhash for one in found if one is not None]
 
 
-def test_what_a_newer_parent_passes_over_has_died() -> None:
+def test_blocks_that_a_newer_block_skips_are_dropped() -> None:
     buffer = buffer_with(block(10, 9), block(11, 10), block(12, 11), block(13, 10))
 
     assert held(buffer) == ["10", "13"]
@@ -38,7 +38,7 @@ def test_what_a_newer_parent_passes_over_has_died() -> None:
     assert buffer.passes_over(Slot(12))
 
 
-def test_a_parent_of_another_fork_has_died() -> None:
+def test_a_parent_with_another_hash_is_dropped() -> None:
     buffer = buffer_with(block(10, 9), block(11, 10), block(12, 11, parent_fork="b"))
 
     assert held(buffer) == ["10", "12"]
@@ -55,14 +55,16 @@ def test_a_parent_of_another_fork_has_died() -> None:
         (block(12, 11), ["10", "11", "12"]),
     ],
 )
-def test_a_block_of_another_source_drops_what_it_proves_dead(given: Block, left: list[str]) -> None:
+def test_a_block_of_another_source_drops_the_blocks_that_it_orphans(
+    given: Block, left: list[str]
+) -> None:
     buffer = buffer_with(block(10, 9), block(11, 10), block(12, 11))
     buffer.contradict(given)
 
     assert held(buffer) == left
 
 
-def test_another_block_of_a_slot_takes_its_place_and_its_room() -> None:
+def test_a_second_block_of_a_slot_frees_the_space_of_the_first() -> None:
     buffer = BlockBuffer(bytes_max=10)
     buffer.add(block(10, 9), 4)
     buffer.add(block(11, 10), 4)
@@ -74,14 +76,14 @@ def test_another_block_of_a_slot_takes_its_place_and_its_room() -> None:
 @pytest.mark.parametrize(
     "late", [block(11, 10, "b"), block(12, 10)], ids=["another fork", "passed over"]
 )
-def test_a_late_block_of_a_fork_that_died_is_not_taken(late: Block) -> None:
+def test_a_late_block_of_an_abandoned_fork_is_not_added(late: Block) -> None:
     buffer = buffer_with(block(10, 9), block(11, 10), block(13, 11))
 
     assert not buffer.add(late, 1)
     assert held(buffer) == ["10", "11", "13"]
 
 
-def test_what_died_proves_nothing_of_a_range() -> None:
+def test_a_range_that_ends_at_an_orphaned_block_is_not_covered() -> None:
     buffer = buffer_with(block(10, 9), block(11, 10), block(12, 10, "b"))
 
     assert buffer.covers(Slot(10), Slot(12)) == [10, 12]

@@ -99,7 +99,7 @@ def geyser(url: str, ca_file: Path | None = CERTIFICATE) -> GeyserConfig:
     return GeyserConfig(urls=(SecretStr(url),), ca_file=ca_file)
 
 
-async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> None:
+async def test_a_block_larger_than_the_grpc_default_is_received_over_tls() -> None:
     async with served() as url:
         clock = SystemClock()
         watched = ManualClock(UnixMs(0))
@@ -128,7 +128,7 @@ async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> N
     assert block.blockhash == "7"
 
 
-async def test_a_server_that_tells_of_slots_and_gives_no_block_is_left(
+async def test_a_stream_that_sends_slots_but_no_blocks_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mintscope.solana.yellowstone.stream.CONNECT_S", 0.3)
@@ -153,7 +153,7 @@ async def test_a_server_that_tells_of_slots_and_gives_no_block_is_left(
 
 
 @pytest.mark.parametrize(("ca_file", "said"), [(CERTIFICATE, "large"), (None, None)])
-async def test_a_self_made_certificate_is_believed_where_it_is_named(
+async def test_a_self_signed_certificate_is_accepted_only_if_configured(
     ca_file: Path | None, said: str | None
 ) -> None:
     async with served() as url:
@@ -162,7 +162,7 @@ async def test_a_self_made_certificate_is_believed_where_it_is_named(
     assert (where, answer) == ("localhost", said)
 
 
-def test_a_file_of_certificates_that_cannot_be_read_is_a_problem_of_the_configuration(
+def test_an_unreadable_certificate_file_is_a_configuration_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINTSCOPE_CHAIN__SOURCE", "geyser")
