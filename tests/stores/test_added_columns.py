@@ -58,7 +58,7 @@ def steps_of(path: Path) -> int:
     return count
 
 
-def test_it_takes_no_more_steps_in_a_table_with_more_rows(
+def test_a_column_takes_the_same_steps_in_a_table_with_more_rows(
     tmp_path: Path, lacks: Callable[[str, str], None]
 ) -> None:
     for rows in (10, 50_000):
@@ -67,7 +67,7 @@ def test_it_takes_no_more_steps_in_a_table_with_more_rows(
     assert steps_of(tmp_path / "50000.sqlite") == steps_of(tmp_path / "10.sqlite")
 
 
-def test_the_schema_and_the_rows_are_those_that_sqlite_itself_leaves(
+def test_the_schema_and_rows_equal_those_of_alter_table_in_sqlite(
     tmp_path: Path, lacks: Callable[[str, str], None]
 ) -> None:
     path = tmp_path / "ours.sqlite"
@@ -101,7 +101,7 @@ def test_a_connection_that_was_open_before_sees_the_column(
         assert before.execute("SELECT * FROM aged WHERE id = 1").get == (1, "0", None)
 
 
-def test_one_that_fails_afterwards_leaves_no_column(
+def test_a_migration_that_fails_after_the_column_leaves_no_column(
     tmp_path: Path, lacks: Callable[[str, str], None]
 ) -> None:
     path = tmp_path / "aged.sqlite"
@@ -115,7 +115,7 @@ def test_one_that_fails_afterwards_leaves_no_column(
         assert db.execute("PRAGMA integrity_check").get == "ok"
 
 
-def test_the_columns_of_the_largest_tables_are_among_them() -> None:
+def test_migrations_add_plain_columns_to_the_largest_tables() -> None:
     found = {
         each["table"]
         for kind in KINDS

@@ -189,7 +189,7 @@ def test_no_plan_reads_a_growing_table_from_end_to_end_or_grows_with_it(
     assert len(known) == len(READ_ALL)
 
 
-def test_a_part_of_an_audit_reads_the_sums_of_its_own_accounts(tmp_path: Path) -> None:
+def test_a_part_of_an_audit_reads_only_the_sums_of_its_own_accounts(tmp_path: Path) -> None:
     with psycopg.connect(dsn_in(tmp_path), autocommit=True) as db:
         db.execute("SET session_replication_role = replica")
         for table in ("credit_account", "credit_entry", *SUMS):

@@ -27,7 +27,7 @@ async def test_one_of_three_processes_audits(tmp_path: Path) -> None:
         await each.close()
 
 
-async def test_a_frozen_auditor_loses_its_turn(tmp_path: Path) -> None:
+async def test_the_session_of_an_auditor_has_an_idle_timeout_of_60_s(tmp_path: Path) -> None:
     books = openers.payment_books(dsn_in(tmp_path))
     assert await books.is_auditor()
     database: PostgresDatabase = vars(books)["_db"]
@@ -35,13 +35,13 @@ async def test_a_frozen_auditor_loses_its_turn(tmp_path: Path) -> None:
     await books.close()
 
 
-async def test_on_sqlite_the_process_audits(tmp_path: Path) -> None:
+async def test_a_process_on_sqlite_is_the_auditor(tmp_path: Path) -> None:
     books = payment_books(tmp_path / "money.sqlite")
     assert await books.is_auditor()
     await books.close()
 
 
-async def test_a_long_list_of_payments_holds_up_no_audit(tmp_path: Path) -> None:
+async def test_an_audit_runs_while_payments_are_listed(tmp_path: Path) -> None:
     async with (
         money_in(tmp_path, clock=ManualClock(UnixMs(0))) as money,
         vars(money.read_books)["_lock"],

@@ -35,7 +35,7 @@ def test_only_its_owner_may_read_a_new_store_with_its_log(tmp_path: Path, umask:
     assert modes == dict.fromkeys(("money.sqlite", "money.sqlite-wal", "money.sqlite-shm"), 0o600)
 
 
-def test_opening_again_migrates_nothing(tmp_path: Path) -> None:
+def test_reopening_a_store_runs_no_migration(tmp_path: Path) -> None:
     with_schema = open_store(tmp_path / "a.sqlite", "market")
     seen = with_schema.execute("SELECT number, name FROM migration").fetchall()
     open_store(tmp_path / "a.sqlite", "market")
@@ -44,7 +44,7 @@ def test_opening_again_migrates_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.40.1", "3.51.2"])
-def test_an_sqlite_that_corrupts_is_refused(
+def test_an_sqlite_version_that_corrupts_files_is_refused(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: version)
@@ -109,7 +109,7 @@ def test_a_transaction_that_raises_leaves_nothing(tmp_path: Path) -> None:
     assert db.execute("SELECT count(*) FROM t").get == 0
 
 
-def test_a_snapshot_does_not_move(tmp_path: Path) -> None:
+def test_a_snapshot_does_not_see_later_writes(tmp_path: Path) -> None:
     writer = open_store(tmp_path / "a.sqlite", "market")
     writer.execute("CREATE TABLE t (a)")
     reader = open_store(tmp_path / "a.sqlite", "market", read_only=True)

@@ -77,7 +77,9 @@ def copied(source: SqliteSide | PostgresSide, target: SqliteSide | PostgresSide)
         return copy(source, target, "the source", silent)
 
 
-def test_there_and_back_again_every_row_is_the_same(folder: Path, tmp_path: Path) -> None:
+def test_every_row_is_the_same_after_a_copy_to_postgresql_and_back(
+    folder: Path, tmp_path: Path
+) -> None:
     dsn = dsn_in(tmp_path)
     account = begin_minute(folder)
     with closing(SqliteDatabase(folder / WEBHOOKS_FILE, "webhooks")) as db:
@@ -106,7 +108,7 @@ def begin_minute(folder: Path) -> CreditAccount:
         return account
 
 
-def test_the_guards_of_the_journal_hold_after_a_copy(folder: Path, tmp_path: Path) -> None:
+def test_the_journal_is_protected_after_a_copy(folder: Path, tmp_path: Path) -> None:
     dsn = dsn_in(tmp_path)
     copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     with psycopg.connect(dsn, autocommit=True) as db:
@@ -130,7 +132,7 @@ def test_the_guards_of_the_journal_hold_after_a_copy(folder: Path, tmp_path: Pat
     }
 
 
-async def test_credits_go_on_where_they_were(folder: Path, tmp_path: Path) -> None:
+async def test_credits_are_the_same_after_a_copy(folder: Path, tmp_path: Path) -> None:
     dsn, clock = dsn_in(tmp_path), SystemClock()
     async with SqliteEngine(folder).open_money(
         pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=clock
@@ -157,7 +159,7 @@ class Stopping(PostgresSide):
         super().add(table, rows)
 
 
-def test_a_copy_that_was_interrupted_anywhere_goes_on(
+def test_an_interrupted_copy_can_be_continued(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mintscope.app.stores.copying.ROWS_MAX", 3)
@@ -191,7 +193,7 @@ def test_secrets_are_copied_byte_by_byte(content: bytes, tmp_path: Path) -> None
     assert (tmp_path / "copy" / PEPPER_FILE).read_bytes() == content
 
 
-def test_only_the_same_source_goes_on(folder: Path, tmp_path: Path) -> None:
+def test_a_copy_can_be_continued_only_from_the_same_source(folder: Path, tmp_path: Path) -> None:
     target = Stopping(dsn_in(tmp_path), is_new=True)
     with pytest.raises(ConnectionError):
         copied(SqliteSide(folder), target)
@@ -204,7 +206,7 @@ def test_only_the_same_source_goes_on(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_a_target_that_holds_anything_is_refused(engine: str, folder: Path, tmp_path: Path) -> None:
+def test_a_target_with_rows_is_refused(engine: str, folder: Path, tmp_path: Path) -> None:
     other = old_folder(tmp_path / "other")
     if engine == "postgresql":
         copied(SqliteSide(other), PostgresSide(dsn_in(tmp_path), is_new=True))
@@ -239,7 +241,9 @@ def mintscope(*words: str, **environment: str) -> tuple[int, str]:
     return ran.exit_code, ran.output
 
 
-def test_a_service_on_either_side_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_copy_is_refused_while_a_service_runs_on_either_side(
+    folder: Path, tmp_path: Path
+) -> None:
     words = ("copy", "--from", f"sqlite:{folder}", "--to", url_in(tmp_path))
     with held(folder, "api"):
         code, said = mintscope(*words)
@@ -270,7 +274,7 @@ PASSWORD: Final = "k3pt-fr0m-the-screen"
         (f"mysql://o:{PASSWORD}@host/db", "mysql://..."),
     ],
 )
-def test_a_place_of_another_form_is_refused_without_its_password(
+def test_an_error_about_a_malformed_place_omits_its_password(
     place: str, was: str, tmp_path: Path
 ) -> None:
     code, said = mintscope("copy", "--from", place, "--to", f"sqlite:{tmp_path / 'new'}")
@@ -283,14 +287,12 @@ def test_a_place_of_another_form_is_refused_without_its_password(
     "place",
     [f"postgresql://o:{PASSWORD}@host/db", f"postgresql://o@host/db?user=o&password={PASSWORD}"],
 )
-def test_a_password_among_the_arguments_is_noticed(place: str) -> None:
+def test_a_password_in_a_url_is_detected(place: str) -> None:
     assert has_password(place)
     assert not has_password(place.replace(PASSWORD, "").replace(":@", "@"))
 
 
-def test_the_commands_move_an_installation_and_say_what_they_did(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_an_installation_is_moved_by_copy_backup_and_restore(folder: Path, tmp_path: Path) -> None:
     url = url_in(tmp_path)
     assert mintscope("migrate", **settings(MINTSCOPE_DATA_DIR=str(folder)))[0] == 0
     code, said = mintscope("copy", "--from", f"sqlite:{folder}", "--to", url)
@@ -319,7 +321,7 @@ def settings(**more: str) -> Mapping[str, str]:
     return more
 
 
-def test_a_dry_run_of_migrations_does_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_lists_migrations_without_running_them(tmp_path: Path) -> None:
     place = {"MINTSCOPE_DATA_DIR": str(tmp_path / "none")}
     code, said = mintscope("migrate", "--dry-run", **place)
     assert code == 0
@@ -341,9 +343,7 @@ def test_a_file_that_is_not_a_database_is_named_by_migrate(
     assert f"expected an SQLite database at {file}; it is not one" in " ".join(said.split())
 
 
-def test_a_number_is_not_given_again_after_a_copy_of_an_empty_table(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_numbers_of_deleted_rows_are_not_reused_after_a_copy(folder: Path, tmp_path: Path) -> None:
     dsn = dsn_in(tmp_path, ())
     copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     with psycopg.connect(dsn) as db:
@@ -400,7 +400,7 @@ def wrong_in(folder: Path) -> object:
         return db.execute(WRONG).get
 
 
-def test_a_copy_that_is_made_under_load_is_of_one_moment(folder: Path, tmp_path: Path) -> None:
+def test_a_copy_made_under_load_is_consistent(folder: Path, tmp_path: Path) -> None:
     SqliteSide(folder).close()  # brings the files up to date
     with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
         db.execute("UPDATE credit_account SET note = ?", ("a long note " * 100_000,))
@@ -413,7 +413,7 @@ def test_a_copy_that_is_made_under_load_is_of_one_moment(folder: Path, tmp_path:
     assert reported.count(MONEY_FILE) <= page_count // PAGES + 2  # each page once
 
 
-def test_a_backup_of_postgresql_is_made_under_load_and_restored_into_another(
+def test_a_backup_of_postgresql_made_under_load_can_be_restored_elsewhere(
     folder: Path, tmp_path: Path
 ) -> None:
     copied(SqliteSide(folder), PostgresSide(dsn_in(tmp_path, ()), is_new=True))
@@ -440,14 +440,16 @@ def test_a_backup_of_postgresql_is_made_under_load_and_restored_into_another(
         assert restored == (file.execute(count).get,)
 
 
-def test_a_backup_never_replaces_one(folder: Path, tmp_path: Path) -> None:
+def test_a_backup_never_replaces_another_backup(folder: Path, tmp_path: Path) -> None:
     copy_files(folder, tmp_path / "backup", silent)
     with pytest.raises(CannotCopy, match=r"expected no market\.sqlite"):
         copy_files(folder, tmp_path / "backup", silent)
 
 
 @pytest.mark.parametrize("place", ["source", "target"])
-def test_a_file_that_cannot_be_opened_is_named(folder: Path, tmp_path: Path, place: str) -> None:
+def test_a_copy_fails_if_either_file_cannot_be_opened(
+    folder: Path, tmp_path: Path, place: str
+) -> None:
     file = tmp_path / "folder"
     file.mkdir()
     files = (file, tmp_path / "copy") if place == "source" else (folder / MONEY_FILE, file)
@@ -456,6 +458,6 @@ def test_a_file_that_cannot_be_opened_is_named(folder: Path, tmp_path: Path, pla
 
 
 @pytest.mark.parametrize("host", ["", "host", "host:5432", "[::1]", "[::1]:5433"])
-def test_a_named_place_has_its_host_and_port(host: str) -> None:
+def test_the_printed_name_of_a_database_has_host_and_port_but_no_password(host: str) -> None:
     port = ":5432" if host in {"host", "[::1]"} else ""
     assert named(f"postgresql://me:{PASSWORD}@{host}/db?user=me") == f"postgresql://{host}{port}/db"

@@ -58,7 +58,7 @@ def dumped(folder: Path) -> str:
 
 
 @pytest.mark.process
-def test_rows_and_numbers_are_those_of_a_new_database(tmp_path: Path) -> None:
+def test_a_reused_database_has_the_rows_and_numbers_of_a_new_one(tmp_path: Path) -> None:
     before = tmp_path / "before"
     after = tmp_path / "after"
     new, place = dumped(before), url_in(before)
@@ -72,7 +72,7 @@ def test_rows_and_numbers_are_those_of_a_new_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", OTHERWISE.values(), ids=OTHERWISE)
-def test_one_whose_schema_is_another_or_that_has_grown_is_not_given_again(
+def test_a_database_with_a_changed_schema_or_many_rows_is_not_reused(
     tmp_path: Path, left: str
 ) -> None:
     before = tmp_path / "before"
@@ -84,7 +84,7 @@ def test_one_whose_schema_is_another_or_that_has_grown_is_not_given_again(
     assert url_in(after) != place
 
 
-def test_one_with_a_market_is_not_given_again(tmp_path: Path) -> None:
+def test_a_database_with_a_market_is_not_reused(tmp_path: Path) -> None:
     before = tmp_path / "before"
     after = tmp_path / "after"
     place = postgres.url_in(before)
@@ -93,7 +93,7 @@ def test_one_with_a_market_is_not_given_again(tmp_path: Path) -> None:
     assert postgres.url_in(after) != place
 
 
-def test_connections_end_with_what_they_hold(tmp_path: Path) -> None:
+def test_connections_and_their_locks_end_before_a_database_is_reused(tmp_path: Path) -> None:
     before = tmp_path / "before"
     after = tmp_path / "after"
     place = url_in(before)
@@ -111,7 +111,7 @@ def test_connections_end_with_what_they_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_forty_at_once_leave_connections_for_others(tmp_path: Path) -> None:
+def test_forty_databases_at_once_use_at_most_thirty_connections(tmp_path: Path) -> None:
     """A property makes a database for each of its examples before any is taken away."""
     for number in range(40):
         dsn_in(tmp_path / str(number))

@@ -16,7 +16,7 @@ NOW: Final = UnixMs(1_700_000_000_000)
 PEPPER: Final = bytes(range(32))
 
 
-def test_a_debit_does_not_wait_for_who_holds_the_lock_of_those_that_write(dsn: str) -> None:
+def test_a_debit_does_not_wait_for_the_write_lock(dsn: str) -> None:
     with closing(PostgresCreditBook(dsn, pepper=PEPPER)) as book:
         account = book.issue(make_credit_token(bytes(28)), 10, note="", at=NOW)
         with closing(PostgresDatabase(dsn)) as other, other.transaction():
@@ -26,7 +26,7 @@ def test_a_debit_does_not_wait_for_who_holds_the_lock_of_those_that_write(dsn: s
     assert outcome[0].balance == 7
 
 
-def test_a_debit_waits_for_its_own_account_alone(dsn: str) -> None:
+def test_a_debit_does_not_wait_for_the_row_of_another_account(dsn: str) -> None:
     with closing(PostgresCreditBook(dsn, pepper=PEPPER)) as book:
         first, second = (
             book.issue(make_credit_token(bytes([n]) * 28), 10, note="", at=NOW) for n in (1, 2)

@@ -30,7 +30,9 @@ from mintscope.kit.sql.database import translate
         ),
     ],
 )
-def test_marks_become_those_of_postgresql(common: str, text: str, names: tuple[str, ...]) -> None:
+def test_marks_and_locks_are_translated_to_postgresql(
+    common: str, text: str, names: tuple[str, ...]
+) -> None:
     assert translate(common) == (text, names)
 
 
@@ -39,6 +41,6 @@ def test_marks_become_those_of_postgresql(common: str, text: str, names: tuple[s
     ["/* FOR UPDATE*/", "/*FOR UPDATE */", "/* FOR  UPDATE */", "/* for update */", "/* FOR UPDATE",
      "/* FOR UPDATE SKIP LOCKED OF a */", "/* any word */", "/**/"],
 )  # fmt: skip
-def test_a_lock_that_is_not_understood_is_an_error(comment: str) -> None:
+def test_an_unknown_lock_comment_is_an_error(comment: str) -> None:
     with pytest.raises(ValueError, match=r"must be /\* FOR UPDATE"):
         translate(f"SELECT ? {comment}")

@@ -116,7 +116,9 @@ def test_debits_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) ->
     assert book.balance(account) == 7
 
 
-def test_debits_of_several_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -> None:
+def test_debits_of_several_credits_whose_answer_was_lost_are_looked_up(
+    book: PostgresCreditBook,
+) -> None:
     account = opened(book)
     losing(book).lost = "answered"
     asked = [Debit(account, count) for count in (4, 7, 6)]
@@ -129,7 +131,7 @@ def test_debits_of_several_whose_answer_was_lost_are_looked_up(book: PostgresCre
     assert book.balance(account) == 0
 
 
-def test_minutes_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -> None:
+def test_stream_minutes_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -> None:
     account = opened(book)
     losing(book).lost = "answered"
     begun, few = book.prepay([Debit(account, 4), Debit(account, 7)], NOW)
@@ -140,7 +142,7 @@ def test_minutes_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -
         assert book.balance(account) == 10
 
 
-def test_debits_that_did_not_arrive_take_nothing_and_never_will(book: PostgresCreditBook) -> None:
+def test_debits_that_did_not_arrive_take_nothing_even_later(book: PostgresCreditBook) -> None:
     account = opened(book)
     losing(book).lost = "asked"
     with pytest.raises(DatabaseAway, match="did not reach"):
@@ -160,7 +162,7 @@ def begin_two(book: PostgresCreditBook, account: CreditAccount) -> None:
 
 
 @pytest.mark.parametrize("take", [spend_two, begin_two])
-def test_what_could_not_be_looked_up_is_given_back_later(
+def test_debits_that_could_not_be_looked_up_are_given_back_later(
     book: PostgresCreditBook,
     monkeypatch: pytest.MonkeyPatch,
     take: Callable[[PostgresCreditBook, CreditAccount], None],
@@ -215,7 +217,7 @@ async def test_reversals_whose_commit_is_in_doubt_are_given_back_once(
 
 
 @pytest.mark.parametrize("how", ["asked", "answered"])
-async def test_a_payment_whose_commit_is_in_doubt_is_taken_with_the_key_that_was_given(
+async def test_a_payment_in_doubt_settles_once_with_the_key_of_the_first_answer(
     tmp_path: Path, how: str
 ) -> None:
     database = Losing(dsn_in(tmp_path))
@@ -240,7 +242,7 @@ async def test_a_payment_whose_commit_is_in_doubt_is_taken_with_the_key_that_was
     await store.close()
 
 
-def test_credits_that_come_beside_debits_are_refused_neither(
+def test_concurrent_debits_and_reversals_of_an_account_all_succeed(
     book: PostgresCreditBook, other: PostgresCreditBook
 ) -> None:
     account = opened(book, 1_000)
@@ -259,7 +261,7 @@ def test_credits_that_come_beside_debits_are_refused_neither(
     assert book.balance(account) == 1_000
 
 
-def test_batches_of_many_accounts_do_not_wait_for_each_other_for_ever(
+def test_concurrent_batches_of_the_same_accounts_do_not_deadlock(
     book: PostgresCreditBook, other: PostgresCreditBook
 ) -> None:
     accounts = [
@@ -302,7 +304,7 @@ def test_reversals_for_rotated_tokens_and_debits_do_not_wait_for_each_other(
     assert [book.balance(each) for each in (old, between, successor)] == [0, 10, 10]
 
 
-def test_a_rotation_may_refer_to_an_account_that_a_batch_debits(
+def test_an_account_can_be_referenced_while_a_batch_debits_it(
     book: PostgresCreditBook, tmp_path: Path
 ) -> None:
     account = opened(book)
@@ -321,7 +323,7 @@ def rotate(db: PostgresDatabase, account: CreditAccount) -> None:
 
 
 @pytest.mark.parametrize(("change", "left"), [(top_up, 14), (rotate, 0)])
-def test_what_changes_a_balance_waits_for_a_debit_under_way(
+def test_a_top_up_or_rotation_waits_for_a_debit_in_progress(
     book: PostgresCreditBook,
     tmp_path: Path,
     change: Callable[[PostgresDatabase, CreditAccount], None],
@@ -344,7 +346,7 @@ def test_what_changes_a_balance_waits_for_a_debit_under_way(
 
 
 @pytest.mark.storm
-async def test_restarts_at_once_lose_no_credit_and_give_none_away() -> None:
+async def test_abrupt_restarts_of_the_database_neither_lose_nor_add_credits() -> None:
     server = PostgresServer(durable=True)
     try:
         server.start()

@@ -52,7 +52,7 @@ def empty_and_fill(db: SqliteDatabase) -> int:
     return full
 
 
-def test_free_pages_are_given_back_some_at_a_time(
+def test_free_pages_are_returned_to_the_disk_in_steps(
     db: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shrinking, "FREE_PAGES_MAX", 1_000)
@@ -72,14 +72,14 @@ def tidied(db: SqliteDatabase) -> int:
     return pages(db)
 
 
-def test_few_free_pages_are_kept_for_what_comes(db: SqliteDatabase) -> None:
+def test_a_small_number_of_free_pages_is_kept(db: SqliteDatabase) -> None:
     db.execute(FILL.replace("3000", "300"))
     db.execute("DELETE FROM list_snapshot_piece")
     before = pages(db)
     assert tidied(db) == before
 
 
-async def test_a_commit_leaves_the_log_to_trimming_which_copies_a_long_one(
+async def test_only_trim_copies_the_log_and_only_if_it_is_long(
     db: SqliteDatabase, path: Path
 ) -> None:
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -114,7 +114,7 @@ async def test_a_copy_of_the_log_waits_for_no_writer(db: SqliteDatabase, path: P
     assert copied == logged > sqlite_market.LOG_PAGES
 
 
-async def test_a_copy_that_failed_is_reported_at_the_next_and_tried_again(path: Path) -> None:
+async def test_a_failed_copy_is_reported_at_the_next_start_and_repeated(path: Path) -> None:
     tried = 0
 
     def fail_once(_: object) -> None:
@@ -134,7 +134,7 @@ async def test_a_copy_that_failed_is_reported_at_the_next_and_tried_again(path: 
     assert tried == 2
 
 
-def test_a_log_that_a_reader_held_up_is_emptied_once_it_has_gone(
+def test_a_long_log_is_emptied_after_its_last_reader_ends(
     db: SqliteDatabase, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_market, "WAL_BYTES_MAX", 1_000_000)
@@ -152,7 +152,7 @@ def test_a_log_that_a_reader_held_up_is_emptied_once_it_has_gone(
     assert db.execute("PRAGMA busy_timeout").get == BUSY_TIMEOUT_MS
 
 
-def test_a_file_of_before_shrinks_once_it_was_compacted(path: Path) -> None:
+def test_a_file_without_auto_vacuum_shrinks_when_it_is_compacted(path: Path) -> None:
     with closing(apsw.Connection(str(path))) as old:
         old.execute("CREATE TABLE first (n)")  # so that it is no new file
     with closing(SqliteDatabase(path, "market")) as db:

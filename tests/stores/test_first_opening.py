@@ -66,7 +66,7 @@ PROCESSES: Final[tuple[Callable[[Config], None], ...]] = (
 )
 
 
-def test_processes_that_start_at_once_on_a_fresh_folder_all_go_on(tmp_path: Path) -> None:
+def test_processes_that_start_concurrently_on_a_fresh_folder_all_succeed(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         config = Config(data_dir=tmp_path / str(number))
         config.data_dir.mkdir(mode=0o700)

@@ -44,7 +44,7 @@ def frozen(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_waiting_statement_fails_and_uses_another_connection(tmp_path: Path) -> None:
+def test_a_statement_on_a_frozen_connection_fails_and_the_next_reconnects(tmp_path: Path) -> None:
     with closing(PostgresDatabase(dsn_in(tmp_path), statement_ms=100)) as db:
         pid = db.execute(PID).get
         with frozen(pid):
@@ -53,7 +53,7 @@ def test_a_waiting_statement_fails_and_uses_another_connection(tmp_path: Path) -
             assert db.execute(PID).get != pid
 
 
-def test_a_statement_with_more_values_than_the_limit_is_refused(tmp_path: Path) -> None:
+def test_a_large_statement_on_a_frozen_connection_fails(tmp_path: Path) -> None:
     with (
         closing(PostgresDatabase(dsn_in(tmp_path), statement_ms=100)) as db,
         frozen(db.execute(PID).get),
@@ -62,7 +62,7 @@ def test_a_statement_with_more_values_than_the_limit_is_refused(tmp_path: Path) 
         db.execute("SELECT length(?::text)", ("x" * 50_000_000,))
 
 
-async def test_readers_end_with_their_process(tmp_path: Path) -> None:
+async def test_readers_end_when_their_access_is_closed(tmp_path: Path) -> None:
     connect = partial(PostgresDatabase, dsn_in(tmp_path), statement_ms=100)
     access = AccessInThreads(connect, threads=1)
     pid = await access.run(lambda db: db.execute(PID).get)
@@ -105,7 +105,7 @@ async def test_all_waiting_reads_of_money_and_accounts_fail_in_time(
     assert {type(one) for one in found} == {ServiceUnavailable}
 
 
-async def test_who_begins_to_listen_goes_on_without(
+async def test_waiting_for_notices_ends_and_opening_fails_if_join_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "NOTICES_ANSWER_S", 0.2)

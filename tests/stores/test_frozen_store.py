@@ -243,7 +243,9 @@ async def freeze_once(town: Town, number: int, way: Any) -> None:
 
 
 @pytest.mark.storm
-async def test_a_frozen_database_loses_nothing_and_promises_nothing(tmp_path: Path) -> None:
+async def test_payments_credits_and_tokens_agree_after_freezes_of_the_database(
+    tmp_path: Path,
+) -> None:
     async with town_at(tmp_path) as town:
         for number, way in enumerate(islice(cycle(WAYS), FREEZES)):
             await freeze_once(town, number, way)

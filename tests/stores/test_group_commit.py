@@ -77,9 +77,7 @@ async def test_requests_that_arrive_during_a_commit_are_the_next_batch(
     assert writer.batches == [[1], list(range(2, 100))]
 
 
-async def test_a_job_takes_its_turn_between_two_batches(
-    writer: Writer, group: GroupCommit[int, int]
-) -> None:
+async def test_a_job_runs_between_two_batches(writer: Writer, group: GroupCommit[int, int]) -> None:
     await held(writer, group, 1)
     before = group.submit(2)
     seen = asyncio.ensure_future(group.run(lambda: list(writer.batches)))
@@ -91,7 +89,7 @@ async def test_a_job_takes_its_turn_between_two_batches(
     assert (await before, await after) == (4, 6)
 
 
-async def test_jobs_need_no_turn_of_the_loop_between_them(
+async def test_consecutive_jobs_run_without_an_iteration_of_the_loop(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     await held(writer, group, 1)
@@ -136,7 +134,7 @@ async def test_a_bug_in_the_writer_reaches_every_waiter(
     assert {type(outcome) for outcome in outcomes} == {ZeroDivisionError}
 
 
-async def test_waiters_are_given_up_on_in_time_and_their_outcomes_are_unheard(
+async def test_waiters_fail_after_the_patience_and_their_outcomes_are_unheard(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     first = await held(writer, group, 1)
@@ -175,7 +173,7 @@ async def test_a_request_cancelled_within_its_batch_is_committed_unheard(
     assert writer.unheard == [(1, 2)]
 
 
-async def test_when_every_request_is_cancelled_nothing_is_committed(
+async def test_nothing_is_committed_if_all_requests_of_a_batch_are_cancelled(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     first = await held(writer, group, 1)
@@ -187,7 +185,7 @@ async def test_when_every_request_is_cancelled_nothing_is_committed(
     assert writer.batches == [[1], [3]]
 
 
-async def test_the_queue_has_an_end(writer: Writer) -> None:
+async def test_a_full_queue_refuses_further_requests(writer: Writer) -> None:
     group = GroupCommit(
         writer.commit, delivered=writer.note_delivered, rest=writer.rest, patience_s=HOUR_S
     )
@@ -202,7 +200,7 @@ async def test_the_queue_has_an_end(writer: Writer) -> None:
     await group.close()
 
 
-async def test_a_slow_job_is_not_waited_for_forever(
+async def test_waiting_for_a_slow_job_ends_after_the_patience(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     writer.go_on.clear()
@@ -211,7 +209,7 @@ async def test_a_slow_job_is_not_waited_for_forever(
         await group.run(lambda: writer.go_on.wait(10))
 
 
-async def test_closing_finishes_what_is_queued_and_rests_once(writer: Writer) -> None:
+async def test_closing_commits_queued_requests_and_rests_once(writer: Writer) -> None:
     group = GroupCommit(writer.commit, delivered=writer.note_delivered, rest=writer.rest)
     waiting = [group.submit(item) for item in range(3)]
     await group.close()
@@ -222,13 +220,15 @@ async def test_closing_finishes_what_is_queued_and_rests_once(writer: Writer) ->
         group.submit(1)
 
 
-async def test_it_rests_when_no_request_waits(writer: Writer, group: GroupCommit[int, int]) -> None:
+async def test_the_writer_rests_when_no_request_waits(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
     await group.submit(1)
 
     assert await asyncio.to_thread(writer.rested.wait, 5)
 
 
-async def test_it_rests_again_soon_if_it_is_asked_to(
+async def test_the_writer_rests_again_after_rest_soon(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     await group.submit(1)
@@ -260,7 +260,7 @@ class Reported:
         raise failure
 
 
-async def test_a_waiter_that_fails_is_unheard_and_keeps_nothing_from_the_others(
+async def test_a_failing_waiter_is_unheard_and_the_others_get_their_outcomes(
     writer: Writer, group: GroupCommit[int, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
@@ -274,7 +274,9 @@ async def test_a_waiter_that_fails_is_unheard_and_keeps_nothing_from_the_others(
     assert writer.unheard == [(1, 2)]
 
 
-async def test_one_that_has_left_is_left_out(writer: Writer, group: GroupCommit[int, int]) -> None:
+async def test_a_request_of_a_departed_waiter_is_left_out(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
     group.submit_for(1, Reported(has_left=True))
     await group.submit(2)
 
@@ -282,7 +284,7 @@ async def test_one_that_has_left_is_left_out(writer: Writer, group: GroupCommit[
     assert writer.unheard == []
 
 
-async def test_what_came_in_one_turn_of_the_loop_is_one_batch(
+async def test_requests_in_one_iteration_of_the_loop_are_one_batch(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:
     await asyncio.gather(*map(group.submit, range(50)))

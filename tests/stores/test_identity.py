@@ -88,13 +88,13 @@ def test_a_first_start_names_both_stores_and_later_ones_change_nothing(
     assert names(stores) == [OLD, OLD]
 
 
-def test_stores_of_before_get_a_name(stores: tuple[Database, Database]) -> None:
+def test_stores_of_older_versions_get_a_name(stores: tuple[Database, Database]) -> None:
     use(stores[0])
     assert settle(*stores, FRESH._replace(has_pepper=True), OLD) == OLD
     assert names(stores) == [OLD, OLD]
 
 
-def test_emptied_money_beside_its_market_is_refused_until_it_is_meant(
+def test_emptied_money_beside_its_market_needs_the_option_new(
     stores: tuple[Database, Database], others: tuple[Database, Database]
 ) -> None:
     settle(*stores, FRESH, OLD)
@@ -107,7 +107,7 @@ def test_emptied_money_beside_its_market_is_refused_until_it_is_meant(
     assert names((empty, market)) == [NEW, NEW]
 
 
-def test_emptied_money_beside_its_pepper_is_refused_until_it_is_meant(
+def test_emptied_money_beside_its_pepper_needs_the_option_new(
     stores: tuple[Database, Database],
 ) -> None:
     beside = FRESH._replace(has_pepper=True)
@@ -118,7 +118,7 @@ def test_emptied_money_beside_its_pepper_is_refused_until_it_is_meant(
     assert settle(*stores, beside._replace(is_new=True), OLD) == OLD
 
 
-def test_money_of_another_installation_is_refused_until_it_is_meant(
+def test_money_of_another_installation_needs_the_option_new(
     stores: tuple[Database, Database], others: tuple[Database, Database]
 ) -> None:
     settle(*stores, FRESH, OLD)
@@ -132,7 +132,7 @@ def test_money_of_another_installation_is_refused_until_it_is_meant(
     assert names((money, market)) == [NEW, NEW]
 
 
-def test_a_market_that_was_removed_is_made_again(
+def test_a_new_market_gets_the_name_of_the_money(
     stores: tuple[Database, Database], others: tuple[Database, Database]
 ) -> None:
     settle(*stores, FRESH, OLD)
@@ -143,7 +143,7 @@ def test_a_market_that_was_removed_is_made_again(
 
 
 @pytest.mark.parametrize("kind", ["money", "market"])
-def test_a_store_of_a_newer_version_names_the_one_that_it_needs(
+def test_a_store_of_a_newer_version_is_refused_with_the_needed_version(
     opened: Open, stores: tuple[Database, Database], tmp_path: Path, kind: str
 ) -> None:
     for version in ("0.2.0", "0.10.1", "0.9"):
@@ -189,7 +189,7 @@ class Answered(NamedTuple):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_two_that_start_at_the_same_moment_agree(
+def test_two_processes_that_start_concurrently_agree_on_the_name(
     stores: tuple[Database, Database], which: int
 ) -> None:
     """The other names both stores after this one has looked into one of them."""

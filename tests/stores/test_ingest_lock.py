@@ -48,7 +48,7 @@ def writer(dsn: str, epoch: int) -> PostgresDatabase:
     return PostgresDatabase(dsn, WriteLock.MARKET, epoch=epoch)
 
 
-def test_one_process_at_a_time_reads_a_past(dsn: str) -> None:
+def test_only_one_process_at_a_time_holds_the_backfill_lock(dsn: str) -> None:
     with backfill_lock(dsn) as is_first:
         assert is_first
         with backfill_lock(dsn) as is_second:
@@ -59,7 +59,7 @@ def test_one_process_at_a_time_reads_a_past(dsn: str) -> None:
         pass
 
 
-def test_a_database_that_fails_at_the_lock_does_not_answer(dsn: str) -> None:
+def test_a_database_error_at_the_lock_raises_store_unavailable(dsn: str) -> None:
     """Its function `hashtext`, of which the lock's number is made, always fails."""
     with psycopg.connect(dsn) as database:
         database.execute("CREATE SCHEMA broken")
@@ -69,7 +69,7 @@ def test_a_database_that_fails_at_the_lock_does_not_answer(dsn: str) -> None:
         pass
 
 
-async def test_one_ingest_holds_the_lock_and_the_other_stands_by_until_it_lets_go(
+async def test_a_second_ingest_waits_until_the_first_releases_the_lock(
     dsn: str,
 ) -> None:
     first, second = IngestLock(dsn), IngestLock(dsn)
@@ -86,7 +86,7 @@ async def test_one_ingest_holds_the_lock_and_the_other_stands_by_until_it_lets_g
     assert second.epoch == first.epoch + 1
 
 
-async def test_an_ingest_that_says_nothing_is_replaced_within_5_s_and_writes_no_more(
+async def test_a_silent_ingest_is_replaced_within_5_s_and_can_no_longer_write(
     dsn: str,
 ) -> None:
     first, second = IngestLock(dsn), IngestLock(dsn)
@@ -110,7 +110,7 @@ async def test_an_ingest_that_says_nothing_is_replaced_within_5_s_and_writes_no_
         database.close()
 
 
-async def test_what_the_holder_before_has_begun_to_write_comes_before_the_new_epoch(
+async def test_a_transaction_of_the_previous_holder_ends_before_the_new_epoch(
     dsn: str,
 ) -> None:
     first, second = IngestLock(dsn), IngestLock(dsn)
@@ -129,7 +129,7 @@ async def test_what_the_holder_before_has_begun_to_write_comes_before_the_new_ep
     database.close()
 
 
-async def test_a_frozen_transaction_of_the_holder_before_is_undone_for_the_new_epoch(
+async def test_a_frozen_transaction_of_the_previous_holder_is_rolled_back(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "IDLE_IN_TRANSACTION_MS", IDLE_MS)

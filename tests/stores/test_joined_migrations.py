@@ -46,7 +46,7 @@ def schema(script: str) -> dict[tuple[str, str], Any]:
 
 
 @pytest.mark.parametrize("kind", ["money", "market"])
-def test_sqlite_has_the_same_tables(kind: str) -> None:
+def test_the_joined_script_makes_the_same_tables_in_sqlite(kind: str) -> None:
     of_that_day = OF_THAT_DAY.facts["sqlite"][kind]
     _, _, script = migrations(kind)[0]
     made, recorded = schema(script), schema(of_that_day)
@@ -55,7 +55,7 @@ def test_sqlite_has_the_same_tables(kind: str) -> None:
     assert made == recorded
 
 
-def test_postgresql_has_the_same_tables(tmp_path: Path) -> None:
+def test_the_joined_script_makes_the_same_tables_in_postgresql(tmp_path: Path) -> None:
     with psycopg.connect(dsn_in(tmp_path, ()), autocommit=True) as db:
         for kind in ("money", "market"):
             db.execute(migrating.migrations(kind)[0].script.encode())

@@ -94,7 +94,7 @@ def replicas(tmp_path: Path) -> Iterator[Replicas]:
     replicas.close()
 
 
-def test_what_a_dead_replica_did_not_answer_is_given_back_once(replicas: Replicas) -> None:
+def test_unanswered_debits_of_a_dead_replica_are_given_back_once(replicas: Replicas) -> None:
     other = replicas.opened()
     replicas.dying.spend([replicas.account, other, replicas.account], NOW)
     replicas.pass_ms(AGES, replicas.living)
@@ -108,7 +108,7 @@ def test_what_a_dead_replica_did_not_answer_is_given_back_once(replicas: Replica
     assert kinds == {"grant": 10, "spend": -2, "reversal": 2}
 
 
-def test_debits_of_several_that_were_left_behind_are_given_back_whole(replicas: Replicas) -> None:
+def test_unanswered_debits_of_several_credits_are_given_back_completely(replicas: Replicas) -> None:
     replicas.dying.debit([Debit(replicas.account, 4), Debit(replicas.account, 7)], NOW)
     assert replicas.living.balance(replicas.account) == 6
     for _ in range(2):
@@ -119,7 +119,7 @@ def test_debits_of_several_that_were_left_behind_are_given_back_whole(replicas: 
     assert kinds == {"grant": 10, "spend": -4, "reversal": 4}
 
 
-def test_a_replica_that_has_much_to_do_looks_after_dead_ones_too(replicas: Replicas) -> None:
+def test_a_busy_replica_gives_back_debits_of_dead_replicas_too(replicas: Replicas) -> None:
     other = replicas.opened()
     replicas.dying.spend([replicas.account], NOW)
     replicas.pass_ms(AGES, replicas.living)
@@ -127,7 +127,7 @@ def test_a_replica_that_has_much_to_do_looks_after_dead_ones_too(replicas: Repli
     assert replicas.living.balance(replicas.account) == 10
 
 
-def test_what_was_answered_stays_taken(replicas: Replicas) -> None:
+def test_answered_debits_are_not_given_back(replicas: Replicas) -> None:
     replicas.dying.spend([replicas.account], NOW)
     replicas.dying.note_answered(1)
     replicas.dying.spend([replicas.account], NOW)
@@ -149,7 +149,7 @@ def test_a_reversal_that_a_replica_stored_before_it_died_counts_once(replicas: R
     assert replicas.living.balance(replicas.account) == 8
 
 
-def test_a_refused_reversal_of_a_dead_replica_holds_up_no_other(replicas: Replicas) -> None:
+def test_a_refused_reversal_does_not_prevent_other_reversals(replicas: Replicas) -> None:
     other = replicas.opened()
     replicas.leave_batch([[replicas.account, -4, 6, UNKNOWN_KEY, month_of(NOW)], [other, -1, 9]])
     replicas.dying.spend([replicas.account], NOW)
@@ -163,7 +163,7 @@ def test_a_refused_reversal_of_a_dead_replica_holds_up_no_other(replicas: Replic
     assert replicas.batch_count() == 0
 
 
-def test_a_replica_that_was_heard_of_is_alive(replicas: Replicas) -> None:
+def test_debits_of_a_live_replica_are_not_given_back(replicas: Replicas) -> None:
     replicas.dying.spend([replicas.account], NOW)
     replicas.pass_ms(AGES, replicas.living, replicas.dying)
     replicas.pass_ms(DEAD_MS - 5_000, replicas.living)
@@ -171,7 +171,7 @@ def test_a_replica_that_was_heard_of_is_alive(replicas: Replicas) -> None:
     assert replicas.living.balance(replicas.account) == 9
 
 
-def test_no_replica_is_taken_for_dead_just_after_the_database_was_away(replicas: Replicas) -> None:
+def test_no_replica_counts_as_dead_just_after_an_outage_of_the_database(replicas: Replicas) -> None:
     replicas.dying.spend([replicas.account], NOW)
     replicas.pass_ms(AGES)  # none was heard of
     replicas.living.rest(NOW)
@@ -250,7 +250,7 @@ def test_a_new_replica_takes_no_minute_before_others_see_it(replicas: Replicas, 
         assert replicas.living.balance(replicas.account) == 6
 
 
-def test_two_that_give_back_at_once_give_back_once(replicas: Replicas, tmp_path: Path) -> None:
+def test_two_replicas_that_give_back_concurrently_give_back_once(replicas: Replicas, tmp_path: Path) -> None:
     third = Replicas(dsn_in(tmp_path))
     for _ in range(5):
         replicas.dying.spend([replicas.account], NOW)
@@ -263,7 +263,7 @@ def test_two_that_give_back_at_once_give_back_once(replicas: Replicas, tmp_path:
     third.close()
 
 
-async def test_a_ledger_leaves_nothing_behind_that_it_answered(replicas: Replicas) -> None:
+async def test_a_ledger_leaves_no_batch_of_answered_debits(replicas: Replicas) -> None:
     dsn = vars(vars(replicas.living)["_db"])["_dsn"]
     ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
     for left in (9, 8):
@@ -273,7 +273,7 @@ async def test_a_ledger_leaves_nothing_behind_that_it_answered(replicas: Replica
     assert replicas.batch_count() == 0
 
 
-async def test_a_debit_whose_client_left_is_answered_when_it_is_given_back(
+async def test_a_debit_whose_client_disconnected_is_given_back_exactly_once(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the process dies at any moment, its credit is given back, and only once."""

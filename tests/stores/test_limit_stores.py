@@ -57,7 +57,7 @@ async def shared_again(limits: SharedLimits) -> None:
             await asyncio.sleep(0)
 
 
-async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one() -> None:
+async def test_a_late_answer_is_not_read_as_the_answer_to_the_next_request() -> None:
     empty_postgres()
     async with aclosing(PostgresWindows(dsn())) as windows:
         await windows.settle([window("busy", taken=7)])
@@ -71,7 +71,7 @@ async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one() -> No
             assert await windows.settle([window(f"quiet {turns}")]) == [FoundWindow(0, 0)]
 
 
-async def test_a_connection_that_the_server_ended_is_made_again_at_once() -> None:
+async def test_a_connection_ended_by_the_server_is_replaced_at_once() -> None:
     empty_postgres()
     clock = ManualClock(START)
     async with shared(clock, store_clock=clock, replicas=ONE_EACH) as limits:
@@ -86,7 +86,7 @@ async def test_a_connection_that_the_server_ended_is_made_again_at_once() -> Non
         assert await limiter.take("one") == Denied(60)
 
 
-async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle() -> None:
+async def test_two_processes_that_request_the_same_keys_do_not_deadlock() -> None:
     empty_postgres()
     keys = [window(f"{number}") for number in range(200)]
     one, other = PostgresWindows(dsn()), PostgresWindows(dsn())
@@ -100,7 +100,7 @@ async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle()
             assert counts == [[held, held + 1]] * len(keys)
 
 
-async def test_a_killed_server_leaves_each_process_its_share_until_it_is_there_again(
+async def test_each_process_has_its_share_until_a_killed_server_is_back(
     own_server: PostgresServer,
 ) -> None:
     async with aclosing(limits_at(own_server, 30)) as limits:
@@ -142,7 +142,7 @@ class SilentServer:
         writer.close()
 
 
-async def test_a_connection_that_is_given_up_while_it_is_set_up_is_closed() -> None:
+async def test_a_connection_cancelled_during_its_setup_is_closed() -> None:
     silent = SilentServer()
     server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
     with warnings.catch_warnings(record=True) as warned:
@@ -161,7 +161,7 @@ async def test_a_connection_that_is_given_up_while_it_is_set_up_is_closed() -> N
     assert [str(each.message) for each in warned] == []
 
 
-async def test_a_frozen_server_does_not_hold_up_requests(own_server: PostgresServer) -> None:
+async def test_requests_do_not_wait_for_a_frozen_server(own_server: PostgresServer) -> None:
     async with aclosing(limits_at(own_server, 0.2)) as limits:
         limiter = limits.limiter(TWO)
         await shared_again(limits)

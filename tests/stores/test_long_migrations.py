@@ -62,7 +62,7 @@ def migrations_left() -> float | None:
     return REGISTRY.get_sample_value("mintscope_migrations_left")
 
 
-def test_one_that_takes_longer_than_a_statement_may_ends(
+def test_a_migration_may_take_longer_than_a_statement(
     tmp_path: Path, lacks: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn = dsn_in(tmp_path)
@@ -81,7 +81,9 @@ def test_one_that_takes_longer_than_a_statement_may_ends(
     assert migrations_left() == 0
 
 
-def test_those_before_one_that_fails_are_kept(tmp_path: Path, lacks: Callable[..., None]) -> None:
+def test_migrations_before_a_failed_one_are_kept(
+    tmp_path: Path, lacks: Callable[..., None]
+) -> None:
     dsn = dsn_in(tmp_path)
     lacks(QUICK, BROKEN)
     with pytest.raises(DatabaseError, match="division by zero"):
@@ -95,7 +97,7 @@ def test_those_before_one_that_fails_are_kept(tmp_path: Path, lacks: Callable[..
     ]
 
 
-def test_a_fresh_database_is_made_by_whatever_process_is_first(fresh: str) -> None:
+def test_a_fresh_database_is_migrated_once_by_concurrent_processes(fresh: str) -> None:
     """All at once, in any order: none needs that another one has started before."""
     with ThreadPoolExecutor(len(ROLES)) as threads:
         for database in threads.map(partial(open_tables, fresh), ROLES):
@@ -108,13 +110,13 @@ def test_a_fresh_database_is_made_by_whatever_process_is_first(fresh: str) -> No
         assert {count for _, _, count in rows} == {1}
 
 
-def test_a_fresh_database_tells_of_no_migration(fresh: str) -> None:
+def test_a_fresh_database_logs_no_migration(fresh: str) -> None:
     with capture_logs() as lines:
         open_tables(fresh, "market").close()
     assert lines == []
 
 
-def test_one_that_waits_for_another_process_says_so_and_runs_nothing_twice(
+def test_a_process_that_waits_for_a_migration_logs_it_and_runs_none_twice(
     tmp_path: Path, lacks: Callable[..., None]
 ) -> None:
     dsn = dsn_in(tmp_path)
@@ -126,7 +128,7 @@ def test_one_that_waits_for_another_process_says_so_and_runs_nothing_twice(
     assert sorted(events) == ["migrated", "migrating", "migration_awaited"]
 
 
-def test_an_old_file_keeps_what_ran_before_one_that_fails(
+def test_an_old_file_keeps_the_migrations_before_a_failed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "market.sqlite"
@@ -144,7 +146,7 @@ def test_an_old_file_keeps_what_ran_before_one_that_fails(
     assert lines[0]["left"] == 2
 
 
-def test_a_new_file_tells_of_no_migration(tmp_path: Path) -> None:
+def test_a_new_file_logs_no_migration(tmp_path: Path) -> None:
     with capture_logs() as lines:
         open_store(tmp_path / "market.sqlite", "market").close()
     assert lines == []

@@ -31,7 +31,7 @@ async def send(dsn: str, statement: str) -> None:
         await connection.execute(statement.encode())
 
 
-async def test_a_write_wakes_who_waits(dsn: str, notices: MarketNotices) -> None:
+async def test_a_write_wakes_a_waiting_reader(dsn: str, notices: MarketNotices) -> None:
     waiting = asyncio.create_task(notices.wait(60))
     await send(dsn, NOTIFY)
     async with asyncio.timeout(WOKEN_S_MAX):
@@ -44,7 +44,7 @@ async def test_a_write_between_two_waits_is_not_missed(dsn: str, notices: Market
         await notices.wait(60)
 
 
-async def test_without_a_write_it_looks_again_after_a_second(notices: MarketNotices) -> None:
+async def test_a_reader_looks_again_after_a_second_without_a_write(notices: MarketNotices) -> None:
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     await notices.wait(60)
@@ -62,7 +62,7 @@ async def test_a_lost_connection_is_reported_once_and_the_poll_goes_on(
     assert [line["event"] for line in logs] == ["market_notices_lost"]
 
 
-async def test_a_server_that_is_not_there_is_polled_for() -> None:
+async def test_waiting_ends_in_time_without_a_server() -> None:
     notices = MarketNotices("host=127.0.0.1 port=1 user=postgres")
     async with asyncio.timeout(WOKEN_S_MAX):
         await notices.wait(0.01)

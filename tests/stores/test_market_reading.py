@@ -22,7 +22,7 @@ class StuckAccess:
 
 
 @pytest.mark.parametrize("verb", ["run", "in_snapshot"])
-async def test_a_caller_who_waits_too_long_is_asked_to_try_again(verb: str) -> None:
+async def test_a_read_that_takes_too_long_raises_service_unavailable(verb: str) -> None:
     reading = MarketReading(StuckAccess(), timeout_s=0.0)
     with pytest.raises(ServiceUnavailable, match="try again"):
         await getattr(reading, verb)(lambda _: None)

@@ -21,10 +21,10 @@ def twice(names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "-".join(folder.parts[-3:]))
-def test_no_two_have_one_number(folder: Path) -> None:
+def test_no_two_migrations_of_a_folder_have_the_same_number(folder: Path) -> None:
     assert twice([path.name for path in folder.glob("*.sql")]) == []
 
 
-def test_both_engines_and_all_stores_are_looked_at() -> None:
+def test_all_folders_are_checked_and_a_duplicate_number_is_found() -> None:
     assert len(FOLDERS) >= 4
     assert twice(["0010_a.sql", "0010_b.sql", "0020_c.sql"]) == ["0010"]

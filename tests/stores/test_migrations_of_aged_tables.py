@@ -83,7 +83,7 @@ def whole(script: str, engine: str) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_each_is_known(engine: str) -> None:
+def test_each_migration_of_a_whole_table_is_in_the_list(engine: str) -> None:
     found = {
         f"{path.parent.name}/{path.stem}": " ".join(tables)
         for path in sorted((FOLDER / engine).glob("*/*.sql"))
@@ -92,7 +92,7 @@ def test_each_is_known(engine: str) -> None:
     assert found == KNOWN[engine]
 
 
-def test_a_plain_column_and_a_new_table_are_none() -> None:
+def test_a_plain_column_or_a_new_table_does_not_count_as_a_whole_table() -> None:
     script = "CREATE TABLE payment (id INTEGER);\nCREATE INDEX of_id ON payment (id);\n"
     assert whole(f"{script}ALTER TABLE candle ADD COLUMN more REAL;\n", "sqlite") == []
     assert whole("ALTER TABLE candle ADD COLUMN more REAL CHECK (more > 0);", "sqlite") == [

@@ -67,7 +67,7 @@ def begun(book: CreditBook, debit: Debit, at: UnixMs = NOW) -> Debited:
     return outcome
 
 
-def test_a_crash_at_any_statement_gives_back_what_was_not_sent_and_once(
+def test_unsent_minutes_are_given_back_once_after_a_crash_at_any_statement(
     opened: Callable[[], CreditBook], tmp_path: Path
 ) -> None:
     dying, other = opened(), opened()
@@ -99,7 +99,7 @@ def test_a_crash_at_any_statement_gives_back_what_was_not_sent_and_once(
     assert left == sorted(left, reverse=True)  # once it is known to be sent, it stays so
 
 
-async def test_a_ledger_gives_back_when_it_opens(
+async def test_a_ledger_gives_back_minutes_of_dead_processes_when_it_opens(
     opened: Callable[[], CreditBook], tmp_path: Path
 ) -> None:
     dying = opened()
@@ -111,7 +111,7 @@ async def test_a_ledger_gives_back_when_it_opens(
     await ledger.close()
 
 
-def test_minutes_are_given_back_by_age_where_nothing_can_be_locked(
+def test_minutes_are_given_back_by_age_if_the_lock_file_is_unusable(
     opened: Callable[[], CreditBook], tmp_path: Path
 ) -> None:
     (tmp_path / "money.minutes.lock").mkdir()
@@ -124,7 +124,7 @@ def test_minutes_are_given_back_by_age_where_nothing_can_be_locked(
         assert other.balance(account) == left
 
 
-def test_who_is_alone_gives_back_at_once_and_others_what_is_too_old(
+def test_minutes_are_given_back_at_once_by_a_lone_process_else_by_age(
     opened: Callable[[], CreditBook],
 ) -> None:
     dying, living, other = opened(), opened(), opened()

@@ -146,9 +146,7 @@ def test_another_pepper_is_refused_at_the_start(book: CreditBook, path: Path) ->
         CreditBook(path, pepper=bytes(32))
 
 
-def test_the_write_ahead_log_is_folded_in_when_no_request_waits(
-    book: CreditBook, path: Path
-) -> None:
+def test_the_write_ahead_log_is_reused_after_a_rest(book: CreditBook, path: Path) -> None:
     account = book.issue(TOKEN, 10_000, note="", at=NOW)
     for _ in range(CHECKPOINT_DEBITS):
         book.spend([account], NOW)
@@ -235,7 +233,7 @@ async def test_a_closing_ledger_finishes_the_requests_it_has(path: Path) -> None
         await ledger.spend(account)
 
 
-def test_a_statement_tells_the_newest_hundred_entries_that_are_no_spends(book: CreditBook) -> None:
+def test_a_statement_lists_the_newest_100_entries_except_spends(book: CreditBook) -> None:
     account = book.issue(TOKEN, 120, note="", at=NOW)
     book.spend([account] * 120, NOW)
     book.give_back([Reversal(account, 1)] * 120, NOW)

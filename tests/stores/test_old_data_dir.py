@@ -101,7 +101,7 @@ def test_the_old_folder_is_served(service: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("spent", [0, 3])
-async def test_the_old_folder_balances(data_dir: Path, spent: int) -> None:
+async def test_the_books_of_the_old_folder_balance(data_dir: Path, spent: int) -> None:
     async with SqliteEngine(data_dir).open_money(
         pepper=None, pepper_file=data_dir / PEPPER_FILE, clock=SystemClock()
     ) as money:
@@ -177,7 +177,7 @@ async def _audited(data_dir: Path) -> Sequence[Violation]:
     return found
 
 
-async def test_a_full_audit_finds_nothing_wrong(data_dir: Path) -> None:
+async def test_a_full_audit_finds_no_violation(data_dir: Path) -> None:
     assert await _audited(data_dir) == []
 
 
@@ -188,7 +188,7 @@ async def test_a_full_audit_finds_credits_that_were_never_paid(data_dir: Path) -
     assert [one.invariant for one in await _audited(data_dir)][:1] == [Invariant.BALANCE_IS_SUM]
 
 
-def test_the_doctor_finds_market_and_money_in_order(data_dir: Path) -> None:
+def test_the_doctor_reports_no_problem_of_pepper_market_and_money(data_dir: Path) -> None:
     asyncio.run(_migrate(data_dir))
     config = Config(data_dir=data_dir)
     found = [*check_pepper(config), *check_market(config), *check_money(config)]
@@ -197,7 +197,7 @@ def test_the_doctor_finds_market_and_money_in_order(data_dir: Path) -> None:
     assert "money: every account equals the sum of its entries" in {one.what for one in found}
 
 
-def test_the_folder_names_no_machine() -> None:
+def test_the_stored_data_contains_no_path_of_a_machine() -> None:
     for path in DATA.glob("old_*"):
         assert "/work" not in path.read_text()
         assert "/home" not in path.read_text()

@@ -41,7 +41,7 @@ async def resolve(
     return payment
 
 
-async def test_a_job_that_fails_undoes_itself_alone(store: SqlPaymentStore) -> None:
+async def test_a_failed_job_undoes_only_itself(store: SqlPaymentStore) -> None:
     """All of these share one commit, or two."""
     free = new_payment("free")
     outcomes = await asyncio.gather(
@@ -67,7 +67,9 @@ async def test_a_job_that_fails_undoes_itself_alone(store: SqlPaymentStore) -> N
         assert (found.payment is not None) == is_there
 
 
-async def test_half_a_job_is_undone(store: SqlPaymentStore, tmp_path: Path) -> None:
+async def test_a_job_that_fails_halfway_is_undone_completely(
+    store: SqlPaymentStore, tmp_path: Path
+) -> None:
     """Its credits are entered, then its row is refused: the credits go as well."""
     for name in ("bad", "good"):
         await store.begin(new_payment(name))
@@ -109,7 +111,7 @@ def freezes(change: str) -> float:
     return REGISTRY.get_sample_value("mintscope_payment_freezes_total", labels) or 0.0
 
 
-async def test_a_frozen_payment_raises_an_alarm(store: SqlPaymentStore) -> None:
+async def test_a_frozen_payment_is_logged_and_counted(store: SqlPaymentStore) -> None:
     await store.begin(new_payment("a"))
     before = freezes("frozen"), freezes("thawed")
     with capture_logs() as lines:
@@ -139,7 +141,7 @@ async def test_a_frozen_payment_raises_an_alarm(store: SqlPaymentStore) -> None:
         "UPDATE credit_account SET balance = -1",
     ],
 )
-async def test_what_no_statement_may_do(
+async def test_the_schema_refuses_statements_that_break_the_books(
     store: SqlPaymentStore, tmp_path: Path, change: str
 ) -> None:
     await store.begin(new_payment("a"))
@@ -150,7 +152,7 @@ async def test_what_no_statement_may_do(
     db.close()
 
 
-async def test_one_look_in_vain_is_remembered(store: SqlPaymentStore) -> None:
+async def test_the_height_of_one_failed_look_up_is_stored(store: SqlPaymentStore) -> None:
     """The second look may be another process's."""
     await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED, Dead(height=1_000))

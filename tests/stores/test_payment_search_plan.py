@@ -40,7 +40,9 @@ def read_whole(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("lacks", [None, *INDEXES])
-def test_the_list_of_a_customer_looks_each_kind_up(tmp_path: Path, lacks: str | None) -> None:
+def test_the_list_of_a_customer_uses_an_index_for_each_kind_of_payment(
+    tmp_path: Path, lacks: str | None
+) -> None:
     with closing(open_store(tmp_path / "money.sqlite", "money")) as db:
         if lacks is not None:
             db.execute(f"DROP INDEX {lacks}")
@@ -54,7 +56,9 @@ def test_the_list_of_a_customer_looks_each_kind_up(tmp_path: Path, lacks: str | 
 
 
 @pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])
-def test_postgresql_has_an_index_for_each_look(tmp_path: Path, lacks: str | None) -> None:
+def test_a_search_on_postgresql_reads_no_table_without_an_index(
+    tmp_path: Path, lacks: str | None
+) -> None:
     """Its tables have rows and statistics, as those of a store that is in use."""
     places = PARTS | {"accounts": "1", "signatures": "'s'", "payers": "'w'"}
     statement = statements.PAYMENTS.format(**places)

@@ -14,7 +14,7 @@ from mintscope.kit.errors import UnusablePepper
 ROOT = Root(1, sha256(b"a root").digest())
 
 
-def test_it_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
+def test_the_pepper_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "pepper"
     pepper = load_pepper(path)
 
@@ -24,19 +24,19 @@ def test_it_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["pepper"]
 
 
-def test_two_are_never_the_same(tmp_path: Path) -> None:
+def test_two_new_peppers_differ(tmp_path: Path) -> None:
     assert load_pepper(tmp_path / "one") != load_pepper(tmp_path / "two")
 
 
 @pytest.mark.parametrize("text", ["", "abc", "zz" * 32, "00" * 31])
-def test_anything_else_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_malformed_pepper_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "pepper").write_text(text)
 
     with pytest.raises(UnusablePepper, match="32 bytes"):
         load_pepper(tmp_path / "pepper")
 
 
-def test_the_second_process_takes_the_pepper_that_is_there(tmp_path: Path) -> None:
+def test_concurrent_readers_of_a_new_pepper_get_the_same_one(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         peppers = list(pool.map(load_pepper, [tmp_path / "pepper"] * 8))
 
@@ -61,7 +61,7 @@ def test_a_secret_that_others_may_read_is_refused(tmp_path: Path, name: str) -> 
     read()
 
 
-def test_an_example_only_hashes_once_a_root_signs_in_its_place(tmp_path: Path) -> None:
+def test_a_pepper_of_zeros_is_refused_unless_a_root_signs_instead(tmp_path: Path) -> None:
     path = tmp_path / "pepper"
     path.touch(mode=0o600)
     path.write_text("0" * 64)
@@ -71,7 +71,7 @@ def test_an_example_only_hashes_once_a_root_signs_in_its_place(tmp_path: Path) -
     assert load_pepper(path, signs=False) == bytes(32)
 
 
-def test_roots_are_kept_whole_and_closed(tmp_path: Path) -> None:
+def test_roots_are_stored_completely_and_only_their_owner_may_read_them(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "roots"
     assert load_roots(path) == ()
     keep_roots(path, [ROOT])

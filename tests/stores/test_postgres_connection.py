@@ -63,7 +63,7 @@ def lose(database: PostgresDatabase, dsn: str) -> None:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
 
 
-def test_nothing_of_a_transaction_that_lost_its_connection_is_kept(
+def test_a_transaction_that_loses_its_connection_stores_nothing(
     db: PostgresDatabase, dsn: str
 ) -> None:
     def work() -> None:
@@ -93,7 +93,7 @@ def test_a_commit_whose_answer_was_lost_is_looked_up(
     losing.close()
 
 
-def test_the_next_transaction_finds_a_connection_again(db: PostgresDatabase, dsn: str) -> None:
+def test_the_next_transaction_or_snapshot_reconnects(db: PostgresDatabase, dsn: str) -> None:
     lose(db, dsn)
     with db.transaction():
         db.execute(ADD, (1,))
@@ -102,7 +102,7 @@ def test_the_next_transaction_finds_a_connection_again(db: PostgresDatabase, dsn
         assert db.execute(SUM).get == 1
 
 
-def test_a_read_on_a_connection_that_was_lost_is_made_on_another(
+def test_a_read_on_a_lost_connection_is_repeated_and_a_write_fails(
     db: PostgresDatabase, dsn: str
 ) -> None:
     lose(db, dsn)
@@ -112,7 +112,7 @@ def test_a_read_on_a_connection_that_was_lost_is_made_on_another(
         db.execute(ADD, (1,))
 
 
-def test_a_refused_statement_undoes_its_savepoint_and_no_more(db: PostgresDatabase) -> None:
+def test_a_refused_statement_undoes_only_its_savepoint(db: PostgresDatabase) -> None:
     def twice() -> None:
         with db.savepoint():
             db.execute(ADD, (2,))
@@ -126,7 +126,7 @@ def test_a_refused_statement_undoes_its_savepoint_and_no_more(db: PostgresDataba
     assert db.execute(SUM).get == 5
 
 
-def test_a_frozen_writer_loses_the_lock_and_what_it_wrote(
+def test_a_frozen_writer_loses_the_lock_and_its_changes(
     db: PostgresDatabase, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "IDLE_IN_TRANSACTION_MS", IDLE_MS)
@@ -153,7 +153,7 @@ def test_sums_are_integers_however_large(db: PostgresDatabase) -> None:
     assert db.execute(SUM).get == 2 * largest - 1
 
 
-def test_no_statement_adds_so_many_rows_that_it_might_take_too_long(db: PostgresDatabase) -> None:
+def test_a_batch_is_inserted_in_statements_of_at_most_rows_max(db: PostgresDatabase) -> None:
     db.execute(
         "CREATE FUNCTION count_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
         " INSERT INTO counted SELECT count(*) FROM added; RETURN NULL; END $$"
@@ -169,7 +169,7 @@ def test_no_statement_adds_so_many_rows_that_it_might_take_too_long(db: Postgres
     assert [rows for (rows,) in db.execute("SELECT rows FROM counted")] == [ROWS_MAX, ROWS_MAX, 1]
 
 
-def test_two_that_migrate_at_once_run_each_migration_once(dsn: str) -> None:
+def test_two_concurrent_migrators_run_each_migration_once(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS at_once CASCADE")
         connection.execute("CREATE SCHEMA at_once")
@@ -193,15 +193,15 @@ def test_a_schema_of_a_newer_version_is_refused(db: PostgresDatabase) -> None:
         migrate(db, "money")
 
 
-def test_a_newer_schema_that_only_adds_is_gone_on_with(db: PostgresDatabase) -> None:
+def test_a_newer_schema_is_accepted_if_it_allows_older_code(db: PostgresDatabase) -> None:
     db.execute(NEWER, (migrations("money")[-1].number,))
     assert migrate(db, "money") == []
 
 
-def test_a_migration_says_what_code_must_know_to_go_on() -> None:
+def test_least_is_read_from_the_script_and_is_the_own_number_by_default() -> None:
     assert Migration(7, "0007_a.sql", "-- least: 3\nALTER TABLE a ...").least == 3
     assert Migration(7, "0007_a.sql", "ALTER TABLE a ...").least == 7
 
 
-def test_a_text_of_a_stranger_is_kept_although_the_server_refuses_nul(db: PostgresDatabase) -> None:
+def test_a_nul_character_is_stored_as_the_replacement_character(db: PostgresDatabase) -> None:
     assert db.execute("SELECT ?::text", ("a\0b",)).get == "a\N{REPLACEMENT CHARACTER}b"

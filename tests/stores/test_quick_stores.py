@@ -21,7 +21,7 @@ def test_a_copied_file_is_byte_for_byte_a_migrated_one(kind: str, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copied", "migrated"]
 
 
-def test_a_file_that_holds_something_is_not_copied_over(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten_by_a_copy(tmp_path: Path) -> None:
     path = tmp_path / "money.sqlite"
     with closing(open_store(path, "money")) as db:
         db.execute("CREATE TABLE mine (value TEXT)")
@@ -29,7 +29,7 @@ def test_a_file_that_holds_something_is_not_copied_over(tmp_path: Path) -> None:
         assert db.table_exists(None, "mine")
 
 
-def test_the_migrations_of_a_test_are_those_of_its_copy(
+def test_a_copy_uses_the_migrations_that_a_test_patches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = sqlite.migrations("money")

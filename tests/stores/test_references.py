@@ -30,7 +30,7 @@ SELECT conrelid::regclass::text, conname, EXISTS (
 
 
 @pytest.mark.parametrize("kind", ["money", "market"])
-def test_sqlite_has_an_index_for_each(tmp_path: Path, kind: str) -> None:
+def test_sqlite_has_an_index_for_each_reference(tmp_path: Path, kind: str) -> None:
     with closing(open_store(tmp_path / "store.sqlite", kind)) as db:
         found = db.execute(OF_SQLITE).fetchall()
 
@@ -38,7 +38,7 @@ def test_sqlite_has_an_index_for_each(tmp_path: Path, kind: str) -> None:
     assert [row for row in found if not row[2]] == []
 
 
-def test_postgresql_has_an_index_for_each(tmp_path: Path) -> None:
+def test_postgresql_has_an_index_for_each_reference(tmp_path: Path) -> None:
     with psycopg.connect(dsn_in(tmp_path, KINDS), autocommit=True) as db:
         found = db.execute(OF_POSTGRESQL.encode()).fetchall()
 

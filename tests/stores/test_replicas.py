@@ -27,7 +27,7 @@ SELECT count(*) FROM pg_locks
 SETTINGS = {"api.origin": "https://a.example", "payments.fee_payer_key": "sha256:1234"}
 
 
-async def test_a_replica_that_differs_is_refused_and_hears_in_what(dsn: str) -> None:
+async def test_a_replica_with_other_settings_is_refused_with_the_differences(dsn: str) -> None:
     first, same = MarketNotices(dsn, SETTINGS), MarketNotices(dsn, SETTINGS)
     other = MarketNotices(
         dsn, {"api.origin": "https://b.example", "payments.fee_payer_key": "sha256:5678"}
@@ -44,7 +44,7 @@ async def test_a_replica_that_differs_is_refused_and_hears_in_what(dsn: str) -> 
         await each.aclose()
 
 
-async def test_once_all_have_ended_other_settings_may_begin(dsn: str) -> None:
+async def test_other_settings_are_accepted_after_all_replicas_have_ended(dsn: str) -> None:
     first, other = MarketNotices(dsn, SETTINGS), MarketNotices(dsn, {"api.origin": "None"})
     await first.open()
     await first.aclose()
@@ -52,7 +52,7 @@ async def test_once_all_have_ended_other_settings_may_begin(dsn: str) -> None:
     await other.aclose()
 
 
-async def test_a_replica_that_begins_as_the_last_one_ends_joins_a_moment_later(dsn: str) -> None:
+async def test_a_replica_with_other_settings_joins_when_the_last_one_ends(dsn: str) -> None:
     first, other = MarketNotices(dsn, SETTINGS), MarketNotices(dsn, {"api.origin": "None"})
     await first.open()
     opening = asyncio.ensure_future(other.open())
@@ -78,7 +78,7 @@ async def test_a_refused_replica_closes_its_connection(dsn: str) -> None:
     assert [str(each.message) for each in warned] == []
 
 
-def test_what_is_common_holds_no_secret() -> None:
+def test_common_settings_contain_no_secret() -> None:
     config = Config.model_validate({"payments": {"price_feed_url": "https://hidden@host/price"}})
     reported = common_settings(config)
     assert "hidden" not in repr(reported)

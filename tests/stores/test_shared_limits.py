@@ -99,7 +99,7 @@ async def test_200_requests_at_once_at_three_processes_admit_exactly_30() -> Non
     assert waits <= set(range(30, 61)), waits  # 60, unless the machine stands still
 
 
-async def test_what_one_process_gives_back_another_may_take() -> None:
+async def test_a_unit_that_one_process_gives_back_is_available_to_another() -> None:
     empty_postgres()
     clock, one = ManualClock(START), Limit(name="test", count=1, window_s=60)
     async with (
@@ -115,7 +115,7 @@ async def test_what_one_process_gives_back_another_may_take() -> None:
         assert await first.limiter(one).take("one") == Denied(60)
 
 
-async def test_keys_that_only_look_alike_count_apart() -> None:
+async def test_similar_keys_are_counted_separately() -> None:
     empty_postgres()
     async with shared(SystemClock(), store_clock=None) as limits:
         window = limits.limiter(Limit(name="test", count=1, window_s=60))
@@ -139,7 +139,7 @@ async def test_admissions_far_ahead_of_the_server_s_clock_do_not_count() -> None
         assert await after.limiter(one).take("one") == Denied(60)
 
 
-async def test_windows_in_which_nothing_counts_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_windows_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     empty_postgres()
     monkeypatch.setattr("mintscope.kit.sql.postgres_limits.SWEPT_AFTER", 3)
     clock, own = ManualClock(START), ManualClock(START)
@@ -152,7 +152,7 @@ async def test_windows_in_which_nothing_counts_are_deleted(monkeypatch: pytest.M
     assert database().execute("SELECT count(*) FROM limit_window").fetchone() == (2,)
 
 
-async def test_all_that_is_asked_in_one_turn_is_one_call() -> None:
+async def test_all_requests_in_one_iteration_of_the_loop_are_one_call() -> None:
     store = PlainStore()
     async with limits_of(store) as limits:
         window, other = limits.limiter(THIRTY), limits.limiter(THIRTY, window="other")
@@ -176,7 +176,7 @@ async def test_no_call_holds_more_keys_than_a_batch() -> None:
     assert [len(call) for call in store.calls] == [limit_batches.BATCH_MAX] * 2 + [1]
 
 
-async def test_a_refused_key_is_not_asked_for_until_a_second_is_over() -> None:
+async def test_a_refused_key_is_not_requested_again_within_a_second() -> None:
     clock, store = ManualClock(START), FullStore()
     async with limits_of(store, clock=clock) as limits:
         window = limits.limiter(Limit(name="test", count=1, window_s=60))
@@ -192,7 +192,7 @@ async def test_a_refused_key_is_not_asked_for_until_a_second_is_over() -> None:
     assert len(store.calls) == 2
 
 
-async def test_a_key_without_room_is_not_read_again_until_a_second_is_over() -> None:
+async def test_a_key_without_room_is_not_read_again_within_a_second() -> None:
     clock, store = ManualClock(START), FullStore()
     async with limits_of(store, clock=clock) as limits:
         window = limits.limiter(Limit(name="test", count=1, window_s=60))
@@ -217,7 +217,9 @@ async def test_a_refusal_ends_before_a_second_if_its_window_does() -> None:
     assert len(store.calls) == 2
 
 
-async def test_no_more_refusals_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_most_refusals_max_refusals_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(shared_limits, "REFUSALS_MAX", 2)
     store = FullStore()
     async with limits_of(store) as limits:
@@ -228,7 +230,7 @@ async def test_no_more_refusals_are_remembered_than_fit(monkeypatch: pytest.Monk
     assert len(store.calls) == 4
 
 
-async def test_a_lost_connection_is_not_an_absence() -> None:
+async def test_a_failed_call_is_retried_once_and_limits_stay_shared() -> None:
     store = PlainStore(failures=1)
     async with limits_of(store, replicas=30) as limits:
         window = limits.limiter(THIRTY)
@@ -237,7 +239,7 @@ async def test_a_lost_connection_is_not_an_absence() -> None:
         assert is_shared() == 1
 
 
-async def test_nothing_is_given_back_twice_where_an_answer_was_lost() -> None:
+async def test_a_unit_is_not_given_back_twice_if_the_answer_was_lost() -> None:
     store = PlainStore()
     async with limits_of(store) as limits:
         window = limits.limiter(THIRTY)
@@ -248,7 +250,9 @@ async def test_nothing_is_given_back_twice_where_an_answer_was_lost() -> None:
 
 
 @pytest.mark.parametrize(("replicas", "share"), [(1, 30), (3, 10), (4, 7), (100, 1)])
-async def test_a_process_alone_admits_its_share_and_at_least_one(replicas: int, share: int) -> None:
+async def test_a_process_without_the_store_admits_its_share_but_at_least_one(
+    replicas: int, share: int
+) -> None:
     store = PlainStore(failures=1_000_000)
     async with limits_of(store, replicas=replicas) as limits:
         window = limits.limiter(THIRTY)
@@ -260,7 +264,7 @@ async def test_a_process_alone_admits_its_share_and_at_least_one(replicas: int, 
     )
 
 
-async def test_a_process_alone_has_the_room_of_its_share() -> None:
+async def test_a_process_without_the_store_reports_the_room_of_its_share() -> None:
     store = PlainStore(failures=1_000_000)
     async with limits_of(store, replicas=3) as limits:
         window = limits.limiter(THIRTY)
@@ -271,7 +275,7 @@ async def test_a_process_alone_has_the_room_of_its_share() -> None:
     assert found == [10, 9]
 
 
-async def test_a_store_that_stands_still_holds_up_nothing_but_its_patience() -> None:
+async def test_requests_wait_for_a_frozen_store_only_for_its_patience() -> None:
     store = PlainStore()
     store.moving.clear()
     async with limits_of(store, replicas=3, patience_s=0.01) as limits:
@@ -284,7 +288,7 @@ async def test_a_store_that_stands_still_holds_up_nothing_but_its_patience() -> 
         assert len(store.asked()) == 1
 
 
-async def test_what_waits_behind_a_call_that_fails_is_decided_alone_at_once() -> None:
+async def test_requests_behind_a_failed_call_are_decided_locally_at_once() -> None:
     store = PlainStore(failures=1_000_000)
     store.moving.clear()
     async with limits_of(store, replicas=30) as limits:
@@ -314,7 +318,7 @@ async def test_limits_are_shared_again_once_the_store_answers() -> None:
         assert await window.take("one") == Admitted(29, 60)
 
 
-async def test_what_was_admitted_alone_is_given_back_alone() -> None:
+async def test_a_unit_admitted_without_the_store_is_given_back_without_it() -> None:
     store = PlainStore(failures=5)
     async with limits_of(store, replicas=30) as limits:
         window = limits.limiter(THIRTY)
@@ -326,7 +330,7 @@ async def test_what_was_admitted_alone_is_given_back_alone() -> None:
     assert [call[0].returned for call in store.asked()] == [0, 0, 1]
 
 
-async def test_an_event_loop_that_stood_still_is_no_absence_of_the_store() -> None:
+async def test_a_blocked_event_loop_does_not_count_as_a_failed_store() -> None:
     class StoppingStore(PlainStore):
         @override
         async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
@@ -340,7 +344,9 @@ async def test_an_event_loop_that_stood_still_is_no_absence_of_the_store() -> No
         assert await limits.limiter(THIRTY).take("one") == Admitted(29, 60)
 
 
-async def test_more_than_can_wait_is_decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_beyond_waiting_max_are_decided_locally(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(limit_batches, "WAITING_MAX", 5)
     store = PlainStore()
     async with limits_of(store, replicas=30) as limits:
@@ -353,7 +359,7 @@ async def test_more_than_can_wait_is_decided_alone(monkeypatch: pytest.MonkeyPat
     ]
 
 
-async def test_a_client_that_left_before_it_was_its_turn_is_not_counted() -> None:
+async def test_a_request_cancelled_before_its_call_is_not_counted() -> None:
     store = PlainStore()
     async with limits_of(store) as limits:
         window = limits.limiter(THIRTY)
@@ -367,7 +373,7 @@ async def test_a_client_that_left_before_it_was_its_turn_is_not_counted() -> Non
     assert sum(each.taken for call in store.calls for each in call) == 2
 
 
-async def test_nothing_waits_for_ever_when_limits_are_closed() -> None:
+async def test_a_waiting_request_is_decided_locally_when_limits_are_closed() -> None:
     store = PlainStore()
     store.moving.clear()
     async with limits_of(store) as limits:
@@ -378,7 +384,7 @@ async def test_nothing_waits_for_ever_when_limits_are_closed() -> None:
     assert await take == Admitted(29, 60)
 
 
-async def test_a_window_that_must_be_awaited_is_not_instant() -> None:
+async def test_a_shared_window_is_not_a_moving_window() -> None:
     async with limits_of(PlainStore()) as limits:
         assert not isinstance(limits.limiter(THIRTY), MovingWindow)
 

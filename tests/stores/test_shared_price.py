@@ -106,7 +106,7 @@ def test_each_setting_of_the_price_is_a_part_of_its_basis(change: dict[str, Any]
     assert bases[0] == bases[1] != bases[2]
 
 
-async def test_of_two_that_read_at_once_one_decides(shared: Shared) -> None:
+async def test_processes_that_read_concurrently_use_the_same_price(shared: Shared) -> None:
     prices = [Decimal(n) for n in range(1, 9)]
     found = await asyncio.gather(*(usd(shared.process(PinnedPrice(each))) for each in prices))
     assert len(set(found)) == 1
@@ -127,7 +127,7 @@ async def test_a_process_that_waited_for_the_row_takes_the_price_stored_meanwhil
         assert await second == 3
 
 
-async def test_a_price_lasts_for_what_is_left_of_its_minute(shared: Shared) -> None:
+async def test_a_stored_price_lasts_only_for_the_rest_of_its_minute(shared: Shared) -> None:
     process = shared.process(PinnedPrice(TWO))
     await usd(process)
     shared.pass_s(40)
@@ -136,21 +136,21 @@ async def test_a_price_lasts_for_what_is_left_of_its_minute(shared: Shared) -> N
     assert 0 < found.lasts_s <= SNAPSHOT_S - 40
 
 
-async def test_a_doubt_is_of_its_process_alone(shared: Shared) -> None:
+async def test_a_doubt_of_one_process_does_not_affect_the_others(shared: Shared) -> None:
     doubtful, sure = shared.process(NoPrice()), shared.process(PinnedPrice(TWO))
     assert await doubtful.read(NOW) is Doubt.SHALLOW
     assert await usd(sure) == TWO
     assert await usd(SharedPrice(NoPrice(), doubtful.database, BASIS)) == TWO
 
 
-async def test_a_price_of_later_than_now_is_none(shared: Shared) -> None:
+async def test_a_stored_price_from_the_future_is_ignored(shared: Shared) -> None:
     process, other = shared.process(PinnedPrice(TWO)), shared.process(PinnedPrice(THREE))
     await usd(process)
     shared.pass_s(-1_000)  # the clock of the database was set back
     assert await usd(other) == THREE
 
 
-async def test_without_the_database_nothing_is_sold() -> None:
+async def test_no_price_is_read_without_the_database() -> None:
     nowhere = partial(PostgresDatabase, "host=127.0.0.1 port=1 user=none")
     process = SharedPrice(PinnedPrice(TWO), AccessInThreads(nowhere, threads=1), BASIS)
     assert await process.read(NOW) is Doubt.NO_ANSWER

@@ -27,7 +27,7 @@ BIGINT: Final = 20
 LEAST: Final = 200  # fewer were not found, and not that they are gone
 
 
-def test_the_statements_are_found() -> None:
+def test_at_least_200_statements_are_found() -> None:
     assert len(STATEMENTS) >= LEAST
 
 
@@ -67,7 +67,7 @@ def trouble(file: apsw.Connection, statement: str) -> str:
     return ""
 
 
-def test_sqlite_prepares_each(files: list[apsw.Connection]) -> None:
+def test_sqlite_prepares_each_statement(files: list[apsw.Connection]) -> None:
     """A test for each statement would take most of its time to begin and to end."""
     refused = {}
     for text in map(text_of, STATEMENTS):
@@ -88,7 +88,7 @@ def test_the_ends_of_a_long_log_are_found_without_reading_all_of_it(
     assert not [step for step in plan if step.startswith(("SCAN header", "USE TEMP B-TREE"))]
 
 
-def test_where_an_older_page_of_swaps_begins_is_found_by_its_slot(
+def test_the_start_of_an_older_page_of_swaps_is_found_by_an_index(
     files: list[apsw.Connection],
 ) -> None:
     _, market, _ = files
@@ -98,7 +98,7 @@ def test_where_an_older_page_of_swaps_begins_is_found_by_its_slot(
     assert [row[3] for row in plan if "header_alive (slot<?)" in row[3]]
 
 
-def test_mints_whose_facts_are_due_are_the_first_of_an_index(
+def test_mints_whose_facts_are_due_are_found_by_an_index(
     files: list[apsw.Connection],
 ) -> None:
     _, market, _ = files
@@ -110,7 +110,7 @@ def test_mints_whose_facts_are_due_are_the_first_of_an_index(
     ]
 
 
-def test_postgresql_prepares_each(database: psycopg.Connection) -> None:
+def test_postgresql_prepares_each_statement(database: psycopg.Connection) -> None:
     refused = {text_of(each): _refusal(database, each) for each in STATEMENTS}
     assert {text: words for text, words in refused.items() if words} == {}
 
@@ -163,7 +163,7 @@ READ_ALL: Final = {
 }
 
 
-def test_no_statement_reads_a_table_that_grows_from_end_to_end(
+def test_no_statement_reads_a_growing_table_from_end_to_end(
     files: list[apsw.Connection],
 ) -> None:
     """SQLite plans by the indexes alone, so an empty file shows what a large one does."""

@@ -99,5 +99,5 @@ def test_each_subquery_has_an_alias() -> None:
         ("SELECT extract(epoch FROM now()), x IN (SELECT 1 FROM d) FROM e", []),
     ],
 )
-def test_what_has_none_is_found(text: str, aliases: list[str | None]) -> None:
+def test_subqueries_are_found_with_their_aliases(text: str, aliases: list[str | None]) -> None:
     assert list(subqueries(text)) == aliases

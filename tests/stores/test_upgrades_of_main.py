@@ -78,13 +78,15 @@ def counts(engine: str, data: Path) -> dict[str, int]:
     return found
 
 
-def test_there_are_three_dates_on_both_engines() -> None:
+def test_stored_data_of_three_dates_exists_for_both_engines() -> None:
     days = {each.name[:10] for each in KEPT}
     assert len(days) >= 3
     assert len({each.name[:10] for each in KEPT if "postgres" in each.facts}) >= 3
 
 
-def test_it_is_upgraded_by_the_book(old: tuple[str, Kept, Path], tmp_path: Path) -> None:
+def test_an_old_store_is_upgraded_as_documented_without_data_loss(
+    old: tuple[str, Kept, Path], tmp_path: Path
+) -> None:
     engine, of, data = old
     before = counts(engine, data)
     waiting = engine_of(load(None).config).waiting_migrations()
