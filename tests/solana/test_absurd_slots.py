@@ -1,4 +1,4 @@
-"""One absurd number of a node or a stream, and what follows is delivered all the same."""
+"""After one absurd slot number of a node or a stream, later blocks are still delivered."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

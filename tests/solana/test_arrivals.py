@@ -1,4 +1,4 @@
-"""Blocks are asked for as they are expected: the way to a node is gone once, not twice."""
+"""Blocks are requested when they are expected, so each takes one round trip, not two."""
 
 import asyncio
 import json
@@ -77,8 +77,8 @@ def run_virtually(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-HISTORY = 60  # seconds of blocks before the first moment: the pace is known
-LEARNING = 60  # blocks
+HISTORY = 60  # seconds of blocks before the start, from which the pace is known
+LEARNING = 60  # blocks after the start that are not measured
 
 Wrap = Callable[[Node, Clock], Node]
 
@@ -106,12 +106,12 @@ class Large:
 
 @dataclass
 class LiveNode:
-    """A node whose chain grows with time, and which is *way_s* away.
+    """A node whose chain grows with time, and whose round trips take *way_s*.
 
-    late_s     how long each block takes beyond its slot, at most
+    late_s     the longest delay of a block after its slot
     skipped    slots without a block
-    is_skipping_at_once   whether slots are skipped together with the next block, without their time
-    stops_at   the newest slot, if the chain stands still there
+    is_skipping_at_once   whether skipped slots take no time, so that the next block comes early
+    stops_at   the slot before which the chain stands still; None: it does not stand still
     """
 
     slot_s: float
@@ -156,9 +156,9 @@ class LiveNode:
     async def late_s_of_blocks(
         self, count: int, *, in_flight: int = 10, with_: Wrap = lambda node, _clock: node
     ) -> dict[int, float]:
-        """Return the delay of the delivery of each block, after it was there and had come its way.
+        """Return the delay of each delivery, beyond the creation of the block and half a round trip.
 
-        with_   returns the node that is followed, of this one and a clock
+        with_   returns the node to follow, from this node and a clock
         """
         endpoint = Endpoint(url="http://node", requests_in_flight=in_flight)
         polling = Polling(start="first", requests_in_flight=in_flight)
@@ -177,7 +177,7 @@ class LiveNode:
         return late_s
 
     def asked(self, asked: str, slots: Container[int] | None = None) -> int:
-        """Return the number of requests of method *asked*, about one of *slots*."""
+        """Return the number of requests of method *asked*, for one of *slots* if they are given."""
         return sum(
             method == asked and (slots is None or params[0] in slots)
             for method, params in self.fake.requests
@@ -186,7 +186,7 @@ class LiveNode:
 
 @dataclass
 class BalancedNode(LiveNode):
-    """Some nodes behind one address: of each request some blocks behind, and at times away."""
+    """Several nodes behind one address: an answer may be some blocks behind, or a 503."""
 
     seed: int = 0
 
@@ -214,7 +214,7 @@ def steady(
     in_flight: int = 10,
     with_: Wrap = lambda node, _clock: node,
 ) -> dict[int, float]:
-    """Return the delays of *count* blocks, once all from before have been read."""
+    """Return the delays of *count* blocks, after all older blocks have been read."""
     old = round(HISTORY / node.slot_s) + LEARNING
 
     async def late_s_of_blocks() -> dict[int, float]:
@@ -261,8 +261,8 @@ def test_skipped_slots_delay_the_next_block_only_briefly(in_flight: int, late_s_
 
     after = [value for slot, value in late_s.items() if slot - 1 in skipped]
     assert len(after) > 5
-    # The next block proves them skipped, so that they are not asked for again, if there was room
-    # to ask for it beside them.
+    # The next block proves that the slots were skipped, so they are not requested again, if the
+    # limit of requests in flight allows to request it together with them.
     assert median(after) < late_s_max
 
 

@@ -1,4 +1,4 @@
-"""Requests of the poller beside the blocks never hold them up."""
+"""Other requests of the poller do not delay the delivery of blocks."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def node_of(count: int) -> FakeNode:
 
 
 async def delivered(node: FakeNode, answer: Answer, last: int) -> list[int]:
-    """Return the slots delivered up to *last*, each 2 s after the one before."""
+    """Return the slots delivered up to *last*; the clock advances by 2 s after each block."""
     rpc = Rpc(
         Endpoint(url="http://node", requests_in_flight=4),
         clock=node.clock,

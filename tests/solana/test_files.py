@@ -1,4 +1,4 @@
-"""Block files: the same blocks in every form of a line, one clear message for what is wrong."""
+"""Block files: every form of a line yields the same block, and each error a clear message."""
 
 import asyncio
 import gzip
@@ -38,7 +38,7 @@ async def read_until_error(*paths: Path) -> tuple[list[Update], str]:
     updates = []
     try:
         async for update in FileSource(paths).updates(None):
-            updates.append(update)  # noqa: PERF401 - what came before the error must be kept
+            updates.append(update)  # noqa: PERF401 - the updates before the error must be kept
     except FileError as error:
         return updates, str(error)
     pytest.fail("expected a FileError; was none")
@@ -261,7 +261,7 @@ async def test_files_in_the_wrong_order_are_refused_before_any_is_read(tmp_path:
 
 
 async def test_a_block_below_the_final_one_is_reported_once(tmp_path: Path) -> None:
-    """Delivered all the same: files may overlap, and saying a block again is harmless."""
+    """It is still delivered: files may overlap, and a repeated block is harmless."""
     lines = [line(5), line(6), line(7), line(5, parentSlot=4), line(6), line(7), line(8)]
     path = written(tmp_path, lines)
     with capture_logs() as logs:

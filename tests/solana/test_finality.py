@@ -1,4 +1,4 @@
-"""Final is what the node shows to be final, and nothing else dies for want of proof."""
+"""A block is final if the node shows it to be final, and is orphaned only with proof."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def node_of(count: int) -> FakeNode:
 
 
 async def following(node: FakeNode) -> Finality:
-    """Return the finality of someone to whom the whole chain has been delivered."""
+    """Return the finality after all blocks of *node* were delivered."""
     rpc = Rpc(
         Endpoint(url="http://node"), clock=node.clock, transport=node.transport(), sleep=node.sleep
     )
@@ -59,6 +59,7 @@ async def test_a_header_that_is_not_ready_orphans_no_block() -> None:
     finality = await following(node)
     node.finalize()
     node.names_head = False
+    # The first two requests are for the newest final slot, the third is for a header
     node.faults = [*[None] * (len(node.requests) + 2), code(-32004)]
 
     assert await finality.advance() == (None, None)
@@ -67,7 +68,7 @@ async def test_a_header_that_is_not_ready_orphans_no_block() -> None:
 
 @pytest.mark.parametrize("unanswered", range(4))
 async def test_no_block_is_orphaned_while_the_node_refuses_a_header(unanswered: int) -> None:
-    """The newest block has died; the node refuses a header while the first dead one is sought."""
+    """Six blocks are orphaned; the node refuses a header in the search for the first of them."""
     node = node_of(12)
     finality = await following(node)
     first_dead = at(node, 6)

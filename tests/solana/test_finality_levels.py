@@ -1,4 +1,4 @@
-"""The time until finality is known, and nodes that know other levels of it than today's.
+"""The time until finality is known, and nodes that support other commitments than today's.
 
 The node makes a block every slot of a clock that moves only while the poller sleeps.
 """
@@ -27,7 +27,7 @@ FINAL_QUESTIONS = {"getLatestBlockhash", "getSlot"}
 
 @dataclass
 class Growing(FakeNode):
-    """A node whose chain is as long as its clock says, *lag* slots of it not final."""
+    """A node whose chain grows with its clock; the newest *lag* slots are not final."""
 
     slot_ms: int = 200
     lag: int = 2
@@ -62,7 +62,7 @@ def client(node: FakeNode) -> Rpc:
 
 
 async def late_ms(node: Growing, blocks: int) -> list[int]:
-    """Follow *blocks* blocks; return how late each became known to be final, from when it was."""
+    """Follow *blocks* blocks; return the time from the finality of each block to its report."""
     late: list[int] = []
     async with client(node) as rpc:
         poller = Poller(rpc, Polling(start="first"), clock=node.clock, sleep=node.sleep)
@@ -94,7 +94,7 @@ def final_questions(node: Growing) -> int:
 async def test_fast_finality_is_known_within_half_a_second(lag: int) -> None:
     node = growing(lag=lag)
 
-    late = sorted((await late_ms(node, 150))[20:])  # once it knows that finality is fast
+    late = sorted((await late_ms(node, 150))[20:])  # after the poller knows that finality is fast
 
     assert late[len(late) * 9 // 10] <= 300 + 150 + 50  # two pauses, and requests
     assert late[-1] <= 800
@@ -110,7 +110,7 @@ async def test_slow_finality_is_requested_once_a_second() -> None:
     late = sorted(await late_ms(node, 150))
 
     assert late[-1] <= 1_000 + 150 + 50
-    assert final_questions(node) <= 150 * 0.4 + 15  # the first ones are on a chain of a moment
+    assert final_questions(node) <= 150 * 0.4 + 15  # some more while the chain is short
 
 
 async def test_finality_is_known_without_support_for_get_latest_blockhash() -> None:
@@ -124,7 +124,7 @@ async def test_finality_is_known_without_support_for_get_latest_blockhash() -> N
 
 
 async def test_finality_is_known_although_the_node_names_a_foreign_hash() -> None:
-    """A provider may put together the slot of one node and the hash of another."""
+    """A provider may combine the slot of one node and the hash of another."""
     node = growing(lag=2)
 
     def other(honest: FakeNode, method: str, _params: list[object]) -> httpx.Response | None:
@@ -133,7 +133,7 @@ async def test_finality_is_known_although_the_node_names_a_foreign_hash() -> Non
         named = honest.getLatestBlockhash({"commitment": "finalized"})
         return reply(result={**named, "value": {"blockhash": "another"}})
 
-    node.faults = [other] * 20_000
+    node.faults = [other] * 20_000  # for every request
 
     assert max(await late_ms(node, 60)) <= 1_200
 
@@ -179,7 +179,7 @@ async def test_any_first_request_works_on_a_node_without_confirmed(
         async with client(node) as rpc:
             answered.append(await ask(rpc))  # type: ignore[misc]
 
-    assert str(answered[0])[:120] == str(answered[1])[:120]  # what follows are addresses of objects
+    assert str(answered[0])[:120] == str(answered[1])[:120]  # addresses of objects follow
 
 
 async def test_other_refused_parameters_do_not_disable_confirmed() -> None:
@@ -214,11 +214,11 @@ async def test_alpenglow_is_read_from_the_node_and_none_if_unknown(
 
 
 class Enough(Exception):
-    """The test has seen what it wanted."""
+    """Ends the loop that a test runs."""
 
 
 async def test_the_alpenglow_migration_is_requested_repeatedly() -> None:
-    """Also once it has happened: a task that ends is reported as a bug, and begun again."""
+    """Also after the migration: a task that ends is reported as a bug, and restarted."""
     node = growing(lag=0)
     node.faults = [code(-32601), lambda *_: reply(result=None)]
     shown: list[float] = []

@@ -1,4 +1,4 @@
-"""Each answer of a node to ingest is an answer or a failure of the node."""
+"""Ingest takes any answer of a node for a result or for a failure of the node."""
 
 import asyncio
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_any_bytes_on_the_wire_are_an_answer_or_a_failure(written: bytes) -> Non
 async def test_ingest_retries_until_an_answer_is_readable(
     ruin: Callable[[bytes], bytes],
 ) -> None:
-    """Each question is answered so for as long as the client asks, and once longer."""
+    """The unreadable answers outlast all attempts of a request."""
     garbled = node()
     garbled.faults = [None, *[spoiling(ruin)] * 12] * 3
     endpoint = Endpoint(url="http://node", attempts_max=2)

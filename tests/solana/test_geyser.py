@@ -1,4 +1,4 @@
-"""A stream with faults, in any order, delivers what a calm one does."""
+"""A stream with faults in any order delivers the same data as a stream without faults."""
 
 import asyncio
 import os
@@ -61,7 +61,7 @@ MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain(
 
 @dataclass
 class Until:
-    """Return the events of *source*, until the newest and the final slot of *goal* are there."""
+    """A source with the events of *source* up to the newest and the final slot in *goal*."""
 
     source: Source
     goal: list[Slot]
@@ -106,7 +106,7 @@ def goal(chain: Devchain) -> list[Slot]:
 
 
 async def storm(at: Served, source: Until, faults: int) -> None:
-    """Let the chain grow, a fault after the other; each is over before the next begins."""
+    """Let the chain grow with one fault after another; each ends before the next begins."""
     random = Random(9)
     for number in range(faults):
         at.spoil(KINDS[number % len(KINDS)] if number < len(KINDS) else random.choice(KINDS))
@@ -149,7 +149,7 @@ async def test_faults_in_any_order_do_not_change_the_ingested_market(
 
 
 class Counting:
-    """A repairer that counts the blocks that it is asked for."""
+    """A repairer that records the slots of the requested blocks."""
 
     def __init__(self, node: Rpc) -> None:
         self._node = node
@@ -319,7 +319,7 @@ async def test_a_missing_block_is_given_up_in_time_only_while_the_stream_is_live
 
 
 class HangingOnce:
-    """A repairer that never answers when it is asked for *slot* first, as one without a timeout."""
+    """A repairer that never answers the first request for *slot*, as if it had no timeout."""
 
     def __init__(self, node: Rpc, slot: Slot) -> None:
         self._node = node
@@ -339,7 +339,7 @@ class HangingOnce:
 
 
 async def test_a_source_that_hangs_in_a_request_is_restarted() -> None:
-    """The stream does not give one block, and what is asked for it instead never answers."""
+    """One block must come from the repairer, which never answers the first request for it."""
     async with served() as at:
         for _ in range(8):
             at.chain.tick()
@@ -364,7 +364,7 @@ async def test_a_source_that_hangs_in_a_request_is_restarted() -> None:
 
 
 async def test_the_newest_slot_comes_from_the_repairer_if_the_stream_stalls() -> None:
-    """In any call that hangs: a stream without blocks is no source of the newest slot."""
+    """A stream without a new block for some seconds no longer determines the newest slot."""
     clock = ManualClock(UnixMs(0))
     stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
     node = StreamedNode(stream, Ahead(), clock, poll_s=0.01, gap_after_s=60)

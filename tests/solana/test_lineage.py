@@ -1,4 +1,4 @@
-"""Blocks that may follow each other, without a node."""
+"""The check that a block follows the blocks before it; it needs no node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The poller delivers the chain, all of it and in order, whatever its node does."""
+"""The poller delivers the whole chain in order, despite any faults of its node."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,7 +35,7 @@ FIRST = Polling(start="first")
 
 @dataclass
 class Consumer:
-    """The state of a fold: written from what the port says, not from the poller."""
+    """The state of a fold, written from the definition of the port, not from the poller."""
 
     chain: list[tuple[int, str]] = field(default_factory=list)
     final_slot: int = -1
@@ -86,7 +86,7 @@ async def follow(
     consumer: Consumer | None = None,
     done: Callable[[Consumer], bool] | None = None,
 ) -> Consumer:
-    """Run the poller until the consumer has all there is, and all that is final is said to be."""
+    """Run the poller until *done*: by default, until the whole chain and its finality arrived."""
     consumer = consumer or Consumer()
 
     def complete(consumer: Consumer) -> bool:
@@ -201,7 +201,7 @@ async def test_seconds_are_turned_into_slots_at_the_pace_of_the_chain(
 async def test_the_pace_comes_from_block_times_if_the_node_has_no_samples(
     *, is_timed: bool
 ) -> None:
-    """Its blocks are a second apart; without times nothing is read back."""
+    """Blocks are a second apart; if they have no times either, no earlier block is read."""
 
     node = node_of(200)
     node.samples = False
@@ -280,7 +280,7 @@ async def test_a_chain_missing_from_listings_is_found_from_its_newest_block() ->
 
 
 async def test_a_block_read_before_its_parent_is_replaced_after_a_reorg() -> None:
-    """Both died in a fork after the block was read and before its parent was."""
+    """A fork removed both after the block was read and before its parent was."""
     node = node_of(8, final_lag=8)
     node.unfetchable = {6: -32004}
     died = node.blocks[6].slot
@@ -470,7 +470,7 @@ async def test_a_confirmed_block_that_vanished_is_replaced_before_finality() -> 
     consumer = await follow(node)
     node.requests.clear()
     tip = Tip(Slot(consumer.chain[-1][0]), consumer.chain[-1][1])
-    # Its replacement leaves out the very slots we hold, so no child ever contradicts us.
+    # The replacement skips the slots of the delivered blocks, so no child contradicts them.
     del node.blocks[25:]
     node.grow(1, skip=20)
     node.finalize()
@@ -508,7 +508,7 @@ async def test_the_chain_is_whole_although_the_node_returns_orphaned_blocks() ->
     node.finalize()
     slot, blockhash = consumer.chain[-1]
 
-    # So many in flight that every slot is asked for, dead ones too.
+    # Enough requests in flight to request every slot, also those of orphaned blocks.
     polling = Polling(start="first", requests_in_flight=60)
     consumer = await follow(node, polling, Tip(Slot(slot), blockhash), consumer)
 
@@ -656,13 +656,13 @@ def test_any_schedule_of_faults_ends_with_exactly_the_chain(
     node = node_of(12, final_lag=8)
     node.faults = faults
     node.requests_max = 3_000
-    waiting: list[Callable[[FakeNode], None] | None] = [*events, None]  # None ends the story
+    waiting: list[Callable[[FakeNode], None] | None] = [*events, None]  # None: the end
 
     def happen() -> None:
         asked = len(node.requests)
         if waiting and waiting[0] is None and asked > len(faults):
             waiting.clear()
-            node.grow(skip=500)  # past every slot that ever was: a chain lives on
+            node.grow(skip=500)  # past every earlier slot, because a chain goes on
             node.finalize()
         elif waiting and (event := waiting[0]) is not None and asked % every == 0:
             waiting.pop(0)

@@ -1,4 +1,4 @@
-"""No order of faults stalls a stream beside a load: the whole chain comes, and nothing else."""
+"""Under load, no order of faults stalls a stream: it delivers exactly the chain."""
 
 import asyncio
 import os
@@ -22,12 +22,12 @@ SLICES: Final = 40 if FULL else 1
 ORDERS: Final = 50 if FULL else 8  # of a slice
 AT_ONCE: Final = 5 if FULL else 4
 LOAD: Final = 8 if FULL else 2
-STALL_S: Final = 60  # a load takes the time that it takes; a stall takes for ever
+STALL_S: Final = 60  # longer than any delay by the load; a stall never ends
 OF_TOWER_MS: Final = 12_800
 
 
 def busy() -> None:
-    """Take all the time of a processor that nothing else wants."""
+    """Use all idle time of a processor."""
     os.nice(10)
     while True:
         pass
@@ -68,7 +68,7 @@ class Consumer:
 
 
 async def one_order(at: Served, consumer: Consumer, random: Random) -> str | None:
-    """Let faults come in an order of their own; return what stood still, None if nothing did."""
+    """Cause faults in a random order; return a description of a stall, None if there is none."""
     chain = at.chain
     reading = asyncio.create_task(consumer.read())
     try:
@@ -107,7 +107,7 @@ async def has_caught_up(at: Served, consumer: Consumer, reading: asyncio.Task[No
 
 
 async def orders_on_one_chain(seeds: list[int]) -> list[str]:
-    """Let one order follow another, each read by a source of its own; return what stalled."""
+    """Run one order after another on one chain, each with a new source; return the stalls."""
     first = seeds[0]
     stalls = []
     async with served(

@@ -1,4 +1,4 @@
-"""Facts of mints, asked of a node: once when they are followed, then daily."""
+"""Facts of mints, read from a node: when tracking begins, and then daily."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -82,7 +82,7 @@ async def test_an_answer_with_the_wrong_number_of_accounts_is_an_error(clock: Ma
 
 
 class Spoilt(httpx.AsyncBaseTransport):
-    """Answers nothing about accounts if *address* is one of them, or, if `is_down`, nothing."""
+    """Passes requests to *node*, but fails if they name *address*, and always if `is_down`."""
 
     def __init__(self, node: httpx.AsyncBaseTransport, address: str) -> None:
         self.node = node

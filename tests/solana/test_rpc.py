@@ -1,4 +1,4 @@
-"""The JSON-RPC client: patient, bounded, and discreet about keys."""
+"""The JSON-RPC client: it retries failures, limits answers, and never shows keys."""
 
 import asyncio
 import json
@@ -192,6 +192,7 @@ async def test_the_wait_follows_a_valid_retry_after_up_to_60_s(
 
 
 async def test_retry_after_delays_all_requests_of_the_client() -> None:
+    # As many faults as a request has attempts
     node = node_with(*[status(429, **{"Retry-After": "8"})] * 5)
     async with client(node) as rpc:
         with pytest.raises(Unreachable):
@@ -240,7 +241,7 @@ def test_a_malformed_address_is_refused() -> None:
         Rpc(Endpoint(url="https://a:b/"), clock=ManualClock(NOW))
 
 
-# The next tests run over real sockets: only they can be cut, stalled or flooded.
+# The next tests run over real sockets: only sockets can be cut, stalled or flooded.
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -381,7 +382,7 @@ async def test_a_block_refused_at_every_version_raises_rpc_refused() -> None:
         with pytest.raises(RpcRefused, match="withholds a block for a transaction in it"):
             await rpc.block(Slot(5), Commitment.CONFIRMED)
 
-    assert len(node.requests) == 127
+    assert len(node.requests) == 127  # versions 1 to 127: the version has seven bits
 
 
 @pytest.mark.parametrize("number", sorted(CODES))

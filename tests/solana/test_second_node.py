@@ -1,4 +1,4 @@
-"""A block that one node does not give is asked of another before its slot is given up."""
+"""A block that one node does not return is requested from another before its slot is a gap."""
 
 from contextlib import aclosing
 
@@ -38,7 +38,7 @@ async def followed(first: FakeNode, second: FakeNode) -> tuple[list[int], list[G
         nodes = PreferredNodes([one, other], first.clock)
         poller = Poller(
             nodes,
-            # Requests ahead would let time pass here that in truth passes beside the others.
+            # The waits of requests ahead would add up on the manual clock; really, they overlap.
             Polling(start="first", gap_after_s=40, asks_ahead=False),
             clock=first.clock,
             sleep=first.sleep,

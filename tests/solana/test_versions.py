@@ -1,4 +1,4 @@
-"""A transaction whose version or shape we do not know costs itself, never its block."""
+"""A transaction of an unknown version or shape is quarantined without its block."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A source that stalls is noticed, whatever the cause, and begun again after its last block."""
+"""A source that stalls for any reason is restarted after its last block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -61,7 +61,7 @@ async def cancel_itself() -> None:
 
 
 class Stalling:
-    """Gives blocks after the tip, up to *last*, and stalls after every second one."""
+    """Yields blocks after the tip, up to *last*, and stalls after every two blocks."""
 
     def __init__(self, stall: Callable[[], AsyncIterator[None] | object], last: int) -> None:
         self._stall = stall
@@ -166,6 +166,7 @@ async def test_a_source_that_keeps_stalling_is_restarted_at_growing_intervals() 
         waiting.cancel()
         await asyncio.wait([waiting])
 
+    # The factor of the wait doubles at each stall, up to 8
     assert passed_s >= 0.02 * (1 + 2 + 4 + 8 + 8)
 
 

@@ -1,4 +1,4 @@
-"""The reason why blocks do not arrive is reported in words, for nodes with each fault."""
+"""The reason for late blocks is reported as text, for each fault of a node."""
 
 import asyncio
 from dataclasses import dataclass

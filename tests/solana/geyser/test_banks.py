@@ -1,4 +1,4 @@
-"""Several banks of one slot: the confirmed one becomes the block, in any order of messages."""
+"""Several banks of one slot: the confirmed bank becomes the block, in any order of messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def buffer_after(*updates: Update) -> BlockBuffer:
 
 
 def reported(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
-    """Return the hash of the block at *slot*, and what its transactions are marked with."""
+    """Return the hash of the block at *slot*, and the marks of its transactions."""
     block = buffer.block(Slot(slot))
     if block is None:
         return None
@@ -248,7 +248,7 @@ def test_slots_without_transactions_stay_within_their_limits(
 
 @dataclass(frozen=True)
 class Calm:
-    """A chain as JSON-RPC has it: its blocks, and the swaps of each."""
+    """A chain as JSON-RPC returns it: its blocks, and the swaps of each."""
 
     blocks: Sequence[ChainBlock]
     infos: Mapping[Slot, Sequence[geyser_pb2.SubscribeUpdateTransactionInfo]]
@@ -304,7 +304,7 @@ def bank_messages(
 
 
 def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None) -> list[Update]:
-    """Return the messages of a bank that is not confirmed: other transactions, perhaps a head."""
+    """Return the messages of an unconfirmed bank: transactions at other indexes, perhaps a head."""
     others = calm().infos[block.slot]
     infos = random.sample(others, random.randint(0, len(others)))
     indexes = random.sample(range(len(others) + 3), len(infos))
@@ -317,7 +317,7 @@ def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None)
 
 
 def order_of(random: Random) -> tuple[list[Update], set[int]]:
-    """Return the messages of a session in an order of their own, and the slots that all died."""
+    """Return the messages of a session in a random order, and the slots whose banks all died."""
     ordered: list[Update] = []
     late: list[Update] = []
     died: set[int] = set()
@@ -342,7 +342,7 @@ def order_of(random: Random) -> tuple[list[Update], set[int]]:
                 pass
         reported += random.sample(
             reported, random.randint(0, len(reported) // 4)
-        )  # some of it twice
+        )  # some messages twice
         random.shuffle(reported)
         ordered += reported
         while late and random.random() < 0.4:
@@ -351,7 +351,7 @@ def order_of(random: Random) -> tuple[list[Update], set[int]]:
 
 
 def test_any_order_of_messages_yields_the_blocks_of_the_chain() -> None:
-    """Nothing comes of the other banks, and no block is left to the repair but the first."""
+    """The other banks have no effect, and all blocks but the first need no repair."""
     for seed in range(ORDERS):
         expect_calm_blocks(seed)
     assert any(calm().swaps.values())

@@ -1,4 +1,4 @@
-"""The buffer holds one fork: a newer block drops what cannot be its ancestor."""
+"""The buffer holds one fork: a newer block drops the blocks that cannot be its ancestors."""
 
 import pytest
 

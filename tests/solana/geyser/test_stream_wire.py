@@ -25,9 +25,9 @@ from mintscope.solana.yellowstone.stream import Stream
 from mintscope.solana.yellowstone.transactions import PlausibleSlots
 from support.fakes import mail_server
 
-# A self-made certificate for localhost, and its key.
+# A self-signed certificate for localhost, and its key.
 CERTIFICATE = Path(mail_server.__file__).with_name("mail_server.pem")
-GRPC_BYTES_MAX = 4 * 1024 * 1024  # what gRPC receives unless configured otherwise
+GRPC_BYTES_MAX = 4 * 1024 * 1024  # the largest message that gRPC receives by default
 TIMEOUT_S = 20
 
 Update = geyser_pb2.SubscribeUpdate
@@ -59,7 +59,7 @@ async def version(_request: Any, _context: Any) -> geyser_pb2.GetVersionResponse
 
 
 async def subscribe_barren(_requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Update]:
-    """Name slot after slot, and give no block."""
+    """Send the status of slot after slot, but no block."""
     for slot in count(8):
         update = Update()
         update.slot.slot, update.slot.status = slot, geyser_pb2.SLOT_CONFIRMED
@@ -69,7 +69,7 @@ async def subscribe_barren(_requests: AsyncIterator[Any], _context: Any) -> Asyn
 
 @asynccontextmanager
 async def served(subscribe: Any = subscribe) -> AsyncGenerator[str, None]:
-    """Serve one block of 24 MB over TLS; yield the address."""
+    """Serve *subscribe*, by default one block of 24 MB, over TLS; yield the address."""
     server = grpc.aio.server()
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Subscribe": grpc.stream_stream_rpc_method_handler(
