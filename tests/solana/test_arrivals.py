@@ -156,7 +156,7 @@ class LiveNode:
     async def late_s_of_blocks(
         self, count: int, *, in_flight: int = 10, with_: Wrap = lambda node, _clock: node
     ) -> dict[int, float]:
-        """Return the delay of each delivery, beyond the creation of the block and half a round trip.
+        """Return the delay of each delivery beyond the time of the block and half a round trip.
 
         with_   returns the node to follow, from this node and a clock
         """

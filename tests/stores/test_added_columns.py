@@ -1,4 +1,4 @@
-"""A column without a constraint is added in no time, whatever the age of the table."""
+"""A column without a constraint is added at once, however large the table is."""
 
 from collections.abc import Callable
 from contextlib import closing

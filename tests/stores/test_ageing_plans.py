@@ -25,8 +25,8 @@ from support.scenes.postgres import dsn_in
 AGES: Final = (5_000, 50_000)
 GROWTH: Final = 3.0  # of the expected cost of a plan, while the store grows to ten times
 CHEAP: Final = 500.0  # some hundred rows by their keys
-# The log is left out: it holds minutes.
-# The beginnings of statements that read such a table from end to end.  The list may only shrink.
+# The log is not checked here: it holds only minutes.
+# The beginnings of statements that read a growing table from end to end.  The list may only shrink.
 READ_ALL: Final = {
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
     "SELECT address, day, swaps, volume, lively_day FROM mint": "a new day: what is followed",
@@ -36,8 +36,8 @@ READ_ALL: Final = {
 }
 SUMS: Final = {"audit_balance", "closed_balance"}  # an audit has parts in proportion to both
 AT_FIRST: Final = 20_000
-# Those that do so in a database without statistics.  It has no more rows than a minute brings: up
-# to a hundred thousand mints and their candles, but few accounts and payments.
+# Statements that do so in a database without statistics.  It has no more rows than a minute brings:
+# up to a hundred thousand mints and their candles, but few accounts and payments.
 READ_ALL_AT_FIRST: Final = {
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
     "INSERT INTO fee_fund (id, lamports)": "few payments",
@@ -62,7 +62,7 @@ ARRAYS: Final = {1016: "bigint[]", 1009: "text[]", 1001: "bytea[]", 1022: "doubl
 
 
 def value(kind: int, number: int, *, is_limit: bool) -> str:
-    """Return a value of the type *kind*: of the newest rows, which a service asks for."""
+    """Return a value of the type *kind*, from the newest rows, which a service mostly reads."""
     if is_limit:
         return "100::bigint"
     if kind in ARRAYS:

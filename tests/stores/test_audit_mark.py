@@ -1,7 +1,7 @@
 """The mark of an audit never lies between the two entries of a rotation.
 
-On PostgreSQL debits hold no lock but those of their accounts: one may be committed, with a number
-between those of the two entries, while the rotation is under way.
+On PostgreSQL debits hold only the locks of their accounts: a debit may be committed, with a number
+between those of the two entries, while the rotation is in progress.
 """
 
 import asyncio

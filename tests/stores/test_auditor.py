@@ -1,4 +1,4 @@
-"""Of several api processes at one database one audits; another one does when it ends."""
+"""One of several api processes at a database audits; when it ends, another takes over."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An installation is copied to another engine and back: every row, and every guard."""
+"""An installation is copied to another engine and back: every row, and every trigger."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ from support.scenes.postgres import dsn_in, url_in
 PEPPER: Final = bytes.fromhex(FACTS["pepper"])
 ENTRY: Final = "INSERT INTO credit_entry (account, kind, delta, balance, at)"
 FILES: Final = (MONEY_FILE, MARKET_FILE, WEBHOOKS_FILE)
-# Tables of a file: its migrations, and numbers of tables that have none left.
+# Tables that are not compared: the migrations, and the last numbers that SQLite has given.
 OF_A_FILE: Final = {"migration", "sqlite_sequence"}
 
 
@@ -59,7 +59,7 @@ def silent(_what: str, _count: int) -> None: ...
 
 
 def dump(folder: Path) -> dict[str, list[Any]]:
-    """Return every row of every table, and every guard."""
+    """Return every row of every table, and every trigger."""
     found: dict[str, list[Any]] = {}
     for name in FILES:
         with closing(apsw.Connection(str(folder / name))) as db:
@@ -147,7 +147,7 @@ async def test_credits_are_the_same_after_a_copy(folder: Path, tmp_path: Path) -
 
 
 class Stopping(PostgresSide):
-    """Ends after so many parts."""
+    """Fails after *parts_left* parts."""
 
     parts_left = 0
 
@@ -369,7 +369,7 @@ SELECT count(*) FROM credit_account AS a WHERE balance <>
 
 @contextmanager
 def writing(write: Callable[[], object]) -> Iterator[None]:
-    """Let another thread write entries and balances meanwhile, again and again."""
+    """Call *write* in another thread, again and again until the block ends."""
     begun, stop = Event(), Event()
 
     def go_on() -> None:

@@ -1,4 +1,4 @@
-"""A test finds a database of PostgreSQL as a new one is, whatever the test before left in it."""
+"""Each test gets a PostgreSQL database like a new one, whatever an earlier test left in it."""
 
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ import pytest
 from support.scenes import postgres
 from support.scenes.postgres import GIVEN_AGAIN, forget_those_in, server
 
-# Tables that refuse it, rows that were there, numbers that go on by themselves.
+# Rows in tables that refuse DELETE, no row of a table that has one at first, and used numbers.
 ROWS: Final = """
 INSERT INTO credit_account (id, token_hash, hint, note, issued_at)
 VALUES (7, sha256('7'), '', '', 1);
@@ -112,7 +112,7 @@ def test_connections_and_their_locks_end_before_a_database_is_reused(tmp_path: P
 
 @pytest.mark.process
 def test_forty_databases_at_once_use_at_most_thirty_connections(tmp_path: Path) -> None:
-    """A property makes a database for each of its examples before any is taken away."""
+    """A property test makes a database for each of its examples before any is released."""
     for number in range(40):
         dsn_in(tmp_path / str(number))
     with psycopg.connect(dsn_in(tmp_path / "other")) as connection:

@@ -1,4 +1,4 @@
-"""Common SQL in the dialect of PostgreSQL: no mark for a value or a lock is lost on the way."""
+"""Common SQL in the dialect of PostgreSQL: each mark for a value or a lock is translated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A database that goes away in the middle: what was taken is what was answered, to the credit."""
+"""The database goes away during requests: the credits taken equal the debits answered."""
 
 import asyncio
 import os
@@ -168,9 +168,9 @@ def test_debits_that_could_not_be_looked_up_are_given_back_later(
     take: Callable[[PostgresCreditBook, CreditAccount], None],
 ) -> None:
     account = opened(book)
-    monkeypatch.setattr(credit_batches, "LOOK_UP_S", -1.0)
+    monkeypatch.setattr(credit_batches, "LOOK_UP_S", -1.0)  # no second look-up
     losing(book).lost = "answered"
-    look_up = book.look_up  # the moment it is asked is when the database goes
+    look_up = book.look_up  # the database goes away at the look-up
 
     def away(batch: int, at: UnixMs) -> str | None:
         losing(book).is_away = True

@@ -45,7 +45,7 @@ def pages(db: SqliteDatabase) -> int:
 
 
 def empty_and_fill(db: SqliteDatabase) -> int:
-    """Return the number of its pages when it was full."""
+    """Fill *db* and empty it; return the number of its pages when it was full."""
     db.execute(FILL)
     full = pages(db)
     db.execute("DELETE FROM list_snapshot_piece")
@@ -59,7 +59,7 @@ def test_free_pages_are_returned_to_the_disk_in_steps(
     full = empty_and_fill(db)
     before = full
     while (now := tidied(db)) < before:
-        assert before - now <= shrinking.PAGES_A_STEP + 3  # and pages of the map
+        assert before - now <= shrinking.PAGES_A_STEP + 3  # and pages of the pointer map
         before = now
     assert now < full / 3
     assert db.execute("PRAGMA freelist_count").get <= 1_000
@@ -86,7 +86,7 @@ async def test_only_trim_copies_the_log_and_only_if_it_is_long(
     db.execute(FILL.replace("3000", "1"))
     await trimmed(path)
     _, _, copied = db.execute(COPIED).get
-    assert copied == 0  # two waits for the disk, for some pages
+    assert copied == 0  # to copy some pages is not worth two waits for the disk
     db.execute(FILL.replace("3000", "2000").replace("1, n,", "2, n,"))
     _, logged, copied = db.execute(COPIED).get
     assert logged > 4 * sqlite_market.LOG_PAGES
@@ -125,6 +125,7 @@ async def test_a_failed_copy_is_reported_at_the_next_start_and_repeated(path: Pa
 
     copier = LogCopier(AccessAtOnce(SqliteDatabase(path, "market")), fail_once)
     copier.start()
+    # Let the copy fail
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     with pytest.raises(DatabaseError, match="full"):

@@ -1,4 +1,4 @@
-"""A fresh store may be started in any order of processes: all at once, too."""
+"""Processes may open a fresh store in any order, and also all at once."""
 
 import asyncio
 from collections.abc import Callable

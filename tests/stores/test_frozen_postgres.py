@@ -59,6 +59,7 @@ def test_a_large_statement_on_a_frozen_connection_fails(tmp_path: Path) -> None:
         frozen(db.execute(PID).get),
         pytest.raises(DatabaseAway),
     ):
+        # More than the buffers of a connection hold, so that sending it blocks
         db.execute("SELECT length(?::text)", ("x" * 50_000_000,))
 
 

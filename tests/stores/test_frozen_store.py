@@ -1,9 +1,9 @@
-"""The database freezes while people buy, for longer than every patience and every lease.
+"""The database freezes during purchases, for longer than every time limit and every lease.
 
-Someone else holds the write lock, or the writer's thread hangs in the middle
-of its transaction; before the pending row is there, or before what was bought
-is.  The chain goes on meanwhile.  A purchase that then gets 201 must be in the books, and
-in the end landed payments, issued ones and tokens are the same, to the last.
+Another connection holds the write lock, or the writer's thread hangs in a transaction: either
+before the pending payment is stored, or before the purchase is.  The chain goes on meanwhile.  A
+purchase that is answered with 201 must be in the books at that moment, and in the end the landed
+payments, the issued payments and the credit tokens must agree exactly.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class Freezing:
 
 @dataclass
 class Town:
-    """Two processes that sell on one file, and someone who spends."""
+    """Two processes that sell on one file, and a client that spends credits."""
 
     world: World
     store: SqlPaymentStore
@@ -102,7 +102,7 @@ class Town:
     async def present(
         self, facilitator: Facilitator, payment: Presented, key: str
     ) -> Outcome | None:
-        """Present the payment; what is sold must be in the books at that moment."""
+        """Present the payment; a token that is sold must be in the books at that moment."""
         try:
             outcome = await buy(facilitator, payment, key=key)
         except ServiceUnavailable:
@@ -133,7 +133,7 @@ class Town:
             await self.world.reconciler().once()
 
     async def reconcile_at_last(self) -> None:
-        """Reconcile once nothing is held up, even on a busy machine with a store of no patience."""
+        """Reconcile after the freeze; repeat it until it succeeds, even on a busy machine."""
         await self.thawed()
         async with asyncio.timeout(HANG_S):
             while True:
@@ -142,7 +142,7 @@ class Town:
                     return
 
     async def thawed(self) -> None:
-        """Wait until every writer has done what it was held up with."""
+        """Wait until every writer has finished its delayed work."""
         idle = [store.lease for store in (self.store, self.world.stores[0])]
         writers: list[Callable[[], Awaitable[object]]] = [self.ledger.expect_writable]
         writers += [partial(lease, now=UnixMs(0), until=UnixMs(0), count_max=1) for lease in idle]
@@ -215,7 +215,7 @@ WAYS: Final = list(product((locked, hung), ("begin", "issue"), (3, EXPIRY_SLOTS)
 
 
 async def freeze_once(town: Town, number: int, way: Any) -> None:
-    """Buy into a freeze; try everything while it lasts, and again when it is over."""
+    """Buy during a freeze; try every action during the freeze, and again after it."""
     how, place, slots = way
     world, key = town.world, f"{KEY}-{number:04}"
     payment = world.pay(town.facilitators[0].require(RESOURCE, AMOUNT))
@@ -254,7 +254,7 @@ async def test_payments_credits_and_tokens_agree_after_freezes_of_the_database(
             await town.spend_at_last(token)
         town.world.slots(EXPIRY_SLOTS)
         await town.reconcile_at_last()
-        await town.thawed()  # what is owed has been given back
+        await town.thawed()  # all pending reversals are stored
 
     world = town.world
     landed = {each.signature for each in world.vm.history() if each.outcome.error is None}

@@ -1,4 +1,4 @@
-"""Many requests, one commit: the outcomes of each, in any fault of the writer."""
+"""One commit for many requests: the outcome of each request, for any fault of the writer."""
 
 import asyncio
 import threading
@@ -241,7 +241,7 @@ async def test_the_writer_rests_again_after_rest_soon(
 
 
 class Reported:
-    """Waits without a task; may have left, may fail at its outcome."""
+    """A waiter without a task; it may have left, or may fail when it gets its outcome."""
 
     def __init__(self, *, has_left: bool = False, failure: Exception | None = None) -> None:
         self.has_left = has_left

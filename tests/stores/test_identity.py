@@ -1,4 +1,4 @@
-"""Money and market of one installation: an emptied or exchanged one is refused, on both engines."""
+"""Money and market of an installation: emptied or exchanged stores are refused."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
@@ -62,7 +62,7 @@ def others(opened: Open, tmp_path: Path) -> Iterator[tuple[Database, Database]]:
 
 
 def use(money: Database) -> None:
-    """Keep something in it, as before stores had names."""
+    """Store a row in *money*, as the service did before stores had names."""
     with money.transaction():
         money.execute(
             "INSERT INTO pepper (id, check_hash) VALUES (1, ?)",
@@ -165,7 +165,7 @@ def test_a_store_of_a_newer_version_is_refused_with_the_needed_version(
 
 
 class Interrupted:
-    """A database; another process comes in between its first answer and the next question."""
+    """A database that lets another process run between its first answer and the next query."""
 
     def __init__(self, database: Database, comes: Callable[[], object]) -> None:
         self._database = database

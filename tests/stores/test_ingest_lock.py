@@ -1,4 +1,4 @@
-"""Two ingests at one database: one writes, and the other takes over from one that is silent."""
+"""Two ingests at one database: one writes, and the other takes over if the first is silent."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ AS $$ BEGIN RAISE EXCEPTION 'out of order'; END $$
 
 @asynccontextmanager
 async def waiting(lock: IngestLock) -> AsyncIterator[asyncio.Event]:
-    """Let *lock* be waited for during the block, and held from the event to its end."""
+    """Wait for *lock* in a task; the yielded event shows that it is held, until the block ends."""
     is_held, is_over = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
@@ -60,7 +60,7 @@ def test_only_one_process_at_a_time_holds_the_backfill_lock(dsn: str) -> None:
 
 
 def test_a_database_error_at_the_lock_raises_store_unavailable(dsn: str) -> None:
-    """Its function `hashtext`, of which the lock's number is made, always fails."""
+    """The function `hashtext`, which computes the number of the lock, always fails."""
     with psycopg.connect(dsn) as database:
         database.execute("CREATE SCHEMA broken")
         database.execute(FAILING)
@@ -78,6 +78,7 @@ async def test_a_second_ingest_waits_until_the_first_releases_the_lock(
             second_holds = await stack.enter_async_context(waiting(second))
             keeping = asyncio.create_task(first.keep())
             with pytest.raises(TimeoutError):
+                # Longer than the silence after which another ingest takes over
                 async with asyncio.timeout(SILENT_MS_MAX / 1000 + 1):
                     await second_holds.wait()
             keeping.cancel()

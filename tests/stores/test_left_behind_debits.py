@@ -1,4 +1,4 @@
-"""A replica that dies before it answers: another one gives back what it took, and nothing else."""
+"""A replica that dies before it answers: another replica gives back exactly its debits."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from support.scenes.postgres import dsn_in
 
 PEPPER: Final = bytes(range(32))
 NOW: Final = UnixMs(1_763_640_000_000)
-AGES: Final = DEAD_MS + 1_000
+AGES: Final = DEAD_MS + 1_000  # a replica that is not seen for so long is dead
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 LEAVE: Final = "INSERT INTO credit_batch (id, at, writer, spent, debited) VALUES (?, ?, ?, ?, ?)"
 UNKNOWN_KEY: Final = 999
@@ -39,7 +39,7 @@ BATCHES: Final = "SELECT spent FROM credit_batch WHERE spent IS NOT NULL"
 
 
 class Replicas:
-    """Two replicas at one database, and the time since each was heard of."""
+    """Two replicas at one database; a test can age the time at which each was last seen."""
 
     def __init__(self, dsn: str) -> None:
         self.clock = ManualClock(NOW)
@@ -56,7 +56,7 @@ class Replicas:
         return self.living.issue(token, 10, note="", at=NOW)
 
     def pass_ms(self, milliseconds: int, *heard: PostgresCreditBook) -> None:
-        """Let time pass for the database; of replicas other than *heard* it heard nothing."""
+        """Let time pass for the database, in which it has seen only the replicas *heard*."""
         writers = [vars(book)["_writer"] for book in heard]
         move = "UPDATE credit_writer SET since = since - ?1, seen_at = seen_at - ?1"
         self._db.execute(move, (milliseconds,))
@@ -123,7 +123,7 @@ def test_a_busy_replica_gives_back_debits_of_dead_replicas_too(replicas: Replica
     other = replicas.opened()
     replicas.dying.spend([replicas.account], NOW)
     replicas.pass_ms(AGES, replicas.living)
-    assert replicas.living.spend([other], NOW) == [Spent(9)]  # it never rests
+    assert replicas.living.spend([other], NOW) == [Spent(9)]  # without a call of `rest`
     assert replicas.living.balance(replicas.account) == 10
 
 
@@ -173,7 +173,7 @@ def test_debits_of_a_live_replica_are_not_given_back(replicas: Replicas) -> None
 
 def test_no_replica_counts_as_dead_just_after_an_outage_of_the_database(replicas: Replicas) -> None:
     replicas.dying.spend([replicas.account], NOW)
-    replicas.pass_ms(AGES)  # none was heard of
+    replicas.pass_ms(AGES)  # neither replica was seen
     replicas.living.rest(NOW)
     assert replicas.living.balance(replicas.account) == 9
     replicas.pass_ms(GAP_MS - 5_000)
@@ -268,7 +268,7 @@ async def test_a_ledger_leaves_no_batch_of_answered_debits(replicas: Replicas) -
     ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
     for left in (9, 8):
         assert await ledger.spend(replicas.account) == Spent(left)
-    assert replicas.batch_count() <= 1  # the second answered for the first
+    assert replicas.batch_count() <= 1  # the second debit noted that the first is answered
     await ledger.close()
     assert replicas.batch_count() == 0
 

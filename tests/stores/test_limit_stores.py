@@ -48,7 +48,7 @@ def limits_at(server: PostgresServer, patience_s: float) -> SharedLimits:
 
 
 async def shared_again(limits: SharedLimits) -> None:
-    """Return once a process that admits one alone admits two."""
+    """Wait until the limits are shared: two requests are admitted, which is not a share."""
     probe = limits.limiter(TWO, window="probe")
     async with asyncio.timeout(30):
         for number in range(1_000_000):
@@ -61,6 +61,7 @@ async def test_a_late_answer_is_not_read_as_the_answer_to_the_next_request() -> 
     empty_postgres()
     async with aclosing(PostgresWindows(dsn())) as windows:
         await windows.settle([window("busy", taken=7)])
+        # The request is cancelled at several points of its execution
         for turns in range(6):
             late = asyncio.ensure_future(windows.settle([window("busy")]))
             for _ in range(turns):

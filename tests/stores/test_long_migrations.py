@@ -1,4 +1,4 @@
-"""Migrations take the time they need, one at a time; what ran before an interruption is kept."""
+"""Migrations have no time limit, and run one at a time; a failed one keeps those before it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,7 +98,7 @@ def test_migrations_before_a_failed_one_are_kept(
 
 
 def test_a_fresh_database_is_migrated_once_by_concurrent_processes(fresh: str) -> None:
-    """All at once, in any order: none needs that another one has started before."""
+    """All start at once, in any order: no process needs another to start before it."""
     with ThreadPoolExecutor(len(ROLES)) as threads:
         for database in threads.map(partial(open_tables, fresh), ROLES):
             database.close()

@@ -1,4 +1,4 @@
-"""Readers of the market are woken by PostgreSQL, and look by themselves where they are not."""
+"""Readers of the market are woken by PostgreSQL, and poll if no notice comes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 @pytest.fixture
 async def notices(dsn: str) -> AsyncIterator[MarketNotices]:
     opened = MarketNotices(dsn)
-    await opened.wait(0)  # it has connected: a second without a notice
+    await opened.wait(0)  # it connects, and waits a second for a notice
     yield opened
     await opened.aclose()
 

@@ -1,4 +1,4 @@
-"""A reader of the market waits no longer than it may."""
+"""A reader of the market waits at most for its time limit."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class StuckAccess:
         await asyncio.Event().wait()
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing."""
 
 
 @pytest.mark.parametrize("verb", ["run", "in_snapshot"])

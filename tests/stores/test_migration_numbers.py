@@ -1,4 +1,4 @@
-"""Each migration has a number of its own: two with one number make no new store."""
+"""Each migration has its own number: if two have the same, no new store can be made."""
 
 from collections import Counter
 from pathlib import Path

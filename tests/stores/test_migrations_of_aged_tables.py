@@ -1,7 +1,7 @@
 """Migrations that read or change all rows of a table that grows with age: each is in this list.
 
-One that is not is rather a plain column, which takes no time, or work in batches that the service
-does beside its own, with a mark that is kept.
+A new migration should instead add a plain column, which takes no time, or leave the work to the
+service, which does it in batches and stores its progress.
 """
 
 import re

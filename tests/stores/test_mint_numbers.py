@@ -1,4 +1,4 @@
-"""The numbers of mints that are remembered are bounded, and stay right whatever is forgotten."""
+"""The cache of mint numbers is bounded, and swaps have the right mint whatever it drops."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Minutes of streams in a file: a crash at every statement, and whose are left behind."""
+"""Minutes of streams in a file: crashes at every statement, and minutes of dead processes."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ class Crashes:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[[], CreditBook]]:
-    """Opens the file for one more process."""
+    """Yield a function that opens the file for another process."""
     books: list[CreditBook] = []
 
     def open_one() -> CreditBook:
@@ -96,7 +96,7 @@ def test_unsent_minutes_are_given_back_once_after_a_crash_at_any_statement(
             book.rest(NOW)
             assert book.balance(account) == left[-1]
     assert sorted(set(left), reverse=True) == [CREDITS, CREDITS - 1]
-    assert left == sorted(left, reverse=True)  # once it is known to be sent, it stays so
+    assert left == sorted(left, reverse=True)  # after it is noted as sent, it stays sent
 
 
 async def test_a_ledger_gives_back_minutes_of_dead_processes_when_it_opens(
@@ -114,7 +114,7 @@ async def test_a_ledger_gives_back_minutes_of_dead_processes_when_it_opens(
 def test_minutes_are_given_back_by_age_if_the_lock_file_is_unusable(
     opened: Callable[[], CreditBook], tmp_path: Path
 ) -> None:
-    (tmp_path / "money.minutes.lock").mkdir()
+    (tmp_path / "money.minutes.lock").mkdir()  # a folder cannot be opened as the lock file
     dying, other = opened(), opened()
     account = dying.issue(credit_token(0), CREDITS, note="", at=NOW)
     begun(dying, Debit(account, 1))
@@ -132,14 +132,14 @@ def test_minutes_are_given_back_at_once_by_a_lone_process_else_by_age(
     begun(dying, Debit(account, 1))
     begun(living, Debit(account, 2))
     other.rest(NOW)
-    assert other.balance(account) == CREDITS - 3  # both live
+    assert other.balance(account) == CREDITS - 3  # both processes live
 
     dying.close()
     other.rest(UnixMs(NOW + LOOK_EVERY_MS))
     assert other.balance(account) == CREDITS - 3  # it does not know which of them died
     living.rest(UnixMs(NOW + LOOK_EVERY_MS))
-    assert other.balance(account) == CREDITS - 2  # there is no other
+    assert other.balance(account) == CREDITS - 2  # no other process is left
 
     begun(other, Debit(account, 4), LATER)
     other.rest(LATER)
-    assert other.balance(account) == CREDITS - 4  # as old as no minute under way
+    assert other.balance(account) == CREDITS - 4  # older than any minute of a live process

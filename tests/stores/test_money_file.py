@@ -1,4 +1,4 @@
-"""The credit tables themselves, and what happens when the disk or a neighbour misbehaves."""
+"""The credit tables, and faults of the disk or of another process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -155,7 +155,7 @@ def test_the_write_ahead_log_is_reused_after_a_rest(book: CreditBook, path: Path
     book.spend([account], NOW)
 
     assert log > CHECKPOINT_DEBITS * 1024
-    assert path.with_name("money.sqlite-wal").stat().st_size == log  # begun afresh, not extended
+    assert path.with_name("money.sqlite-wal").stat().st_size == log  # rewritten, not extended
 
 
 async def test_a_full_disk_is_503_for_every_waiter_and_charges_nothing(

@@ -1,8 +1,8 @@
-"""A data_dir with the migrations of 24 November 2026, the oldest accepted, serves and balances.
+"""A data_dir with the migrations of 24 November 2026, the oldest accepted, is served and balances.
 
 data/old_*.sql are its files as SQL: a market of some blocks of the devchain, a token issued and
 spent, a paid report and a purchase, an administrator, an agent with an API key, an application that
-is approved and one that waits. data/old_facts.json has its credentials and an answer of then.
+is approved and one that waits. data/old_facts.json has its credentials and an answer of that time.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ async def test_the_books_of_the_old_folder_balance(data_dir: Path, spent: int) -
 
 
 class ChainOfThen:
-    """The chain as it was left: what the folder says was paid has landed for good."""
+    """The chain of that time: all payments in the folder have landed and are final."""
 
     def __init__(self, paid: Sequence[Payment]) -> None:
         self.paid = {each.signature: each.amount for each in paid}

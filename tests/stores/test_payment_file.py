@@ -1,4 +1,4 @@
-"""The payment tables themselves: older files, jobs that fail, rules that no code can forget."""
+"""The payment tables: jobs that fail, and rules that the schema enforces."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def resolve(
 
 
 async def test_a_failed_job_undoes_only_itself(store: SqlPaymentStore) -> None:
-    """All of these share one commit, or two."""
+    """All jobs share one or two commits."""
     free = new_payment("free")
     outcomes = await asyncio.gather(
         store.begin(new_payment("a")),
@@ -70,7 +70,7 @@ async def test_a_failed_job_undoes_only_itself(store: SqlPaymentStore) -> None:
 async def test_a_job_that_fails_halfway_is_undone_completely(
     store: SqlPaymentStore, tmp_path: Path
 ) -> None:
-    """Its credits are entered, then its row is refused: the credits go as well."""
+    """Its credits are entered before its row is refused: the credits are removed as well."""
     for name in ("bad", "good"):
         await store.begin(new_payment(name))
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
@@ -91,7 +91,7 @@ async def test_a_job_that_fails_halfway_is_undone_completely(
 async def test_payments_that_cannot_be_read_are_not_leased(
     store: SqlPaymentStore, tmp_path: Path
 ) -> None:
-    """The reason of one is of a newer version: then others wait for no lease to end."""
+    """One payment has a reason of a newer version: the other payment is not leased either."""
     for name in ("good", "new"):
         await store.begin(new_payment(name))
     await resolve(store, "new", Reverted(final=False))
@@ -153,7 +153,7 @@ async def test_the_schema_refuses_statements_that_break_the_books(
 
 
 async def test_the_height_of_one_failed_look_up_is_stored(store: SqlPaymentStore) -> None:
-    """The second look may be another process's."""
+    """The second look-up may be made by another process."""
     await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED, Dead(height=1_000))
     found = (await store.find(new_payment("a").payment.message_hash)).payment

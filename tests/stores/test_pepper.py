@@ -1,4 +1,4 @@
-"""The pepper is made once and kept apart."""
+"""The pepper is made once, and stored in a separate file."""
 
 import stat
 from concurrent.futures import ThreadPoolExecutor

@@ -23,7 +23,7 @@ SUM: Final = "SELECT coalesce(sum(n), 0) FROM noted"
 
 
 class LosingCursor(RawCursor[Any]):
-    """Loses the answer to a commit; where *arrives* is False, the commit itself."""
+    """Loses the answer to a commit; if *arrives* is False, the commit itself."""
 
     arrives = True
 

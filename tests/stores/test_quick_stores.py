@@ -1,4 +1,4 @@
-"""A file that a test copies is the one that the migrations make: what most tests stand on."""
+"""A file that a test copies equals one that the migrations make: most tests depend on it."""
 
 from contextlib import closing
 from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 from mintscope.kit.sql.sqlite import open_store
 from support.scenes.postgres import KINDS, dsn_in
 
-# References whose rows change when the row that they name is deleted, with whether an index begins
-# with them.
+# References whose rows change if the referenced row is deleted, and whether an index begins with
+# the reference.
 OF_SQLITE: Final = """
 SELECT s.name, f."from", EXISTS (
            SELECT 1 FROM pragma_table_info(s.name) AS c WHERE c.name = f."from" AND c.pk = 1)

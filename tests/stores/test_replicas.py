@@ -1,4 +1,4 @@
-"""Several api processes at one PostgreSQL: they agree on what is sold, and on the time."""
+"""Several api processes at one PostgreSQL: they have the same settings of sales, and clocks."""
 
 import asyncio
 import gc

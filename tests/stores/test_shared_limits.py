@@ -1,4 +1,4 @@
-"""Limits that processes count together: exact over all of them, and a share while that fails."""
+"""Limits shared by processes: exact over all of them, and a share for each without the store."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -52,7 +52,7 @@ class PlainStore:
         self.moving.set()
 
     def asked(self) -> list[Sequence[AskedWindow]]:
-        """Return the calls that asked for something."""
+        """Return the calls that are not empty."""
         return [call for call in self.calls if call]
 
 
@@ -75,7 +75,7 @@ def is_shared() -> float | None:
 
 
 async def until_shared() -> None:
-    for _ in range(1_000):  # turns of the event loop
+    for _ in range(1_000):  # iterations of the event loop
         if is_shared():
             return
         await asyncio.sleep(0)
@@ -85,7 +85,7 @@ async def until_shared() -> None:
 async def test_200_requests_at_once_at_three_processes_admit_exactly_30() -> None:
     empty_postgres()
     async with AsyncExitStack() as stack:
-        # Their own clocks differ; the server's decides.
+        # The clocks of the processes differ; the clock of the server decides.
         clocks = [ManualClock(START), ManualClock(START), ManualClock(START)]
         clocks[1].advance(3_600_000)
         opened = [shared(clock, store_clock=None, replicas=3) for clock in clocks]
@@ -109,7 +109,7 @@ async def test_a_unit_that_one_process_gives_back_is_available_to_another() -> N
         await first.limiter(one).take("one")
         assert await second.limiter(one).take("one") == Denied(60)
         await first.limiter(one).give_back("one")
-        clock.advance(1_000)  # for so long a refusal is remembered
+        clock.advance(1_000)  # a refusal is remembered for a second
 
         assert await second.limiter(one).take("one") == Admitted(0, 60)
         assert await first.limiter(one).take("one") == Denied(60)
@@ -334,7 +334,7 @@ async def test_a_blocked_event_loop_does_not_count_as_a_failed_store() -> None:
     class StoppingStore(PlainStore):
         @override
         async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-            # The answer comes a few turns after the one in which the loop stood still.
+            # The answer comes a few iterations after the one that blocks the loop.
             asyncio.get_running_loop().call_soon(stand_still)
             for _ in range(10):
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The price of the payment token in one row: all api processes sell at the same one."""
+"""The price of the payment token in one row: all api processes sell at the same price."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ WAITING: Final = (
 
 
 class NoPrice:
-    """A source that has none."""
+    """A source without a price."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         del now
@@ -41,7 +41,7 @@ class NoPrice:
 
 
 class Shared:
-    """Several processes, each with a source of its own, and how time passes for their row."""
+    """Several processes, each with its own source; a test can age the price in their row."""
 
     def __init__(self, dsn: str) -> None:
         self._connect = partial(PostgresDatabase, dsn)

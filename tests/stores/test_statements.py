@@ -24,7 +24,7 @@ from support.scenes.postgres import KINDS, OLDEST, dsn_in
 
 INCONSISTENT: Final = re.compile(rb"inconsistent types deduced for parameter \$(\d+)")
 BIGINT: Final = 20
-LEAST: Final = 200  # fewer were not found, and not that they are gone
+LEAST: Final = 200  # with fewer statements, the search misses some
 
 
 def test_at_least_200_statements_are_found() -> None:
@@ -68,7 +68,7 @@ def trouble(file: apsw.Connection, statement: str) -> str:
 
 
 def test_sqlite_prepares_each_statement(files: list[apsw.Connection]) -> None:
-    """A test for each statement would take most of its time to begin and to end."""
+    """One test for all: a test for each statement would take most of its time for set-up."""
     refused = {}
     for text in map(text_of, STATEMENTS):
         troubles = [trouble(file, text) for file in files]
@@ -121,7 +121,7 @@ def _refusal(database: psycopg.Connection, statement: str | Batch) -> str:
         text = inserting_arrays(statement)
     else:
         text = translate(text_of(statement)).text
-    # Integers are sent as bigint, which a mark that is used twice is not always taken for.
+    # Integers are sent as bigint; PostgreSQL may deduce another type for a mark that is used twice.
     kinds: dict[int, int] = {}
     while True:
         types = [kinds.get(number, 0) for number in range(1, max(kinds, default=0) + 1)]
@@ -149,9 +149,9 @@ OF_FEW: Final = {
     *("payment_pending", "payment_pending_from", "payment_open", "mint_uncleared"),
     "spend_alert_due",
 }
-# The beginnings of those that do.  The list may only shrink.
+# The beginnings of statements that read such a table.  The list may only shrink.
 READ_ALL: Final = {
-    # what refers to a new row, which SQLite looks for only behind a violation
+    # references to a new row, which SQLite searches only after a violation
     "INSERT INTO credit_account (token_hash, hint, note, issued_at, root)": "no look",
     "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES": "no look",
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",

@@ -1,4 +1,4 @@
-"""Each subquery in FROM has an alias: PostgreSQL 15, the oldest that is promised, asks for one."""
+"""Each subquery in FROM has an alias: PostgreSQL 15, the oldest supported version, needs it."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import mintscope
 
 FOLDER: Final = Path(mintscope.__path__[0])
 FILES: Final = sorted({*FOLDER.rglob("*.py"), *FOLDER.rglob("*.sql")})
-LEAST: Final = 25  # fewer subqueries were not found, and not that they are gone
+LEAST: Final = 25  # with fewer subqueries, the search misses some
 
 IGNORED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 PLACEHOLDER: Final = re.compile(r"\{\w+\}")  # of a template
@@ -28,7 +28,7 @@ NOT_ALIASES: Final = JOINS | CONDITIONS | ENDS_OF_FROM
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Yield the SQL of *path*: a file of it, or each text of a module, its placeholders a name."""
+    """Yield the SQL of *path*: the whole file, or each text of a module, with names as values."""
     text = path.read_text()
     if path.suffix == ".sql":
         yield text
@@ -48,7 +48,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 
 def subqueries(text: str) -> Iterator[str | None]:
-    """Yield the alias of each subquery in FROM or JOIN of *text*; None: it has none."""
+    """Yield the alias of each subquery in FROM or JOIN of *text*; None if it has no alias."""
     tokens = TOKEN.findall(PLACEHOLDER.sub("placeholder", IGNORED.sub(" ", text)))
     opened: list[bool] = []  # for each parenthesis: it holds a subquery of FROM
     in_from = [False]

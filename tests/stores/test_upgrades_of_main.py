@@ -17,7 +17,7 @@ from mintscope.app.engine import engine_of
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from support.scenes.postgres import dsn_in, url_in
 
-pytestmark = pytest.mark.storm  # each store of before, on each engine
+pytestmark = pytest.mark.storm  # each old store, on each engine
 
 KEPT: Final = kept()
 # The rows of these tables are moved, or belong to the running process.
