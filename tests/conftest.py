@@ -1,4 +1,4 @@
-"""Fixtures of every test, and the marks that `make quick` goes by."""
+"""Fixtures of all tests, and the marks that `make quick` uses."""
 
 import gc
 import os
@@ -51,27 +51,27 @@ SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
 MAY_START_PROCESSES: Final = {"process", "browser"}
 
-# How fast a machine makes up input says nothing of the code.
+# The speed at which a machine generates input says nothing about the code.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
 
-# To read whom to trust takes 25 ms, and every client reads it, also one that speaks plain HTTP.
+# To load the trusted certificates takes 25 ms, and each client does it, even for plain HTTP.
 vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 
-make_missing(TESTS.parent)  # after a checkout, say
+make_missing(TESTS.parent)  # for example after a checkout
 hash_quickly()
 make_machines_quickly()
 migrate_quickly()
 postgres.be_patient()
 
-gc.disable()  # until everything is collected: it all stays
+gc.disable()  # until the tests are collected, because all these objects stay
 
-# The platform module asks uname; servers that a whole run shares are there before its tests.
+# The platform module runs uname, and all tests of a process share one PostgreSQL server.
 NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres"}
 
-BATCH_OBJECTS: Final = 10_000  # made between two looks for garbage
+BATCH_OBJECTS: Final = 10_000  # created between two collections of garbage
 
 LASTING: Final = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # clocks of tests move by minutes
 
@@ -87,13 +87,13 @@ sys.addaudithook(_note_process)
 
 
 def pytest_configure() -> None:
-    """Show a logged error by its places: to quote each line of code takes thirty times as long."""
+    """Log errors with their places only: to quote each line of code takes thirty times as long."""
     brief = structlog.dev.ConsoleRenderer(exception_formatter=_write_places)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], brief])
 
 
 def _write_places(printed: TextIO, exc_info: ExcInfo) -> None:
-    """Write the error and those before it, each with the places that it went through."""
+    """Write the error and its causes, each with the places in its traceback."""
     error: BaseException | None = exc_info[1]
     written: list[int] = []  # an error may be raised from itself
     while error is not None and id(error) not in written:
@@ -109,7 +109,7 @@ def _write_places(printed: TextIO, exc_info: ExcInfo) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of whole folders and of long histories; order the files.
 
-    Raises UsageError for a file that is said to take long and is not there.
+    Raises UsageError if a file that long_files.toml names does not exist.
     """
     gone = [
         name for name in sorted(order.LONG_S.keys() | order.SLOW) if not (TESTS / name).exists()
@@ -127,9 +127,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage in what tests make, not among the modules and tests that stay.
+    """Collect garbage among the objects that tests create, not among modules and tests.
 
-    And seldom: each look also calls Hypothesis, and both were 13 % of the time of its tests.
+    Collect it seldom: each collection also calls Hypothesis; both took 13 % of the time of its
+    tests.
     """
     gc.freeze()
     gc.set_threshold(BATCH_OBJECTS)
@@ -140,14 +141,14 @@ def _folder(item: pytest.Item) -> str:
     return _name(item.path).partition("/")[0]
 
 
-@cache  # of hundreds of files, for thousands of tests
+@cache  # it is called for thousands of tests in hundreds of files
 def _name(path: Path) -> str:
     return path.relative_to(TESTS).as_posix()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Remove the databases of a test behind its fixtures: each takes 8 MB."""
+    """Remove the databases of a test after its fixtures: each takes 8 MB."""
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     yield
     if folder is not None:
@@ -156,9 +157,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _marked_if_it_starts_a_process(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that starts a process without saying so: `make quick` runs what starts none."""
+    """Fail a test that starts a process without the mark, because `make quick` would run it."""
     yield
-    mine = started[:]  # those of fixtures of its module, too
+    mine = started[:]  # also processes of the module's fixtures
     started.clear()
     if mine and not any(map(request.node.get_closest_marker, MAY_START_PROCESSES)):
         pytest.fail(f"expected the mark 'process'; it started {mine}")
@@ -166,7 +167,7 @@ def _marked_if_it_starts_a_process(request: pytest.FixtureRequest) -> Iterator[N
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Return the folder of real chain and market data, or skip and say so."""
+    """Return the folder of real chain and market data; skip the test if it is missing."""
     if not SHARED_DATA.is_dir():
         pytest.skip("did not run: the folder of real data is not beside the project")
     return SHARED_DATA
@@ -174,10 +175,10 @@ def shared_data() -> Path:
 
 @pytest.fixture
 async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
-    """The API over a real ledger, with its real limits.
+    """Yield the API over a real ledger, with its real limits.
 
-    Over a connection a server with its bounds stands before it, and plain requests are answered by
-    the fast path: credit tokens that a test issues are known to it from the first request.
+    Over a connection, requests pass a real server with its bounds, and the fast path answers plain
+    requests: it knows the credit tokens that a test issues from the first request.
     """
     async with running_service(tmp_path) as service:
         if getattr(request, "param", "application") == "application":

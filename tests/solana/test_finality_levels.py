@@ -204,9 +204,7 @@ async def test_other_refused_parameters_do_not_disable_confirmed() -> None:
         (lambda *_: reply(result="yes"), None),
     ],
 )
-async def test_alpenglow_is_read_from_the_node_and_none_if_unknown(
-    fault: Fault, said: bool | None
-) -> None:  # noqa: FBT001
+async def test_alpenglow_is_true_false_or_unknown(fault: Fault, said: bool | None) -> None:  # noqa: FBT001
     node = growing(lag=0)
     node.faults = [fault] * 9
     async with client(node) as rpc:

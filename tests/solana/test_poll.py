@@ -198,9 +198,7 @@ async def test_seconds_are_turned_into_slots_at_the_pace_of_the_chain(
 
 
 @pytest.mark.parametrize("is_timed", [True, False], ids=["by block times", "not at all"])
-async def test_the_pace_comes_from_block_times_if_the_node_has_no_samples(
-    *, is_timed: bool
-) -> None:
+async def test_the_pace_comes_from_block_times_without_samples(*, is_timed: bool) -> None:
     """Blocks are a second apart; if they have no times either, no earlier block is read."""
 
     node = node_of(200)

@@ -150,7 +150,7 @@ async def end(server: asyncio.Server, room: MailRoom) -> None:
     async with asyncio.timeout(5.0):
         # Sockets of failed handshakes count too. Before Python 3.12, wait_closed does not wait at
         # all.
-        while server._active_count:  # type: ignore[attr-defined]  # noqa: ASYNC110, SLF001 - as said
+        while server._active_count:  # type: ignore[attr-defined]  # noqa: ASYNC110, SLF001 - see above
             await asyncio.sleep(0)
 
 

@@ -1,4 +1,4 @@
-"""All engines that store accounts: to run the contract tests on another one, add it to ENGINES."""
+"""All engines that store accounts: to add an engine to the contract tests, add it to ENGINES."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -179,7 +179,7 @@ def left_count() -> int:
 async def until_left(count: int) -> None:
     """Wait until *count* requests have ended because the client disconnected."""
     async with asyncio.timeout(10):
-        while left_count() < count:  # noqa: ASYNC110 - nothing tells it
+        while left_count() < count:  # noqa: ASYNC110 - no event is set
             await asyncio.sleep(0.01)
 
 

@@ -113,13 +113,13 @@ class Streaming:
     async def until_open(self, count: int) -> None:
         """Wait until at least *count* streams are open and receive changes."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - nothing tells it
+            while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - no event is set
                 await asyncio.sleep(0.001)
 
     async def until_closed(self, count: int = 0) -> None:
         """Wait until at most *count* streams are open."""
         async with asyncio.timeout(PATIENCE_S):
-            while self.service.streams.open_count > count:  # noqa: ASYNC110 - nothing tells it
+            while self.service.streams.open_count > count:  # noqa: ASYNC110 - no event is set
                 await asyncio.sleep(0.001)
 
 

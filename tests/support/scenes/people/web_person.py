@@ -78,7 +78,7 @@ class Person:
             app or site.app, raise_app_exceptions=False, client=(address, 50_000)
         )
         self.client = httpx.AsyncClient(transport=transport, base_url=site.origin, headers=BROWSER)
-        self._csrf: dict[str, str] = {}  # by session cookie, of which it is derived
+        self._csrf: dict[str, str] = {}  # by session cookie, from which it is derived
 
     async def __aenter__(self) -> Self:
         return self
