@@ -267,7 +267,7 @@ async def test_kill_9_of_ingest_does_not_change_the_ingested_market(tmp_path: Pa
 
 
 async def test_a_block_arrives_by_the_stream_without_the_repairer() -> None:
-    """While nothing is missing, the repairer is asked for no block."""
+    """While no block is missing, none is requested from the repairer."""
     async with served() as at:
         at.chain.tick()
         stream = stream_of([at.endpoint], [SPL, SPL_2022], SystemClock())

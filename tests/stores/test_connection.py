@@ -23,7 +23,7 @@ def test_a_store_is_durable_and_strict(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_only_its_owner_may_read_a_new_store_with_its_log(tmp_path: Path, umask: int) -> None:
+def test_a_new_store_and_its_log_are_readable_only_by_the_owner(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         db = open_store(tmp_path / "money.sqlite", "money")

@@ -56,7 +56,7 @@ Freeze = Callable[[], Awaitable[None]]
 
 @dataclass
 class Freezing:
-    """A chain after whose answer the database freezes: before `begin`, or before `resolve`."""
+    """A chain; after its answer, the database freezes: before `begin`, or before `resolve`."""
 
     chain: RpcSettlement
     place: Place = "begin"

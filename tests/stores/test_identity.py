@@ -192,7 +192,7 @@ class Answered(NamedTuple):
 def test_two_processes_that_start_concurrently_agree_on_the_name(
     stores: tuple[Database, Database], which: int
 ) -> None:
-    """The other names both stores after this one has looked into one of them."""
+    """The other process names both stores after this process has read the name in one."""
     both: list[Any] = list(stores)
     both[which] = Interrupted(stores[which], lambda: settle(*stores, FRESH, OLD))
 

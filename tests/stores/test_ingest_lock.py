@@ -122,7 +122,7 @@ async def test_a_transaction_of_the_previous_holder_ends_before_the_new_epoch(
         with database.transaction():
             database.execute(FINALIZE, (1,))
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(1):  # less than the server lets a transaction be idle
+                async with asyncio.timeout(1):  # less than a transaction may be idle
                     await second_holds.wait()
         async with asyncio.timeout(WAIT_S_MAX):
             await second_holds.wait()

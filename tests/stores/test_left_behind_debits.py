@@ -276,7 +276,7 @@ async def test_a_ledger_leaves_no_batch_of_answered_debits(replicas: Replicas) -
 async def test_a_debit_whose_client_disconnected_is_given_back_exactly_once(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the process dies at any moment, its credit is given back, and only once."""
+    """If the process dies at any moment, the credit is given back exactly once."""
     dsn = vars(vars(replicas.living)["_db"])["_dsn"]
     ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
     writing: PostgresCreditBook = vars(ledger)["_writing"]

@@ -116,7 +116,7 @@ async def test_each_process_has_its_share_until_a_killed_server_is_back(
 
 
 class SilentServer:
-    """A PostgreSQL that lets a client in, and answers its query only once that is cancelled."""
+    """A PostgreSQL that accepts a client, and answers its query only after it is cancelled."""
 
     READY: Final = b"Z\0\0\0\x05I"
     KEY: Final = b"K\0\0\0\x0c" + bytes(8)  # with which a client cancels

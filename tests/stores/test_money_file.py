@@ -102,14 +102,14 @@ def test_no_secret_is_stored(book: CreditBook, path: Path) -> None:
         # an entry that does not continue the balance
         ENTRY + "(1, 'spend', -1, 3, 0)",
         ENTRY + "(1, 'grant', 5, 5, 0)",
-        # more than there is
+        # an entry that spends more than the balance
         ENTRY + "(1, 'spend', -4, -1, 0)",
         # a kind that does not exist, or with the wrong sign
         ENTRY + "(1, 'gift', 1, 4, 0)",
         ENTRY + "(1, 'spend', 1, 4, 0)",
         ENTRY + "(1, 'grant', -1, 2, 0)",
         ENTRY + "(1, 'rotate', 0, 3, 0)",
-        # of no account
+        # an entry of an unknown account
         ENTRY + "(9, 'grant', 1, 1, 0)",
     ],
 )

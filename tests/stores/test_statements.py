@@ -143,8 +143,8 @@ GROWING: Final = (
 )
 READS_ALL: Final = re.compile(r"SCAN (\w+)(?: USING COVERING INDEX (\w+))?$")
 ALIAS: Final = re.compile(rf"\b({'|'.join(GROWING)}) AS (\w+)")
-# Indexes of payments that are under way, of mints whose candles wait to be deleted, and of alerts
-# whose accounts have spent: few.
+# Indexes with few rows: of payments in progress, of mints whose candles wait to be deleted, and of
+# alerts whose accounts have spent.
 OF_FEW: Final = {
     *("payment_pending", "payment_pending_from", "payment_open", "mint_uncleared"),
     "spend_alert_due",
