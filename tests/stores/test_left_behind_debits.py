@@ -250,7 +250,9 @@ def test_a_new_replica_takes_no_minute_before_others_see_it(replicas: Replicas, 
         assert replicas.living.balance(replicas.account) == 6
 
 
-def test_two_replicas_that_give_back_concurrently_give_back_once(replicas: Replicas, tmp_path: Path) -> None:
+def test_two_replicas_that_give_back_concurrently_give_back_once(
+    replicas: Replicas, tmp_path: Path
+) -> None:
     third = Replicas(dsn_in(tmp_path))
     for _ in range(5):
         replicas.dying.spend([replicas.account], NOW)
