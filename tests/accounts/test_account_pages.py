@@ -296,7 +296,7 @@ async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Pers
 
 
 @pytest.mark.parametrize("engine_of_stores", ["postgresql"], indirect=True)
-async def test_credits_that_an_agent_spends_meanwhile_are_not_moved_out(
+async def test_credits_spent_during_the_move_out_of_an_account_are_not_moved(
     site: Website, alice: Person
 ) -> None:
     """The agent spends the last credit after the deletion began, and before it is moved."""

@@ -335,7 +335,7 @@ class CountingWebAuthn(WebAuthn):
         return new
 
 
-async def test_two_passkeys_at_once_are_not_one_more_than_an_account_can_have(
+async def test_two_passkeys_added_at_once_do_not_exceed_the_limit_of_an_account(
     site: Website, alice: Person, device: Authenticator
 ) -> None:
     for number in range(1, PASSKEYS_MAX):

@@ -212,7 +212,7 @@ def interrupted(alice: Person, meanwhile: Callable[[], Awaitable[object]]) -> Pe
 
 
 @pytest.mark.parametrize("what", ["fires and ends", "is paused", "is changed"])
-async def test_a_form_undoes_nothing_that_happens_while_it_is_saved(
+async def test_saving_the_form_keeps_changes_made_meanwhile(
     site: Website, alice: Person, what: str
 ) -> None:
     path = await make(alice)
@@ -245,7 +245,7 @@ async def test_a_form_undoes_nothing_that_happens_while_it_is_saved(
     assert after.rule.level == (75.0 if what == "is changed" else 70.0)
 
 
-async def test_what_does_not_fit_a_change_of_the_same_moment_is_asked_for_again(
+async def test_the_form_is_shown_again_if_it_contradicts_a_concurrent_change(
     site: Website, alice: Person
 ) -> None:
     path = await make(alice)
@@ -286,7 +286,7 @@ async def test_a_pause_changes_nothing_else(site: Website, alice: Person) -> Non
     assert after == replace(before, rule=replace(before.rule, name="Cold", is_active=False))
 
 
-async def test_a_disabled_webhook_is_enabled_though_no_other_alert_may_become_active(
+async def test_resuming_enables_a_disabled_webhook_at_the_limit_of_active_alerts(
     tmp_path: Path,
 ) -> None:
     one = SignalsConfig(of_all_max=1)

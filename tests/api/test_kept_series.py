@@ -74,19 +74,19 @@ async def kept_count(candles: KeptCandles, asked_count: int) -> int:
     return asked_count - 1 - int(reader.reads[0]) if reader.reads else asked_count
 
 
-async def test_a_window_without_candles_takes_room() -> None:
+async def test_a_window_without_candles_counts_towards_the_cache_limit() -> None:
     most = ROWS_MAX // WINDOW_ROWS
     assert await kept_count(without_candles(), most + 1) == most
 
 
-async def test_states_and_swaps_of_a_window_take_room() -> None:
+async def test_states_and_swaps_of_a_window_count_towards_the_cache_limit() -> None:
     of_states = without_candles(state=bytes(ROW_BYTES * (1_000 - WINDOW_ROWS)))
     assert await kept_count(of_states, 100) == ROWS_MAX // 1_000
     of_swaps = without_candles(tail_count=1_000 - WINDOW_ROWS)
     assert await kept_count(of_swaps, 100) == ROWS_MAX // 1_000
 
 
-async def test_short_pages_take_more_than_their_bodies() -> None:
+async def test_short_pages_count_more_than_their_bodies() -> None:
     reader = cast("SeriesReader", OneAnswer(without_candles()))
     pages = RecentPages(reader, ManualClock(UnixMs(1_700_000_000_000)))
     made: list[int] = []

@@ -348,7 +348,7 @@ async def test_applications_are_listed_by_state_and_newest_first(store: AccountS
 # API keys.
 
 
-async def test_applications_are_found_by_a_text_in_either_case(store: AccountStore) -> None:
+async def test_the_search_of_applications_ignores_case(store: AccountStore) -> None:
     def make(rows: AccountRows) -> SignupId:
         form = replace(application().form, motivation="Äpfel, 100% ÉTÉ.", twitter=None)
         rows.applications.insert(application(BOB, number=2))

@@ -161,7 +161,7 @@ async def test_the_room_of_a_key_is_read_without_counting(engine: str) -> None:
 
 
 @engines
-async def test_a_key_that_had_no_room_has_it_when_its_window_ends(engine: str) -> None:
+async def test_a_key_has_room_again_when_its_window_ends(engine: str) -> None:
     clock = ManualClock(START)
     async with limiter(engine, clock, count=1) as window:
         await window.take("one")
@@ -173,7 +173,7 @@ async def test_a_key_that_had_no_room_has_it_when_its_window_ends(engine: str) -
 
 
 @engines
-async def test_those_that_read_the_room_at_once_change_nothing(engine: str) -> None:
+async def test_concurrent_readings_of_the_room_change_nothing(engine: str) -> None:
     async with limiter(engine, ManualClock(START), count=1) as window:
         read = await asyncio.gather(*(window.room("one") for _ in range(3)))
         taken, after = await asyncio.gather(window.take("one"), window.room("one"))

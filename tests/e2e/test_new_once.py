@@ -53,7 +53,7 @@ def child(process: "subprocess.Popen[str]", name: str) -> int:
     return found
 
 
-def test_a_process_that_serve_starts_again_refuses_a_store_that_was_exchanged(
+def test_a_process_restarted_by_serve_refuses_an_exchanged_store(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "none.jsonl").touch()
@@ -68,7 +68,7 @@ def test_a_process_that_serve_starts_again_refuses_a_store_that_was_exchanged(
     assert REFUSED in ended
 
 
-def test_ingest_that_begins_again_refuses_a_store_that_was_exchanged(tmp_path: Path) -> None:
+def test_a_retry_of_ingest_refuses_an_exchanged_store(tmp_path: Path) -> None:
     of_chain = {
         "MINTSCOPE_CHAIN__SOURCE": "rpc",
         "MINTSCOPE_CHAIN__RPC_URL": "http://127.0.0.1:1",

@@ -64,7 +64,7 @@ async def asking(folder: Path) -> AsyncIterator[tuple[Giving, Market, Config]]:
         yield giving, market, Config(data_dir=folder, chain=ChainConfig(rpc_url=SecretStr(url)))
 
 
-async def test_another_backfill_can_be_read_before_the_answer(
+async def test_another_backfill_can_be_read_while_the_prompt_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -82,7 +82,7 @@ async def test_another_backfill_can_be_read_before_the_answer(
     assert read == ["another"]
 
 
-async def test_a_backfill_of_the_mint_that_was_begun_before_the_answer_stays(
+async def test_a_backfill_of_the_mint_begun_while_the_prompt_is_open_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asking(tmp_path) as (giving, market, config):

@@ -255,7 +255,7 @@ class SlowSource:
 
 
 @pytest.mark.parametrize("late", [Doubt.NO_ANSWER, quote("0.9", NOW)])
-async def test_a_late_answer_does_not_replace_a_newer_one(late: Quote | Doubt) -> None:
+async def test_a_late_reading_does_not_replace_a_newer_price(late: Quote | Doubt) -> None:
     clock, source = ManualClock(NOW), SlowSource()
     price_cache = PriceCache(source, decimals=6, clock=clock)
     first = asyncio.create_task(price_cache.price_list())

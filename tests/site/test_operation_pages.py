@@ -250,7 +250,7 @@ class Unanswering(AccountStore):
 
 
 @pytest.mark.parametrize("is_away", [False, True])
-async def test_what_a_process_counted_is_not_added_twice_if_no_answer_came(
+async def test_hourly_counts_are_not_added_twice_after_a_commit_in_doubt(
     site: Website, *, is_away: bool
 ) -> None:
     store = site.accounts.review.store

@@ -196,7 +196,7 @@ async def test_only_credits_are_sold_while_the_data_is_too_old(tmp_path: Path) -
     assert "Sales Credits only Reports are sold again once the data is up to date." in page
 
 
-async def test_it_is_read_again_after_the_clock_is_set_back(tmp_path: Path) -> None:
+async def test_the_status_is_read_again_after_the_clock_is_set_back(tmp_path: Path) -> None:
     slots = [350_000_001, 350_000_002, 350_000_003]
 
     async def read() -> ServiceStatus:

@@ -119,7 +119,7 @@ async def test_deposits_are_limited_to_60_an_hour(service: Service, key: str) ->
     assert (await account(service, key))["balance"] == 100
 
 
-async def test_a_changed_limit_of_rotations_is_that_of_withdrawals_and_deposits_too(
+async def test_a_reload_of_the_rotation_limit_changes_withdrawals_and_deposits_too(
     service: Service, key: str
 ) -> None:
     for limit in limits_of(ApiConfig(rotation_limit_requests=2, rotation_limit_window_s=90)):

@@ -87,7 +87,7 @@ async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(
     assert await service.left(token) == left
 
 
-async def test_further_timeframes_are_read_only_for_who_can_pay_for_all_reports(
+async def test_further_timeframes_are_read_only_if_the_credits_cover_all_reports(
     service: Service,
 ) -> None:
     """A mint without a report costs nothing, so only reports are counted."""

@@ -143,7 +143,7 @@ async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Servi
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-async def test_a_tool_whose_client_leaves_before_the_result_is_written_costs_nothing(
+async def test_a_tool_call_is_free_if_the_client_leaves_before_its_result(
     shop: Service, *, leaves: bool
 ) -> None:
     """The request of the tool was answered by then."""

@@ -56,7 +56,7 @@ async def test_an_unpaid_purchase_creates_no_credit_account(shop: SellingApi, ke
     assert shop.service.accounts.rows("SELECT id FROM credit_account") == []
 
 
-async def test_an_account_that_is_removed_before_its_purchase_is_sent_takes_nothing(
+async def test_a_purchase_is_refused_if_its_account_is_removed_before_the_payment(
     world: World,
 ) -> None:
     """No one could spend the credits; with another credential, the same payment buys a token."""

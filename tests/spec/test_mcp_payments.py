@@ -314,7 +314,7 @@ async def test_a_payment_counts_once_at_all_replicas(shop: SellingApi, world: Wo
     assert world.received() == 2_500
 
 
-async def test_a_payment_that_was_not_taken_counts_when_it_is(
+async def test_a_payment_counts_when_it_is_taken_at_a_later_attempt(
     shop: SellingApi, world: World, app: ASGIApp
 ) -> None:
     async with mcp_client(app, {HEADER: "usd=0.0025"}) as client:

@@ -435,7 +435,7 @@ async def test_a_new_address_or_a_test_ends_the_pause_after_a_failed_webhook(
         pytest.param(False, 0, id="an attempt"),
     ],
 )
-async def test_a_failure_of_the_old_address_is_none_of_the_new_one(
+async def test_a_failure_of_the_old_url_does_not_affect_the_new_url(
     service: Service, key: str, *, is_gone: bool, later_ms: int
 ) -> None:
     one, two = "https://example.org/one", "https://example.org/two"

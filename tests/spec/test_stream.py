@@ -417,7 +417,7 @@ async def test_a_refused_stream_costs_nothing(
         assert await streaming.service.left(token) == 2
 
 
-async def test_who_cannot_pay_for_the_first_minute_has_no_token_loaded(
+async def test_no_token_is_loaded_without_credits_for_the_first_minute(
     streaming: Streaming,
 ) -> None:
     service = streaming.service

@@ -199,7 +199,7 @@ def spend(replicas: Replicas) -> None:
 
 @pytest.mark.parametrize("return_first", [nothing, rest, spend])
 @pytest.mark.parametrize("counts", [(1, 1, 1), (3,)])
-def test_a_replica_that_was_not_dead_gives_back_nothing_that_another_gave_back(
+def test_a_frozen_replica_does_not_give_back_credits_given_back_by_another(
     replicas: Replicas, counts: tuple[int, ...], return_first: Callable[[Replicas], None]
 ) -> None:
     """One of its clients left; it was cut off before it could store the reversal."""

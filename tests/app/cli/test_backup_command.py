@@ -209,7 +209,7 @@ def test_a_pepper_that_is_kept_apart_is_restored(data: Path, tmp_path: Path) -> 
     assert run("credits", "list", **new).exit_code == 0
 
 
-def test_a_pepper_that_is_kept_apart_is_not_replaced_by_that_of_an_empty_folder(
+def test_a_backup_of_an_empty_folder_does_not_replace_the_copied_pepper(
     data: Path, tmp_path: Path
 ) -> None:
     """A disk was replaced, so the service began as a new installation, with another pepper."""

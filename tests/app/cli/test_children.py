@@ -107,7 +107,7 @@ def test_a_process_that_ends_is_restarted_while_the_other_keeps_running(
 
 
 @pytest.mark.process
-def test_a_process_that_cannot_be_forked_is_started_later_and_the_other_goes_on(
+def test_a_failed_fork_is_retried_and_the_other_process_goes_on(
     tmp_path: Path,
 ) -> None:
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)

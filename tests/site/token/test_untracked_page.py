@@ -153,7 +153,7 @@ async def test_the_first_token_is_tracked_at_once_and_the_next_is_a_request(
     assert set(await site.accounts.review.asked_tokens()) == {OTHER}
 
 
-async def test_a_token_that_the_store_did_not_track_leaves_the_allowance_of_the_day(
+async def test_a_failed_tracking_does_not_use_up_the_daily_allowance(
     site: Website, alice: Person
 ) -> None:
     await verify(site, alice)

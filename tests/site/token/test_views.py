@@ -197,7 +197,7 @@ async def counted_site(tmp_path: Path) -> AsyncIterator[Website]:
         yield site
 
 
-async def test_pages_that_are_opened_at_once_show_no_more_than_one_after_another(
+async def test_pages_opened_at_once_get_no_more_free_views_than_pages_opened_in_turn(
     counted_site: Website,
 ) -> None:
     async with Person(counted_site) as person:
