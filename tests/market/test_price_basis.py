@@ -168,6 +168,17 @@ def test_confidence_is_low_if_two_equal_pools_disagree() -> None:
     assert basis.confidence(UnixS(START + 900)) == "low"
 
 
+def test_a_silent_pool_weighs_at_most_as_much_as_while_it_trades() -> None:
+    """Nine pools trade at one price; eight as deep are silent, at another."""
+    trading = [traded(1_000, 2.0, pool=f"trading {number}") for number in range(9)]
+    silent = [traded(950, 2.5, pool=f"silent {number}") for number in range(8)]
+    offers = sorted((one for each in (*trading, *silent) for one in each), key=lambda one: one.time)
+    basis = basis_by(stood(offers))
+
+    assert (basis.pool_count, basis.is_agreed) == (9, True)
+    assert basis.confidence(UnixS(START + 1_000)) == "high"
+
+
 def test_a_pool_without_balances_is_named_and_has_no_liquidity() -> None:
     basis = basis_by(stood(traded(900, depth=None)))
     assert (basis.pool, basis.depth, basis.pool_count, basis.is_agreed) == ("deep", None, 1, False)

@@ -360,11 +360,11 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Multiply silent weights by the count of pools that may show their money; return *weighed*."""
+    """Multiply silent weights by the pools that may show their money, up to 8; return *weighed*."""
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
-        seen = sum(trading) / heaviest if heaviest else 1.0
+        seen = min(sum(trading) / heaviest, SILENT) if heaviest else 1.0
         for place in silent:
             weighed[place] *= seen
     return weighed
