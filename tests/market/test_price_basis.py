@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.report import Price
+from mintscope.market.series.pools import pools_of
 from mintscope.market.standing import NO_FLOW, Offer, Standing, stand
 from mintscope.market.standings import (
     Confidence,
@@ -177,6 +178,21 @@ def test_a_silent_pool_weighs_at_most_as_much_as_while_it_trades() -> None:
 
     assert (basis.pool_count, basis.is_agreed) == (9, True)
     assert basis.confidence(UnixS(START + 1_000)) == "high"
+
+
+@pytest.mark.parametrize(("pools", "depth"), [(1, 10**9), (1, 9 * 10**9), (2, 600_000_000)])
+def test_reserves_of_a_billion_dollars_are_known(pools: int, depth: int) -> None:
+    offers = [
+        offer(after_s, pool=f"pool {number}", depth=depth)
+        for after_s in range(0, 901, 5)
+        for number in range(pools)
+    ]
+    standing = stood(offers)
+    basis = basis_by(standing)
+
+    assert (basis.pool_count, basis.depth) == (pools, pools * depth * USD)
+    assert basis.confidence(UnixS(START + 900)) == "high"
+    assert all(pool.moves for pool in pools_of(standing, (), UnixS(START + 900)))
 
 
 def test_a_pool_without_balances_is_named_and_has_no_liquidity() -> None:

@@ -60,7 +60,6 @@ DUST: Final = 10_000  # a swap of less than 1 / DUST of the depth cannot have mo
 ODD_MICRO_USD: Final = 100_000  # ten cents: in smaller swaps, fees and rent distort the price
 SLACK: Final = 8  # the depth that a move shows may be wrong by this factor
 SIGNER_CHARS: Final = 8
-DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any real pool has
 SUM_MAX: Final = 10**18  # micro-USD; sums grow for years, and the log has 64 bits for each
 
 

@@ -25,7 +25,6 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import HOUR_S, MINUTE_S
 from mintscope.market.standing import (
     AGREEMENT,
-    DEPTH_UNKNOWN,
     ENOUGH_SIGNERS,
     OLD_S,
     HourFlow,
@@ -37,6 +36,7 @@ from mintscope.market.standing import (
     weights,
 )
 
+DEPTH_UNKNOWN: Final = 10**15  # micro-USD, the weight of a pool from before decision 60
 IS_DIRECT: Final = 8  # index of the field in a record from before decision 60
 _standing: Final = msgspec.msgpack.Decoder(Standing)
 _decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # records from before decision 60
@@ -80,6 +80,16 @@ def before_standing(  # noqa: PLR0913 - one argument for each known value
         flow=0,
     )
     return Standing((only,), pool, usd, at, since, is_direct)
+
+
+def depth_of(pool: StandingPool) -> int | None:
+    """Return the depth of *pool* in micro-USD; None if it is from a log before decision 60.
+
+    Once a balance, or a move of the price, has shown the depth of such a pool, it is known.
+    """
+    if pool.left is None and pool.depth >= DEPTH_UNKNOWN:
+        return None
+    return pool.depth
 
 
 HIGH_MICRO_USD: Final = 100_000_000_000
@@ -192,13 +202,13 @@ def basis_by(standing: Standing) -> PriceBasis:
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
     # Reserves that were seen in a pool that no longer trades may have left the pool.
     agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]
-    depth = sum(one.depth for one in agreeing)
+    depths = [depth_of(one) for one in agreeing]
     for_it = sum(weight for _, weight in near)
     return PriceBasis(
         pool=standing.pool,
         at=standing.at,
         since=standing.since,
-        depth=depth if 0 < depth < DEPTH_UNKNOWN else None,  # see `before_standing`
+        depth=None if None in depths else sum(filter(None, depths)) or None,
         # The pool that set the price agrees with itself, but may weigh nothing.
         pool_count=max(1, len(agreeing)),
         is_agreed=2 * for_it > sum(weight for _, weight in counting),

@@ -30,14 +30,8 @@ from mintscope.market.engine.pool_book import POOL_CANDLES_S, BookedPool, PoolRo
 from mintscope.market.log import LogTip, PricedSwap, Waypoint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
-from mintscope.market.standing import (
-    AGREEMENT,
-    DEPTH_UNKNOWN,
-    Standing,
-    StandingPool,
-    counts_at,
-    weights,
-)
+from mintscope.market.standing import AGREEMENT, Standing, StandingPool, counts_at, weights
+from mintscope.market.standings import depth_of
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 
 
@@ -459,7 +453,8 @@ def _with_book(one: PoolNow, book: BookedPool, hours: _Flows, days: _Flows) -> P
 
 
 def _shown_depth(pool: StandingPool) -> float | None:
-    return pool.depth / MICRO_USD if 0 < pool.depth < DEPTH_UNKNOWN else None
+    depth = depth_of(pool)
+    return depth / MICRO_USD if depth else None
 
 
 def move_of(quote_usd: float, usd: int) -> PriceMove:
