@@ -138,6 +138,23 @@ async def test_a_stop_ends_streams_and_the_connection_answers_the_next_request(
     assert b"0\r\n\r\nHTTP/1.1 503" in rest
 
 
+async def test_a_stream_over_http_1_0_has_no_chunks(streaming: Streaming) -> None:
+    token = await streaming.service.issue(5)
+
+    async with streaming.server.connection() as client:
+        await client.send(request(token).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        await streaming.until_open(1)
+        await streaming.trade()
+        streaming.service.streams.stop()
+        head, _, body = (await client.rest()).partition(b"\r\n\r\n")
+
+    assert b"\r\nconnection: close" in head
+    assert b"transfer-encoding" not in head.lower()
+    assert b"event: snapshot\n" in body
+    assert b"\r\n" not in body
+    assert body.endswith(b"\n\n")
+
+
 async def test_a_server_that_stops_ends_its_streams(tmp_path: Path) -> None:
     async with streaming_service(tmp_path) as streaming:
         token = await streaming.service.issue(5)

@@ -118,6 +118,26 @@ async def test_an_answer_in_pieces_is_written_in_pieces() -> None:
     ]
 
 
+async def test_an_answer_in_pieces_without_a_length_is_in_chunks() -> None:
+    app = Says(start(), body(b"hel", more=True), body(b"lo"))
+
+    assert await writes(app, GET) == [
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"3\r\nhel\r\n",
+        b"2\r\nlo\r\n0\r\n\r\n",
+    ]
+
+
+async def test_http_1_0_gets_no_chunks() -> None:
+    app = Says(start(), body(b"hel", more=True), body(b"lo"))
+
+    assert await writes(app, b"GET / HTTP/1.0\r\nHost: x\r\n\r\n") == [
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n",
+        b"hel",
+        b"lo",
+    ]
+
+
 async def test_an_answer_to_head_has_no_body() -> None:
     request = b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -24,6 +24,7 @@ FAILURE_HEAD: Final[Message] = {
     ],
 }
 WITHOUT_BODY: Final = {204, 304}
+WITHOUT_CHUNKS: Final = "1.0"  # its clients read a body until the connection ends
 PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 STATUS_LINE: Final = {
     status: f"HTTP/1.1 {status} {PHRASES.get(status, '')}\r\n".encode()
@@ -105,7 +106,7 @@ class WholeResponse:
         self._head: Message | None = None
         self._is_received = False
         self._is_chunked = False
-        self._left_bytes = 0  # bytes of the body yet to be sent, unless it is in chunks
+        self._left_bytes: int | None = None  # of the body, yet to be sent; None: it has no length
 
     async def run(self, app: ASGIApp) -> None:
         """Run *app*; if it sends no whole response and the client is there, send 500 or close."""
@@ -175,6 +176,13 @@ class WholeResponse:
             self._write_head(head)
             self._write_body(body, is_last=is_last)
 
+    def framed(self, body: bytes, *, is_last: bool) -> bytes:
+        """Return *body*, a part of a body without a length, as it is sent."""
+        if not self._is_chunked:
+            return body
+        chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+        return chunk + b"0\r\n\r\n" if is_last else chunk
+
     def complete(self) -> None:
         """End the response: continue with the next request, or close the connection."""
         self.response_complete = True
@@ -200,8 +208,12 @@ class WholeResponse:
         by_name = {name.lower(): value for name, value in headers}
         length = by_name.get(b"content-length")
         has_body = self.scope["method"] != "HEAD" and status not in WITHOUT_BODY
-        self._is_chunked = length is None and has_body
-        self._left_bytes = int(length or 0) if has_body else 0
+        if not has_body:
+            self._left_bytes = 0
+        elif length is not None:
+            self._left_bytes = int(length)
+        else:
+            self._is_chunked = self.scope["http_version"] != WITHOUT_CHUNKS
         if self._is_chunked:
             headers.append((b"transfer-encoding", b"chunked"))
         if not self.keep_alive:
@@ -215,9 +227,8 @@ class WholeResponse:
             return
         if not self.response_started or self.response_complete:
             raise RuntimeError("expected the head of a response before its body, and one end")
-        if self._is_chunked:
-            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            self.transport.write(chunk + b"0\r\n\r\n" if is_last else chunk)
+        if self._left_bytes is None:
+            self.transport.write(self.framed(body, is_last=is_last))
         elif self.scope["method"] != "HEAD":
             self._left_bytes -= len(body)
             if self._left_bytes < 0 or (is_last and self._left_bytes):
@@ -252,13 +263,13 @@ class PushedBody:
     def write(self, chunk: bytes) -> None:
         """Send *chunk*; do nothing if the client has left or the body has ended."""
         if not self.is_gone():
-            self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            self._cycle.transport.write(self._cycle.framed(chunk, is_last=False))
 
     def end(self, chunk: bytes) -> None:
         """Send *chunk*, and complete the response; do nothing if the client has left."""
         if self.is_gone():
             return
-        self._cycle.transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(chunk), chunk))
+        self._cycle.transport.write(self._cycle.framed(chunk, is_last=True))
         self._cycle.complete()
 
     def is_behind(self) -> bool:
