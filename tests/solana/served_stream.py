@@ -51,7 +51,11 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    *, addresses_max: int = 100, names_banks: bool = True, finality_ms: int = FINALITY_MS
+    *,
+    host: str = "127.0.0.1",
+    addresses_max: int = 100,
+    names_banks: bool = True,
+    finality_ms: int = FINALITY_MS,
 ) -> AsyncGenerator[Served, None]:
     chain = new_chain(finality_ms)
     server = GeyserServer(
@@ -61,13 +65,13 @@ async def served(
         x_token=TOKEN,
         names_banks=names_banks,
     )
-    await server.start("127.0.0.1:0")
+    await server.start(f"{host}:0")
     transport = httpx.ASGITransport(app=chain.app)
     try:
         async with Rpc(
             Endpoint(url="http://node"), clock=SystemClock(), transport=transport
         ) as rpc:
-            endpoint = GeyserEndpoint(url=f"http://127.0.0.1:{server.port}", x_token=TOKEN)
+            endpoint = GeyserEndpoint(url=f"http://{host}:{server.port}", x_token=TOKEN)
             yield Served(chain, rpc, endpoint)
     finally:
         await server.stop()

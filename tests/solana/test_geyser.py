@@ -414,6 +414,20 @@ async def test_a_server_returns_its_version_only_with_the_right_token(
         assert said in answer
 
 
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+async def test_a_server_is_asked_at_an_address_of_ipv6() -> None:
+    async with served(host="[::1]") as at:
+        assert "mintscope-devchain" in await ask_version(at.endpoint, 5)
+
+
 async def test_the_next_server_is_used_if_the_first_refuses() -> None:
     async with served() as at:
         refusing = GeyserEndpoint(url=at.endpoint.url, x_token="another")

@@ -223,7 +223,10 @@ class Stream:
 def _channel(endpoint: GeyserEndpoint) -> grpc.aio.Channel:
     address = urlsplit(endpoint.url)
     is_secure = address.scheme == "https"
-    target = f"{address.hostname}:{address.port or (443 if is_secure else 80)}"
+    host = address.hostname or ""
+    if ":" in host:  # an IPv6 address, whose brackets `hostname` leaves out
+        host = f"[{host}]"
+    target = f"{host}:{address.port or (443 if is_secure else 80)}"
     if is_secure:
         credentials = grpc.ssl_channel_credentials(root_certificates=endpoint.ca)
         return grpc.aio.secure_channel(target, credentials, options=OPTIONS)
