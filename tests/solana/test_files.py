@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,19 @@ async def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     _, message = await read_until_error(path)
 
     assert message == f"{path}: cannot be read: No such file or directory"
+
+
+async def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    first = written(tmp_path, [line(1)])
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)
+    os.write(writer, json.dumps(line(2)).encode() + b"\n")
+    updates, message = await read_until_error(first, path)
+    os.close(writer)
+
+    assert message == f"{path}: expected a file; was a pipe, which can be read only once"
+    assert updates == []
 
 
 async def test_files_in_the_wrong_order_are_refused_before_any_is_read(tmp_path: Path) -> None:

@@ -82,9 +82,9 @@ class FileSource:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield the updates that follow *after* in the files, then end.
 
-        Raises FileError before the first update if a file does not exist, or if the files are in
-        the wrong order.  If a file cannot be read, raises FileError after the updates of the lines
-        before the fault.
+        Raises FileError before the first update if a file does not exist or is a pipe, or if the
+        files are in the wrong order.  If a file cannot be read, raises FileError after the
+        updates of the lines before the fault.
         """
         reader = _Reader(self._paths)
         await asyncio.to_thread(_expect_ascending, self._paths)
@@ -118,8 +118,8 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
 def _expect_ascending(paths: Sequence[Path]) -> None:
     """Raise FileError if a file begins below the first slot of the file before it.
 
-    Some blocks of such a file would be lost.  Pipes, and files whose first line cannot be read, are
-    left out of the comparison.
+    Some blocks of such a file would be lost.  Files whose first line cannot be read are left out of
+    the comparison.
     """
     if len(paths) == 1:
         return
@@ -138,8 +138,6 @@ def _expect_ascending(paths: Sequence[Path]) -> None:
 
 def _first_slot(path: Path) -> Slot | None:
     """Return the slot of the first line of *path*; None if no line can be read now."""
-    if not path.is_file():  # a pipe can be read only once
-        return None
     try:
         return next((_parse(where, line)[0] for where, line in _Reader([path]).lines()), None)
     except FileError:
@@ -250,6 +248,9 @@ class _Reader:
             self.bytes_total = sum(path.stat().st_size for path in paths)
         except OSError as cause:
             raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
+        for path in paths:
+            if path.is_fifo():
+                raise FileError(f"{path}: expected a file; was a pipe, which can be read only once")
 
     def bytes_done(self) -> int:
         return self._finished_bytes + (0 if self._open is None else self._open.tell())
