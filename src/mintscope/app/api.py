@@ -122,7 +122,8 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     reader = (market := await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger = money.ledger
-    follower, streams, covered = await enter(following(config, reader, market.reader, clock))
+    followed = await enter(following(config, reader, market.reader, clock))
+    follower, streams, covered, refused = followed
     is_restart = siblings.is_restart
     pace = follower.pace
     draining = Draining(config.drain_s, at_begin=streams.close_doors, at_end=streams.stop)
@@ -174,9 +175,12 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())  # last: collections then skip all existing objects
     server = create_server(config.api, app, clock, api.fast_path, api.websocket_paths, draining)
+    refused.add_done_callback(lambda _: server.stop())
     with server.capture_signals():  # a supervisor may stop a process that is ready
         ready(host, port)
         await server.serve(sockets=[listener])
+    if refused.done():
+        raise refused.result()
     return server.stopped_by
 
 

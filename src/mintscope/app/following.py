@@ -315,11 +315,14 @@ def _symbols(listed: ListedTokens, mints: Collection[Mint]) -> Mapping[Mint, str
 @asynccontextmanager
 async def following(
     config: Config, reader: LogReader, coverage: CoverageReader, clock: Clock
-) -> AsyncIterator[tuple[LogTailer, Streams, CoverageTailer]]:
-    """Follow *reader* and *coverage* during the block, and run the streams."""
+) -> AsyncIterator[tuple[LogTailer, Streams, CoverageTailer, asyncio.Future[UnusableStore]]]:
+    """Follow *reader* and *coverage* during the block, and run the streams.
+
+    The last value gets the error if this process may no longer run beside the other processes.
+    """
     with telling_what_is_compiled():
         market = LiveMarket(config.market.live_mints_max)
-    async with waiting(config) as wait:
+    async with waiting(config) as (wait, refused):
         follower = LogTailer(reader, market, clock, wait=wait)
         streams = Streams(Broadcaster(follower, market, clock), clock, stream_bounds(config))
         covered = CoverageTailer(coverage, market.cover, share_min=config.api.read_share_min)
@@ -329,7 +332,7 @@ async def following(
             running(streams.run, "streams"),
             running(covered.run, "coverage"),
         ):
-            yield follower, streams, covered
+            yield follower, streams, covered, refused
 
 
 def stream_bounds(config: Config) -> StreamBounds:

@@ -1,5 +1,6 @@
 """The engine for a PostgreSQL database."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AsyncExitStack,
@@ -36,7 +37,7 @@ from mintscope.kit.sql.migrating import migrate_all, migrate_tables, rehearse, w
 from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
 from mintscope.kit.sql.postgres_limits import PostgresWindows
 from mintscope.kit.sql.processes import IngestLock, MarketNotices, backfill_lock
-from mintscope.market.follow.tailer import Wait
+from mintscope.market.follow.tailer import Waiting
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.postgres import PostgresMarketTables
 from mintscope.payments.store.books import SqlPaymentBooks
@@ -204,16 +205,27 @@ class PostgresEngine:
     @asynccontextmanager
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
-    ) -> AsyncIterator[Wait]:
+    ) -> AsyncIterator[Waiting]:
         """Yield a function that waits for the database's notice that the log has grown.
 
         poll_interval_s   the wait while there is no connection
         settings          the settings that must be the same in all processes that wait, by name
         Raises            UnusableStore if running processes have other settings; StoreUnavailable
         """
+        refused = asyncio.get_running_loop().create_future()
         async with aclosing(MarketNotices(self.place, settings)) as notices:
             await notices.open()
-            yield partial(notices.wait, poll_interval_s)
+
+            async def wait() -> None:
+                if refused.done():  # the process is about to stop
+                    await asyncio.sleep(poll_interval_s)
+                    return
+                try:
+                    await notices.wait(poll_interval_s)
+                except UnusableStore as error:
+                    refused.set_result(error)
+
+            yield Waiting(wait, refused)
 
     def back_up(self, target: Path, progress: copying.Progress) -> None:
         """Copy the installation, which may be running, into the new folder *target*.

@@ -43,7 +43,7 @@ from mintscope.kit.sql.database import (
     DatabaseError,
 )
 from mintscope.kit.sql.group_commit import PATIENCE_S
-from mintscope.market.follow.tailer import Wait
+from mintscope.market.follow.tailer import Waiting
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.log_writer import LogCopier
 from mintscope.market.store.sqlite import SqliteMarketTables, copy_log, version
@@ -298,10 +298,11 @@ class SqliteEngine:
     @asynccontextmanager
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
-    ) -> AsyncIterator[Wait]:
+    ) -> AsyncIterator[Waiting]:
         """Yield a function that waits for *poll_interval_s*, because files send no notices."""
         del settings
-        yield partial(asyncio.sleep, poll_interval_s)
+        refused = asyncio.get_running_loop().create_future()  # there is no other process
+        yield Waiting(partial(asyncio.sleep, poll_interval_s), refused)
 
     def back_up(self, target: Path, progress: copying.Progress) -> None:
         """Copy the installation, which may be running, into the new folder *target*.

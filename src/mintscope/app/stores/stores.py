@@ -41,7 +41,7 @@ from mintscope.kit.sql.identity import IS_USED, Beside, settle
 from mintscope.kit.sql.limits import LimitBatches, LimitStoreAway, SharedLimits
 from mintscope.kit.sql.sqlite import engine_version
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.follow.tailer import Wait
+from mintscope.market.follow.tailer import Waiting
 from mintscope.market.ports import Retention
 from mintscope.market.timeframe import Timeframe
 
@@ -302,8 +302,8 @@ async def expect_limits(config: Config) -> bool:
     return True
 
 
-def waiting(config: Config) -> AbstractAsyncContextManager[Wait]:
-    """Return a context manager of a function that waits until the log grows, or for an interval.
+def waiting(config: Config) -> AbstractAsyncContextManager[Waiting]:
+    """Return a context manager of the wait until the log grows, or for an interval.
 
     Entering the context manager raises UnusableStore if api processes with other settings run.
     """

@@ -222,13 +222,19 @@ class MarketNotices:
         If there is no connection, first try to connect, at most once in CONNECT_AGAIN_S, which may
         take up to NOTICES_ANSWER_S.  Without a connection, wait for *poll_interval_s*, but at least
         POLL_S_MIN.
+
+        Raises UnusableStore if this process has lost its connection, and processes with other
+        settings run when it connects again.
         """
         try:
             if await self._has_connection():
                 await self._next_notice()
                 return
-        except (psycopg.Error, OSError, UnusableStore) as error:
+        except (psycopg.Error, OSError) as error:
             await self._lost(error)
+        except UnusableStore:
+            await self.aclose()
+            raise
         await asyncio.sleep(max(poll_interval_s, POLL_S_MIN))
 
     async def aclose(self) -> None:

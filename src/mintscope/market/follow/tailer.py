@@ -5,7 +5,7 @@ While the log cannot be read, the data become old, and the API refuses to serve 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import structlog
 
@@ -45,6 +45,17 @@ UNREADABLE: Final = "The market data of this token cannot be read now; try again
 
 T = TypeVar("T")
 Wait: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class Waiting(NamedTuple):
+    """The wait between two reads of the log.
+
+    wait      waits until the log grows, or for an interval
+    refused   gets the error if this process may no longer run beside the other processes
+    """
+
+    wait: Wait
+    refused: asyncio.Future[UnusableStore]
 
 
 async def look_again_soon() -> None:
