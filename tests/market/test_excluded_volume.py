@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import decide_again
 from mintscope.kit.primitives import Slot, UnixS
-from mintscope.market.log import PricedSwap, Uncounted
+from mintscope.market.log import PricedSwap, Uncounted, volumes_of
 from mintscope.market.pricing import Rate, price_slot
 from mintscope.market.quotes import BASIC, Quotes
 from mintscope.market.standing import Standing
 from mintscope.market.standings import Standings
-from mintscope.market.store.log_reader import swaps_blob, swaps_of, volumes_of
+from mintscope.market.store.log_reader import swaps_blob, swaps_of
 from mintscope.solana.blocks import USDC
 from support.fakes.made_chain import MINTS, swap
 

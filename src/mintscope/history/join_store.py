@@ -11,6 +11,7 @@ from mintscope.history.jobs_store import losses, other_quotes
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, DatabaseAccess, Row, SqlStore
 from mintscope.market.engine.fold import MintFold, read_state
+from mintscope.market.log import volumes_of
 from mintscope.market.ports import CANDLES_MIN, Retention
 from mintscope.market.pricing import RATE_AGE_MAX_S, RATE_WINDOW_S
 from mintscope.market.standing import Standing
@@ -23,7 +24,6 @@ from mintscope.market.store.log_reader import (
     standing_blob,
     swaps_blob,
     swaps_of,
-    volumes_of,
 )
 from mintscope.market.store.log_writer import UNAVAILABLE
 from mintscope.market.store.mints import ADD_EVENT, MarketTables

@@ -4,7 +4,7 @@ All data of the analytics come from events.  Their numbers, `seq`, have no gaps,
 have applied all events up to the same `seq` are equal.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
@@ -14,9 +14,10 @@ import msgspec
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.sol_rate import Sample
 from mintscope.market.standing import SIGNER_CHARS
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import VOLUME_S_MAX, WIDTH_S, Timeframe
 
 SIGNERS_MAX: Final = 16_384  # cached numbers, 150 bytes each
+SLOT_VOLUME_MAX: Final = VOLUME_S_MAX * WIDTH_S[Timeframe.M1]  # micro-USD bought or sold of a mint
 
 
 class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -109,6 +110,17 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     offered: tuple[float, float] | None = None
     detail: SwapDetail | None = None
     evidence: Evidence | None = None
+
+
+def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
+    """Return the volume bought and the volume sold in *swaps*, of one slot, in micro-USD.
+
+    Each is at most that of a candle of a minute.
+    """
+    volumes = [0, 0]
+    for swap in swaps:
+        volumes[not swap.is_buy] += swap.volume
+    return min(volumes[0], SLOT_VOLUME_MAX), min(volumes[1], SLOT_VOLUME_MAX)
 
 
 class SlotHeader(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from mintscope.market.engine.crowd_book import NO_CROWD, CrowdChange
 from mintscope.market.engine.fold import read_state
 from mintscope.market.engine.pool_book import NO_POOLS, BookChange
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
-from mintscope.market.standing import Standing
+from mintscope.market.standing import SUM_MAX, Standing
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import Gap
 
@@ -62,10 +62,13 @@ def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: 
     """Return the activity of a mint after a slot of *day* with *swaps* and *volume*.
 
     before   the activity before the slot; its swaps and volume count only if they are of *day*
+
+    The volume of a day is at most SUM_MAX.
     """
     if before is not None and before.day == day:
         swaps += before.swaps
         volume += before.volume
+    volume = min(volume, SUM_MAX)
     is_lively = swaps >= floor.swaps_min and volume >= floor.volume_min
     lively_day = day if is_lively else None if before is None else before.lively_day
     return Activity(day, swaps, volume, lively_day)

@@ -47,6 +47,9 @@ FRAME_S: Final[dict[AnyFrame, int]] = {
     AskedFrame.H4: 4 * HOUR_S,
     AskedFrame.D1: DAY_S,
 }
+# The most micro-USD bought, and the most sold, that a candle has for each second of its width.  So
+# both sides of a day have less than 2^63 together.  No real token is near it.
+VOLUME_S_MAX: Final = 5 * 10**13
 FRAMES: Final = tuple(FRAME_S)  # narrowest first
 BY_NAME: Final = {each.value: each for each in FRAMES}
 

@@ -23,11 +23,11 @@ from mintscope.kit.errors import NeedsOperator
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.time import TIME_MAX
 from mintscope.market.engine.frames import NO_CANDLE, PACKED, Frame, Part
-from mintscope.market.engine.kernels import ACC, PRICE_MAX
+from mintscope.market.engine.kernels import ACC, GRAINS, PART_MAX, PRICE_MAX
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
 from mintscope.market.pricing import RATE_WINDOW_S, sol_usd
 from mintscope.market.sol_rate import Sample
-from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.market.timeframe import TIMEFRAMES, VOLUME_S_MAX, WIDTH_S, Timeframe
 from mintscope.solana.blocks import Block, Gap, Tip
 
 DEAD_MAX: Final = 1_024
@@ -269,6 +269,7 @@ STATE: Final = np.dtype(
     ]
 )
 HEAD: Final = Struct("<qqd")
+assert VOLUME_S_MAX * GRAINS[-1] == PART_MAX
 assert HEAD.size + len(Timeframe) * PACKED.size == STATE.itemsize
 # The newest h1 candle, which is the end of STATE: its bucket, its prices, the number of its trades.
 NEWEST_H1: Final = Struct("<q4dq")
@@ -391,7 +392,7 @@ class MintFold:
         """Return the rows that changed since the last call, oldest first; they replace stored ones.
 
         A bucket with volume but no price is a row with count 0, so the volumes of all timeframes
-        have the same sum.
+        have the same sum, unless a candle has reached its limit, see VOLUME_S_MAX.
         """
         self._add_part()
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}

@@ -24,10 +24,11 @@ from mintscope.market.engine import kernels
 from mintscope.market.engine.given import Candles, Floats, Held
 from mintscope.market.engine.kernels import ACC, FRAME, READ, SERVICE, SWING, close_candle
 from mintscope.market.log import CandleRow, PricedSwap, Waypoint
-from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
+from mintscope.market.timeframe import FRAME_S, VOLUME_S_MAX, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
 PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # reads a frame ten times as fast as `fold.STATE`
+MINUTE_VOLUME_MAX: Final = VOLUME_S_MAX * WIDTH_S[Timeframe.M1]
 WAYPOINT_EVERY: Final = 64  # candles from one waypoint to the next; more candles are always stored
 
 
@@ -163,13 +164,19 @@ class Frame(msgspec.Struct, gc=False):
         self.add(part)
 
     def add(self, part: Part) -> None:
-        """Add *part*, which lies within one candle."""
+        """Add *part*, which lies within one candle; the flow is at most VOLUME_S_MAX a second."""
         at = part.time - part.time % self.width_s  # as `timeframe.bucket` does, without a call
         if at != self.bucket:
             self._open(UnixS(at))
         self._is_changed = True
-        self.buy += part.buy
-        self.sell += part.sell
+        buy = self.buy + part.buy
+        sell = self.sell + part.sell
+        if buy + sell > MINUTE_VOLUME_MAX:  # no candle has a lower limit
+            most = VOLUME_S_MAX * self.width_s
+            buy = min(buy, most)
+            sell = min(sell, most)
+        self.buy = buy
+        self.sell = sell
         if part.count:
             self._trade(part)
 

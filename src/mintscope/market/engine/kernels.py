@@ -1,9 +1,8 @@
 """Compiled kernels of the engine.
 
-The kernels compute the indicators, one swap or one candle at a time.
-
-They are compiled by numba; the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  Kernels
-that call each other are in one file, because numba's cache notices changes of one file only.
+The kernels compute the indicators, one swap or one candle at a time.  They are compiled by numba;
+the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  Kernels that call each other are in
+one file, because numba's cache notices changes of one file only.
 
 Accumulators, `acc`: the two averages of MACD and its signal, Wilder's mean gain and loss, the last
 close, then one EMA for each period, after the closed candles of one timeframe.  Until an average
@@ -29,11 +28,11 @@ SWING: Final = 100
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
-# The widths in seconds of the candles, and of the parts of the pressure windows, each of which has
-# PARTS parts.
+# The widths in seconds of the candles, and of the PARTS parts of each pressure window.
 WIDTHS: Final = (60, 300, 900, 3600)
 GRAINS: Final = (1, 5, 15, 60, 240, 1440)
 PARTS: Final = 60  # one bit for each in a signed integer of 64 bits
+PART_MAX: Final = 72 * 10**15  # VOLUME_S_MAX in 24 minutes: both sides of a window fit in 64 bits
 ALL_WINDOWS: Final = (0, len(GRAINS))
 KEPT: Final = SWING - 1
 
@@ -220,7 +219,7 @@ def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
 
 @kernel
 def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> None:
-    """Add volume to part *number*, which must not be before the newest part."""
+    """Add volume to part *number*, not before the newest part; no side exceeds PART_MAX."""
     ahead = number - window["head"]
     if ahead > 0:
         window["buy"], window["sell"] = sums(window, parts, number)
@@ -232,6 +231,8 @@ def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> No
         window["bits"] |= 1
         parts[z, 0] = 0
         parts[z, 1] = 0
+    buy = min(buy, PART_MAX - parts[z, 0])
+    sell = min(sell, PART_MAX - parts[z, 1])
     parts[z, 0] += buy
     parts[z, 1] += sell
     window["buy"] += buy

@@ -22,7 +22,7 @@ from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.market.engine.given import Floats
 from mintscope.market.screening.averages import NO_CANDLES, AverageColumns, recents_of
 from mintscope.market.screening.snapshot import FoldedTo, MintTrades, SlotTrades
-from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
+from mintscope.market.timeframe import TIMEFRAMES, VOLUME_S_MAX, WIDTH_S
 from mintscope.solana.blocks import WSOL
 
 Rows: TypeAlias = NDArray[np.int32]
@@ -148,6 +148,7 @@ M5: Final = ListSpan(MINUTE_S, 5)
 H1: Final = ListSpan(MINUTE_S, 60)
 D1: Final = ListSpan(24 * MINUTE_S, 60)
 SPANS: Final = (M5, H1, D1)
+MINUTE_MAX: Final = 2 * MINUTE_S * VOLUME_S_MAX  # micro-USD
 
 
 # NaN means that a value is not known.
@@ -325,6 +326,9 @@ class ListColumns:
             )
         )
         rows = self.rows
+        # As much as two sides of a candle have, so that no sum of a day exceeds 64 bits.
+        volumes = np.minimum(volumes, MINUTE_MAX - rows["minute_volume"][at])
+        bought = np.minimum(bought, volumes)
         # A slot has one entry for each mint.  If a row was in *at* twice, NumPy would add only one.
         for name in ("volume", "open_volume", "h1_volume", "minute_volume"):
             rows[name][at] += volumes

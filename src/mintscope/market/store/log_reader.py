@@ -105,14 +105,6 @@ def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
     return (*row, swap.offered) if swap.offered else row
 
 
-def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
-    """Return the volume bought and the volume sold in *swaps*, in micro-USD."""
-    volumes = [0, 0]
-    for swap in swaps:
-        volumes[not swap.is_buy] += swap.volume
-    return volumes[0], volumes[1]
-
-
 def standing_blob(standing: Standing | None) -> bytes | None:
     """Return *standing* as a blob; None for None."""
     return None if standing is None else pack(standing)

@@ -20,7 +20,7 @@ from mintscope.kit.sql.database import (
 from mintscope.kit.time import HOUR_MS
 from mintscope.market.coverage import NotRead, SlotCoverage
 from mintscope.market.engine.fold import DEAD_MAX, GAPS_MAX, Tail
-from mintscope.market.log import PricedSwap
+from mintscope.market.log import PricedSwap, volumes_of
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.ports import (
     DEFAULT_RETENTION,
@@ -47,7 +47,6 @@ from mintscope.market.store.log_reader import (
     mints_blob,
     standing_blob,
     swaps_blob,
-    volumes_of,
 )
 from mintscope.market.store.mints import MarketTables, MintIds, remove, track, untrack_all
 from mintscope.market.store.retention import Forgetting, clear_some
