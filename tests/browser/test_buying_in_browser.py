@@ -157,7 +157,7 @@ async def test_a_wallet_that_does_not_sign_pays_nothing(shop: Shopfront, buyer: 
         await buyer.open("/buy/10")
         await choose(buyer)
         await state(buyer, then)
-        await buyer.reads("othing was paid")  # with either case of the first letter
+        await buyer.reads("othing was paid")  # at the beginning of a sentence, or within it
     wallet.manner = "waits"
     await buyer.open("/buy/10")
     await choose(buyer)

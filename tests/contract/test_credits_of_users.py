@@ -37,7 +37,7 @@ from mintscope.kit.credentials import CredentialHash, hash_credential, hint
 from mintscope.kit.primitives import CreditAccount, Mint, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
 from mintscope.payments.payment import Landed, Payment, TopUp
-from mintscope.payments.ports import Begun, Budget
+from mintscope.payments.ports import Begun, Budget, Removed
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.account_stores import ENGINES
@@ -428,7 +428,7 @@ async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: S
 
 
 async def test_a_purchase_for_a_deleted_account_belongs_to_its_payer(scene: Scene) -> None:
-    """The payment began while the account was being deleted; older credits cannot be claimed."""
+    """The payment's row was lost, and it is adopted late; older credits cannot be claimed."""
     user_id = await scene.user(1)
     account = await scene.credits.open(user_id)
     kept = new_payment("before", purchase=TopUp(credits=5, account=account))
@@ -442,10 +442,8 @@ async def test_a_purchase_for_a_deleted_account_belongs_to_its_payer(scene: Scen
     )
     late = new_payment("late", purchase=TopUp(credits=10, account=account))
     late = replace(late, payment=replace(late.payment, payer=Wallet("another payer")))
-    await scene.payments.begin(late)
-    await scene.payments.resolve(
-        late.payment.message_hash, landed, now=UnixMs(NOW + 3), again_ms=AGAIN_MS
-    )
+    assert isinstance(await scene.payments.begin(late), Removed)
+    await scene.payments.adopt(late.payment, landed, by=COMMAND_LINE, now=UnixMs(NOW + 3))
 
     async def claim(payment: Payment, number: int) -> int | RotationDenied:
         token = credit_token(number)

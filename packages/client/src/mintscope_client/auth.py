@@ -141,6 +141,9 @@ class PaymentAuth(PayingAuth):
         try:
             required, offer = self._wallet.choose(demand)
         except OverSpendLimit:
+            sent = self._journal.find(key)  # its amount, which is counted, may reach the limit
+            if sent is not None:
+                return sent
             yield from self._bury(list(self._journal))
             required, offer = self._wallet.choose(demand)
         recent = yield from self._recent(offer)
