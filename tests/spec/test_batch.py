@@ -162,7 +162,7 @@ async def test_a_request_without_a_valid_credential_is_refused(
     assert (response.status_code, response.json()["error"]["code"]) == expected
     if expected[0] == 402:
         assert response.json()["error"]["message"].count("svc_credit_") == 1
-        assert service.reports.reads == 0
+    assert service.reports.reads == 0
 
 
 async def test_a_payment_is_refused_and_the_error_names_the_purchase_endpoint(
