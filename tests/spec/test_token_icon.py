@@ -26,6 +26,7 @@ async def test_the_icon_never_changes_and_differs_between_mints(service: Service
     pictures = {(await service.client.get(PATH)).content for _ in range(3)}
     other = await service.client.get(f"/v1/token/{USDC}/icon.svg")
 
+    # Clients may cache the picture as immutable, so it must be the same in every version.
     assert [sha256(picture).hexdigest()[:16] for picture in pictures] == ["5c8b71abd68c0def"]
     assert other.content not in pictures
 
