@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+import pytest
 from prometheus_client import REGISTRY
 
 from mintscope.ingest.coverage import VenueWatch
@@ -68,7 +69,40 @@ async def test_a_program_with_a_single_burst_is_not_reported_as_silent() -> None
 
 
 async def test_no_venue_is_silent_while_the_chain_stands_still() -> None:
+    """These blocks are from 2023, so by the clock of the machine the silence takes years."""
+    begin, end = 1_700_000_000, 1_700_001_199
+    watch = VenueWatch()
+    for second in range(begin, end + 1):
+        watch.note(UnixS(second), {"still": 3, "first": 1})
+    assert await message_of(watch) == ""
+    assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "still"}) == 0
+
+
+@pytest.mark.parametrize("block", [{"first": 1}, {"first": 1, "still": 3}], ids=["one", "both"])
+@pytest.mark.parametrize("still_s", [11, 3_600])
+async def test_the_time_for_which_the_chain_stood_still_counts_for_no_venue(
+    still_s: int, block: dict[str, int]
+) -> None:
+    """Neither as a silence, nor as a usual pause; *block* is the first one after this time."""
     watch = VenueWatch()
     for second in range(1_200):
-        watch.note(UnixS(START + second), {"busy": 3})
+        watch.note(UnixS(START + second), {"still": 3, "first": 1})
+    again = START + 1_199 + still_s
+    watch.note(UnixS(again), block)
+    for second in range(again + 1, again + 31):
+        assert await message_of(watch) == ""
+        watch.note(UnixS(second), {"first": 1})
     assert await message_of(watch) == ""
+    watch.note(UnixS(again + 31), {"first": 1})
+    assert "1 programs no longer have swaps: still for 31 s" in await message_of(watch)
+
+
+async def test_ten_seconds_between_two_blocks_count_for_a_venue() -> None:
+    watch = VenueWatch()
+    for second in range(1_200):
+        watch.note(UnixS(START + second), {"still": 3, "first": 1})
+    for passed_s in (10, 20, 30):
+        watch.note(UnixS(START + 1_199 + passed_s), {"first": 1})
+        assert await message_of(watch) == ""
+    watch.note(UnixS(START + 1_230), {"first": 1})
+    assert "still for 31 s" in await message_of(watch)

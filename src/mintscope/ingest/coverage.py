@@ -143,6 +143,7 @@ def show_programs(programs: Iterable[str]) -> None:
 
 
 SILENT_S_MIN: Final = 30
+STILL_S: Final = 10  # a longer time between two blocks counts for no venue
 SILENT_FACTOR: Final = 4  # multiple of the longest silence of the last one to two hours
 KEPT_S: Final = HOUR_S
 WATCHED_S_MIN: Final = 10 * MINUTE_S  # a venue with swaps for a shorter time is never silent
@@ -152,16 +153,19 @@ NAMED_MAX: Final = 3
 
 @dataclass(slots=True)
 class _Venue:
-    """Counts the swaps of one program, and measures the time between them by the block times."""
+    """Counts the swaps of one program, and measures the time between them.
 
-    first: UnixS
-    last: UnixS
-    begun: UnixS  # start of the current hour of observation
+    All times are seconds of observation, see `VenueWatch`.
+    """
+
+    first: int
+    last: int
+    begun: int  # start of the current hour of observation
     swaps: int = 0
     longest_s: int = 0  # longest silence in this hour
     longest_before_s: int = 0  # longest silence in the hour before
 
-    def note(self, time: UnixS, count: int) -> None:
+    def note(self, time: int, count: int) -> None:
         if time - self.begun >= KEPT_S:
             self.begun = time
             self.longest_before_s = self.longest_s
@@ -175,7 +179,7 @@ class _Venue:
         """The longest recent silence, at least a second."""
         return max(self.longest_s, self.longest_before_s, 1)
 
-    def is_silent(self, now: UnixS) -> bool:
+    def is_silent(self, now: int) -> bool:
         is_known = self.swaps >= SWAPS_MIN and self.last - self.first >= WATCHED_S_MIN
         return is_known and now - self.last > max(SILENT_S_MIN, SILENT_FACTOR * self.usual_s)
 
@@ -186,25 +190,33 @@ class VenueWatch:
     A venue is silent if it has had no swap for more than four times its longest silence of the last
     one to two hours, and for more than 30 s.  Before that, it must have had SWAPS_MIN swaps over
     WATCHED_S_MIN.
+
+    A venue is not silent because blocks do not arrive.  So time is measured by the times of blocks,
+    and the time between two blocks counts only up to STILL_S: if it is longer, the chain stood
+    still, or blocks were missed.
     """
 
     def __init__(self) -> None:
         self._venues: dict[str, _Venue] = {}
-        self._now = UnixS(0)
+        self._newest = UnixS(0)  # the time of the newest block
+        self._now = 0  # seconds of observation
 
     def note(self, time: UnixS, swaps: Mapping[str, int]) -> None:
         """Add the number of swaps in a block at *time*, by program."""
-        # Time of blocks, not of the clock: a venue is not silent because blocks do not arrive.
-        self._now = max(self._now, time)
+        passed_s = time - self._newest
+        if passed_s > 0:
+            self._newest = time
+            self._now += passed_s if passed_s <= STILL_S else 0
+        now = self._now
         for program, count in swaps.items():
             venue = self._venues.get(program)
             if venue is None:
-                venue = self._venues[program] = _Venue(time, time, time)
+                venue = self._venues[program] = _Venue(now, now, now)
                 # The default value binds this venue; the variable changes with the loop.
                 VENUE_SILENT_S.labels(program).set_function(
                     lambda venue=venue: self._now - venue.last  # type: ignore[misc]
                 )
-            venue.note(time, count)
+            venue.note(now, count)
 
     async def expect_none_silent(self) -> None:
         """Raise ServiceUnavailable while a venue is silent."""
