@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mintscope.kit.credentials import (
-    PEPPER_BYTES_MIN,
     CredentialKind,
     hash_credential,
     hint,
@@ -89,7 +88,3 @@ def test_every_kind_holds_its_entropy_and_a_checksum(kind: CredentialKind) -> No
 @given(st.text(st.characters(codec="utf-8"), max_size=100), st.binary(min_size=32, max_size=32))
 def test_the_hash_is_hmac_sha_256(text: str, pepper: bytes) -> None:
     assert hash_credential(text, pepper=pepper) == hmac_sha256(pepper, text.encode())
-
-
-def test_a_pepper_needs_at_least_32_bytes() -> None:
-    assert PEPPER_BYTES_MIN == 32

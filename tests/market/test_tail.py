@@ -1,13 +1,12 @@
 """The place of a block, whatever a source yields and repeats."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from mintscope.kit.primitives import Slot, UnixS
-from mintscope.kit.time import TIME_MAX
 from mintscope.market.engine.fold import (
-    DEAD_MAX,
-    GAPS_MAX,
     Follows,
     ForkBelowFinalized,
     Hole,
@@ -109,9 +108,11 @@ def test_the_tip_is_the_newest_block_and_slots_only_grow() -> None:
         tail.append(tail.header(B_FORK, ()))
 
 
-def test_a_time_above_the_maximum_is_ignored() -> None:
-    assert Tail().effective(UnixS(TIME_MAX)) == TIME_MAX
-    assert Tail().effective(UnixS(TIME_MAX + 1)) == 0
+def test_a_time_after_march_2242_is_ignored() -> None:
+    last = datetime(2242, 3, 16, 12, 56, 32, tzinfo=UTC).timestamp()
+    assert last == 2**33
+    assert Tail().effective(UnixS(2**33)) == 2**33
+    assert Tail().effective(UnixS(2**33 + 1)) == 0
 
 
 def test_finality_applies_to_the_newest_slot_of_the_log_up_to_it() -> None:
@@ -217,5 +218,28 @@ def test_samples_are_kept_in_the_header() -> None:
     assert tail_of(A).time == UnixS(START + 1)
 
 
-def test_dead_blocks_and_gaps_are_bounded_and_time_ends_in_2242() -> None:
-    assert (DEAD_MAX, GAPS_MAX, TIME_MAX) == (1_024, 1_024, 8_589_934_592)
+def test_the_newest_1024_dead_blocks_are_known_after_finality() -> None:
+    """An older one contradicts finality, like a block that was never seen."""
+    forks = [block(9, A, fork=f"-{number}") for number in range(1_025)]
+    all_known = tail_of(A, *forks[1:], B, C, finalized=4)
+    one_more = tail_of(A, *forks, B, C, finalized=4)
+
+    assert isinstance(all_known.place(forks[1]), Known)
+    assert isinstance(one_more.place(forks[1]), Known)
+    with pytest.raises(ForkBelowFinalized, match="block 9 has parent 1"):
+        one_more.place(forks[0])
+
+
+def test_the_log_continues_after_each_of_the_newest_1024_gaps() -> None:
+    gaps = [Gap(Slot(first), Slot(first + 2), "gone") for first in range(3, 10_253, 10)]
+    after = [block(gap.last + 1, Tip(gap.last, "unseen")) for gap in gaps]
+    tail = tail_of(A, B)
+    for gap in gaps[:-1]:
+        assert tail.lose(gap) == 3
+
+    assert len(gaps) == 1_025
+    assert isinstance(tail.place(after[0]), Follows)
+    assert tail.lose(gaps[-1]) == 3
+    assert isinstance(tail.place(after[0]), Hole)
+    assert isinstance(tail.place(after[1]), Follows)
+    assert isinstance(tail.place(after[-1]), Follows)

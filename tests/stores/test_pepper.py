@@ -2,7 +2,7 @@
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
+from hashlib import sha256, sha512
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,15 @@ def test_a_malformed_pepper_is_refused(tmp_path: Path, text: str) -> None:
 
     with pytest.raises(UnusablePepper, match="32 bytes"):
         load_pepper(tmp_path / "pepper")
+
+
+def test_a_pepper_of_at_least_32_bytes_is_accepted(tmp_path: Path) -> None:
+    for size in (32, 33):
+        pepper = sha512(b"a pepper").digest()[:size]
+        path = tmp_path / f"{size}"
+        path.touch(mode=0o600)
+        path.write_text(pepper.hex())
+        assert load_pepper(path) == pepper
 
 
 def test_concurrent_readers_of_a_new_pepper_get_the_same_one(tmp_path: Path) -> None:
