@@ -126,13 +126,16 @@ def get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
-async def test_requests_received_before_a_429_keep_their_order() -> None:
+async def test_requests_received_before_a_429_wait_for_the_pause_and_keep_their_order() -> None:
     """The first of them takes longer than the pause."""
     loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
     gates = {path: asyncio.Event() for path in ("/limited", "/slow")}
+    began_s: dict[str, float] = {}
+    ended_s: dict[str, float] = {}
 
     async def application(scope: Scope, _receive: Receive, send: Send) -> None:
         path = scope["path"]
+        began_s[path] = loop.time()
         if path == "/limited":
             has_begun.set()
             scope["extensions"][SLOW_DOWN]()
@@ -140,6 +143,7 @@ async def test_requests_received_before_a_429_keep_their_order() -> None:
             await gates[path].wait()
         length = (b"content-length", b"%d" % len(path))
         await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        ended_s[path] = loop.time()
         await send({"type": "http.response.body", "body": path.encode()})
 
     async with (
@@ -159,6 +163,8 @@ async def test_requests_received_before_a_429_keep_their_order() -> None:
         answers += [(await client.answer())[2] for _ in range(2)]
 
     assert answers == [b"/limited", b"/slow", b"/fast"]
+    assert began_s["/slow"] - ended_s["/limited"] > 0.99 * PAUSE_S  # timers have a resolution
+    assert began_s["/fast"] >= ended_s["/slow"]
 
 
 async def test_a_429_does_not_delay_other_requests_of_a_proxy(tmp_path: Path) -> None:
