@@ -45,8 +45,10 @@ class Reported:
     ids: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    events: list[bytes] = field(default_factory=list)
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        self.events.append(event)
         name, number, data, *_ = event.decode().split("\n")
         self.names.append(name)
         self.ids.append(int(number.removeprefix("id: ")))
@@ -219,6 +221,10 @@ async def test_an_event_is_sent_to_all_listeners_in_batches(scene: Scene) -> Non
     }
     assert late.names == ["event: snapshot", "event: update"]
     assert late.reports == others[0].reports
+    # All listeners get the same object, so each event is encoded once.
+    for number in range(3):
+        assert len({id(each.events[number]) for each in others}) == 1
+    assert late.events[1] is others[0].events[2]
 
 
 async def test_a_bug_of_one_listener_does_not_affect_the_others(scene: Scene) -> None:
