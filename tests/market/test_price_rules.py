@@ -142,8 +142,24 @@ def test_the_rule_of_decision_18_fails_in_these_markets(
     assert judge(make(), scenario.trades, since_s=scenario.since_s).off_s > 300
 
 
-def test_at_least_three_rules_are_compared() -> None:
-    assert len(RULES) >= 3
+CHOSEN = "median by what stands"
+# By rule, a market in which it is wrong for minutes, and the chosen rule is right.
+WRONG_IN = {
+    "first volume (ADR 18)": "ten cents at +4.9 %, 200 times",
+    "median by volume": "5 x 10,000 SOL at x500",
+    "deepest pool": "1,000,000 USD for one second at +50 %",
+    "median by depth": "1,000,000 USD for one second at +50 %",
+}
+
+
+@pytest.mark.parametrize("name", sorted(RULES.keys() - {CHOSEN}))
+def test_every_rule_that_is_not_chosen_is_wrong_where_the_chosen_rule_is_right(name: str) -> None:
+    scenario = RESISTED[WRONG_IN[name]](1)
+    judged = [
+        judge(RULES[each](), scenario.trades, since_s=scenario.since_s) for each in (name, CHOSEN)
+    ]
+    assert judged[0].off_s > 300
+    assert judged[1].off_s == 0
 
 
 def test_a_sale_before_a_jump_does_not_hide_the_jump() -> None:
