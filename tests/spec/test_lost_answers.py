@@ -229,9 +229,15 @@ async def test_a_payment_that_never_landed_is_402_after_its_expiry(
     result = decoded(dead, "payment-response")
     assert (result["success"], result["errorReason"]) == (False, "transaction_expired")
     world.go_wrong()
-    retried = await hasty.send("POST", PURCHASE, hasty.pay(demanded(dead)), key=KEY)
+    sent_before = world.calls.count("sendTransaction")
+    second = hasty.pay(demanded(dead))
+    retried = await hasty.send("POST", PURCHASE, second, key=KEY)
     assert retried.status_code in {201, 503}
-    assert "sendTransaction" in world.calls
+    assert world.calls.count("sendTransaction") > sent_before
+    world.slots(80)
+    assert (await hasty.send("POST", PURCHASE, second, key=KEY)).status_code == 201
+    assert world.received() == 25_000
+    assert list(world.ledger().values()) == [10]
 
 
 async def test_a_dropped_payment_is_broadcast_again_when_its_client_resends_it(
