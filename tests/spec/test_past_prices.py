@@ -16,11 +16,17 @@ from series_service import (
     SeriesService,
     series_service,
 )
+from typing_extensions import override
 
+from mintscope.kit.primitives import Mint
 from mintscope.kit.time import DAY_S
+from mintscope.market.log import LogTip
 from mintscope.market.ports import DEFAULT_RETENTION, MINUTES_S
+from mintscope.market.series.pools import AskedCandles, KeptCandles
 from mintscope.market.timeframe import Timeframe
-from support.scenes.service import bearer, refusal
+from support.fakes.series import FakeSeries
+from support.scenes.live_market import traded_log
+from support.scenes.service import NOW, Service, bearer, refusal, running_service
 
 KEEP_S = {**DEFAULT_RETENTION.keep_s, Timeframe.M1: MINUTES_S}
 
@@ -32,7 +38,9 @@ async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
         yield market
 
 
-async def ask(market: SeriesService, token: str, *pairs: tuple[str, int]) -> httpx.Response:
+async def ask(
+    market: SeriesService | Service, token: str, *pairs: tuple[str, int]
+) -> httpx.Response:
     prices = [{"mint": mint, "t": at} for mint, at in pairs]
     body = {"prices": prices}
     answer: httpx.Response = await market.client.post(
@@ -88,17 +96,41 @@ async def test_an_unknown_price_has_an_error_beside_known_prices(market: SeriesS
     assert await market.service.left(token) == 1
 
 
-async def test_a_client_without_credits_is_402_even_if_no_price_is_known(
-    market: SeriesService,
-) -> None:
-    await market.trade(0, 2.0)
-    await market.trade(60, 2.0)
-    token = await market.service.issue(1)
-    assert (await ask(market, token, (TOKEN, BEGIN_S + 60))).json()["data"]["found"] == 1
+class Counted(FakeSeries):
+    """Counts how often the tip of the log and the candles are read."""
 
-    refused = await ask(market, token, (TOKEN, BEGIN_S - 1))
+    reads = 0
+
+    @override
+    async def tip(self) -> LogTip:
+        self.reads += 1
+        return await super().tip()
+
+    @override
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
+        self.reads += 1
+        return await super().candles(mint, asked, known)
+
+
+@pytest.mark.parametrize("ago_s", [0, DAY_S], ids=["known", "unknown"])
+async def test_a_client_without_credits_is_402_and_no_price_is_read(
+    tmp_path: Path, ago_s: int
+) -> None:
+    """Also if no price is known, which is free for a client with credits."""
+    now_s = NOW // 1000
+    series = Counted(traded_log(now_s))
+    async with running_service(tmp_path, series=series) as service:
+        token = await service.issue(1)
+        assert (await ask(service, token, (TOKEN, now_s))).json()["data"]["found"] == 1
+        assert series.reads > 0
+        series.reads = 0
+
+        refused = await ask(service, token, (TOKEN, now_s - ago_s))
 
     assert refusal(refused) == (402, "INSUFFICIENT_CREDITS")
+    assert series.reads == 0
 
 
 async def test_a_price_is_that_of_a_wider_candle_if_narrow_candles_are_gone(
