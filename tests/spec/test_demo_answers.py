@@ -9,6 +9,14 @@ from x402.schemas import PaymentRequired
 
 from mintscope.market.report import TokenReport
 from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import (
+    KEY,
+    PURCHASE,
+    SellingApi,
+    demanded,
+    signature_header,
+)
 from support.scenes.service import Service, bearer
 
 TOKEN, DEMAND = "/v1/demo/token", "/v1/demo/402"
@@ -83,6 +91,20 @@ async def test_a_payment_for_the_demo_demand_is_refused(service: Service) -> Non
     reported = header_of(response.headers["payment-response"])
     assert (reported["success"], reported["errorReason"]) == (False, "demo_sells_nothing")
     assert header_of(response.headers["payment-required"])["accepts"] == demand["accepts"]
+
+
+async def test_a_payment_for_the_demo_demand_is_not_sent_to_the_chain(
+    shop: SellingApi, world: World
+) -> None:
+    """Not even a transaction that would buy credits elsewhere at this service."""
+    demand = demanded(await shop.client.get(DEMAND))
+    wire = shop.transaction(await shop.demand("POST", PURCHASE))
+    response = await shop.send("GET", DEMAND, signature_header(demand, wire), key=KEY)
+
+    assert response.json()["error"]["code"] == "PAYMENT_FAILED"
+    assert world.calls == []
+    assert world.received() == 0
+    assert world.sql("SELECT count(*) FROM payment") == 0
 
 
 async def test_an_unreadable_payment_is_400(service: Service) -> None:
