@@ -6,11 +6,15 @@ from typing import Final
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.wallets.credits import AccountCredits
 from mintscope.app.stores.stores import Money
 from mintscope.kit.audit import COMMAND_LINE
-from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.payments.audit import Orphan
-from mintscope.payments.payment import Landed, State
+from mintscope.payments.payment import Landed, State, TopUp
 from mintscope.payments.ports import Begun, Budget, Settled, Unresolved
 from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.search import (
@@ -167,9 +171,32 @@ async def test_a_search_returns_the_newest_payments_and_none_without_a_criterion
     assert nothing.payment_count == FOUND_MAX + 5
 
 
-async def test_a_search_by_an_empty_hint_finds_no_payment(money: Money) -> None:
+async def account_of_user(money: Money, world: World) -> CreditAccount:
+    """Create a user; return the account of the user, whose hint is empty."""
+    now = world.clock.now()
+    email = EmailAddress("user@example.org")
+    new = NewUser(kind=UserKind.AGENT, username="user", email=email, created_at=now)
+    user_id = await money.accounts.transact(lambda rows: rows.users.insert(new))
+    secrets = AccountSecrets.derive(b"r" * 32)
+    accounts = AccountCredits(
+        store=money.accounts, secrets=secrets, clock=world.clock, entropy=bytes
+    )
+    return await accounts.open(user_id)
+
+
+async def test_a_search_by_an_empty_hint_finds_no_payment_of_a_user(
+    world: World, money: Money
+) -> None:
     """Accounts of users have the hint ""; an empty search must not find them all."""
+    account = await account_of_user(money, world)
+    await money.books.fill_fund(10**12, mark=0)
+    asked = new_payment("a user", purchase=TopUp(credits=10, account=account))
+    assert isinstance(await money.payments.begin(asked), Begun)
+
+    by_account = await found(money, accounts=[account])
+    assert [each.signature for each in by_account.payments] == [asked.payment.signature]
     assert (await found(money, hint="")).payments == []
+    assert (await found(money)).payments == []
 
 
 @pytest.mark.parametrize(
