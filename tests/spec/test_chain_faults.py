@@ -275,6 +275,8 @@ async def test_a_payment_can_be_resent_after_a_fault_before_it_is_stored(
     answer = await course.send()
     assert answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE"
     assert course.state is None
+    assert world.calls != []
+    assert "sendTransaction" not in world.calls
     world.go_wrong()
     world.slots(75)
 
