@@ -152,13 +152,23 @@ async def test_a_payment_for_a_bundle_that_is_not_sold_is_not_taken(
     assert world.received() == 0
 
 
-async def test_a_purchase_without_a_price_is_503_if_its_bundle_is_sold(shop: SellingApi) -> None:
+async def test_a_purchase_without_a_price_is_503_if_its_bundle_is_sold(
+    shop: SellingApi, world: World
+) -> None:
+    """Nothing is settled, not even a payment whose quote has expired."""
+    demand = await shop.demand("POST", PURCHASE)
+    world.seconds(121)
+    late = shop.pay(demand)
     shop.price.usd = None
 
-    response = await shop.client.post(PURCHASE)
-    assert refusal(response) == (503, "PRICE_UNAVAILABLE")
-    assert response.headers["retry-after"] == "5"
+    unpaid = await shop.client.post(PURCHASE)
+    for response in (unpaid, await shop.send("POST", PURCHASE, late, key=KEY)):
+        assert refusal(response) == (503, "PRICE_UNAVAILABLE")
+        assert response.headers["retry-after"] == "5"
     assert refusal(await shop.client.post(f"{PATH}?bundle=11")) == (400, "INVALID_BUNDLE")
+    assert "sendTransaction" not in world.calls
+    assert world.received() == 0
+    assert world.sql("SELECT count(*) FROM payment") == 0
 
 
 async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: World) -> None:
