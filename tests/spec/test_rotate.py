@@ -114,20 +114,23 @@ BUYS: Final = [
 ]
 
 
+@pytest.mark.parametrize("rotates", ["this process", "another process"])
 @pytest.mark.parametrize(("method", "path", "body"), BUYS)
 async def test_a_rotated_token_in_memory_is_invalid(
-    shop: SellingApi, method: str, path: str, body: Any
+    world: World, method: str, path: str, body: Any, rotates: str
 ) -> None:
-    """Also at routes whose page is empty and therefore free."""
-    old, _ = await bought(shop)
-    for _ in range(2):  # the first request puts the account in memory
-        bought_with = await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(old))
-        assert bought_with.status_code == 200
-    new = (await shop.client.post(PATH, headers=bearer(old))).json()["data"]["token"]
-    for _ in range(2):
-        answer = await shop.client.request(method, path, json=body, headers=bearer(old))
-        assert refusal(answer) == (401, "INVALID_TOKEN")
-    assert await balance(shop, new) == 8
+    """Also at routes whose page is empty and therefore free, and if another process rotates it."""
+    async with opened(world) as shop, opened(world) as other:
+        old, _ = await bought(shop)
+        for _ in range(2):  # the first request puts the account in memory
+            bought_with = await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(old))
+            assert bought_with.status_code == 200
+        rotating = shop if rotates == "this process" else other
+        new = (await rotating.client.post(PATH, headers=bearer(old))).json()["data"]["token"]
+        for _ in range(2):
+            answer = await shop.client.request(method, path, json=body, headers=bearer(old))
+            assert refusal(answer) == (401, "INVALID_TOKEN")
+        assert await balance(shop, new) == await balance(other, new) == 8
 
 
 @dataclass
