@@ -217,12 +217,14 @@ def test_five_cents_at_a_price_far_off_set_no_price_in_the_only_pool() -> None:
         made = leg(usd, tokens=tokens or 0.05 / usd, depth=depth)
         return prices(then(begun("honest", depth=depth), made))
 
-    assert cent(20.0) == [None]
-    assert cent(0.2) == [None]
-    assert cent(2.08) != [None]  # as far off as fees may be
+    assert cent(20.0) == cent(2.101) == cent(1.904) == cent(0.2) == [None]
+    for usd in (2.099, 1.906):  # as far off as fees may be
+        assert cent(usd) == pytest.approx([usd], rel=1e-4)
+    assert cent(20.0, tokens=0.00499) == [None]
+    assert cent(20.0, tokens=0.005) == [20.0]  # ten cents
     assert cent(20.0, tokens=1.0) == [20.0]  # it may have moved the pool
-    assert cent(20.0, depth=None) != [None]
-    assert cent(20.0, depth=100) != [None]
+    assert cent(20.0, depth=None) == [20.0]
+    assert cent(20.0, depth=100) == [20.0]
 
 
 def folded(swaps: Sequence[PricedSwap]) -> MintFold:
