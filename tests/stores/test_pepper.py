@@ -36,13 +36,16 @@ def test_a_malformed_pepper_is_refused(tmp_path: Path, text: str) -> None:
         load_pepper(tmp_path / "pepper")
 
 
-def test_a_pepper_of_at_least_32_bytes_is_accepted(tmp_path: Path) -> None:
+def test_a_pepper_of_32_bytes_is_accepted_and_one_of_31_bytes_is_refused(tmp_path: Path) -> None:
+    pepper = sha512(b"a pepper").digest()
+    path = tmp_path / "pepper"
+    path.touch(mode=0o600)
     for size in (32, 33):
-        pepper = sha512(b"a pepper").digest()[:size]
-        path = tmp_path / f"{size}"
-        path.touch(mode=0o600)
-        path.write_text(pepper.hex())
-        assert load_pepper(path) == pepper
+        path.write_text(pepper[:size].hex())
+        assert load_pepper(path) == pepper[:size]
+    path.write_text(pepper[:31].hex())
+    with pytest.raises(UnusablePepper, match=r"at least 32 bytes in hex at .*; there were 31"):
+        load_pepper(path)
 
 
 def test_concurrent_readers_of_a_new_pepper_get_the_same_one(tmp_path: Path) -> None:
