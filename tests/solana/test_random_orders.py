@@ -14,6 +14,7 @@ from mintscope.dex.token_accounts import signature_of
 from mintscope.kit.primitives import Slot
 from mintscope.solana.blocks import Block, Tip
 from mintscope.solana.transaction import Transaction
+from mintscope_devchain.blockstore import FINALITY_MS
 from mintscope_devchain.faults import Knobs, Streaming
 from support.processes.processes import start_process
 
@@ -113,7 +114,7 @@ async def orders_on_one_chain(seeds: list[int]) -> list[str]:
     async with served(
         addresses_max=1 if first % 2 else 10,
         names_banks=first % 3 > 0,
-        **({"finality_ms": OF_TOWER_MS} if first % 5 < 3 else {}),
+        finality_ms=OF_TOWER_MS if first % 5 < 3 else FINALITY_MS,
     ) as at:
         consumer = Consumer(at)
         at.chain.tick()
