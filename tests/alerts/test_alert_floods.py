@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import apsw
 import pytest
 from typing_extensions import override
-from watching import Scene, opened, swap
+from watching import Scene, opened, swap, trade
 
 from mintscope.accounts.mail.email import Draft, EmailKind
 from mintscope.accounts.rows import AccountRows, AccountStore
@@ -292,6 +292,41 @@ async def test_alerts_that_fire_at_once_write_their_emails_in_parts_in_the_same_
 
         assert emails == dict.fromkeys(alerts, 1)
         assert store.most == DUE_AT_ONCE
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+async def test_an_alert_sends_at_most_thirty_firings_an_hour_and_lists_the_others(
+    tmp_path: Path, engine: str
+) -> None:
+    """The hour of each alert begins with a firing, and continues in another process."""
+    async with opened(engine, tmp_path) as scene:
+        bounds = EmailBounds(day_max=999, of_alert_max=999, pause_ms=0)
+        make = partial(scene.make, webhook_url="https://example.org/", by_email=True)
+        alerts = [await make() for _ in range(2)]
+        watcher, began = scene.watcher(bounds=bounds), scene.clock.now()
+
+        async def cross() -> None:
+            for price in (11.0, 9.0):
+                trade(scene.log, price)
+                await watcher.round()
+
+        await watcher.round()
+        for number in range(60):
+            if number == 15:
+                scene.clock.advance(LEASE_MS + 1)
+                watcher = scene.watcher(1, bounds=bounds)
+            await cross()
+        for at in (began + HOUR_MS - 1, began + HOUR_MS):
+            scene.clock.advance(at - scene.clock.now())
+            await cross()
+        emails = await written(scene, EmailKind.SIGNAL_FIRED)
+
+        for alert in alerts:
+            fired = await scene.fired(alert)
+            are_sent = [True] * 30 + [False] * 31 + [True]
+            assert [each.given_up_at is None for each in fired] == are_sent, "webhooks"
+            assert [is_reported(each) for each in fired] == are_sent
+            assert lines_of(emails, alert) == 31
 
 
 async def test_alerts_that_reach_the_hourly_limit_at_once_write_their_emails_in_parts(

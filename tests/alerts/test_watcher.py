@@ -33,7 +33,7 @@ from mintscope.alerts import evaluator
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
 from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds
 from mintscope.alerts.conditions import Field, SignalKind, Tracks, watched_by
-from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE, Evaluation, packed
+from mintscope.alerts.evaluation import LOOKS_AT_ONCE, Evaluation, packed
 from mintscope.alerts.evaluator import RENEW_S
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore
@@ -41,7 +41,6 @@ from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, UnixMs
-from mintscope.kit.time import HOUR_MS
 from mintscope.market.log import Appended, LoadedMint
 from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from mintscope.solana.blocks import USDC
@@ -87,27 +86,6 @@ async def test_a_crossing_fires_once(scene: Scene) -> None:
     emails = await scene.store.read(lambda rows: rows.emails.newest(9))
     assert len(emails) == 2
     assert all("(now $10.50)" in each.facts["title"] for each in emails)
-
-
-async def test_firings_beyond_the_hourly_limit_are_still_listed(scene: Scene) -> None:
-    signal_id, other = await scene.make(), await scene.make()
-    watcher = scene.watcher()
-    await watcher.round()
-    for number in range(2 * FIRINGS_HOUR_MAX):
-        if number == FIRINGS_HOUR_MAX // 2:  # another process continues the count
-            scene.clock.advance(LEASE_MS + 1)
-            watcher = scene.watcher(1)
-        for price in (11.0, 9.0):
-            trade(scene.log, price)
-            await watcher.round()
-    assert len(await scene.seqs(signal_id)) == 2 * FIRINGS_HOUR_MAX
-    assert [each.due_at is None for each in await scene.fired(other)] == [True] * 60
-    scene.clock.advance(HOUR_MS)
-    trade(scene.log, 11.0)
-    await watcher.round()
-    last = (await scene.seqs(signal_id))[-1]
-    assert last == scene.log.seq
-    assert len(await scene.seqs(other)) == 2 * FIRINGS_HOUR_MAX + 1
 
 
 async def test_an_alert_on_closed_candles_is_evaluated_as_each_minute_ends(scene: Scene) -> None:
