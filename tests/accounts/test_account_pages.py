@@ -16,6 +16,7 @@ from mintscope.credits.postgres import SPEND
 from mintscope.kit.audit import UserId
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+from mintscope.solana.blocks import WSOL
 from support.scenes.engine import rows_of
 from support.scenes.people.takeover import RULE
 from support.scenes.people.web_person import (
@@ -270,12 +271,24 @@ async def test_a_lost_answer_to_a_deletion_loses_no_credits(site: Website, alice
     assert [await balance_of(alice, each) for each in (first, second)] == [7, 3]
 
 
-async def test_an_account_with_credits_is_deleted_if_its_owner_does_not_keep_them(
+async def test_credits_that_are_not_kept_at_a_deletion_can_no_longer_be_spent(
     site: Website, alice: Person
 ) -> None:
+    """They stay in the books, and neither a credit token nor the next account gets them."""
     ((username,),) = site.rows("SELECT username FROM user")
+    balances = "SELECT id, balance FROM credit_account WHERE balance > 0"
+    key = await make_key(site, ALICE)
     await give_credits(site, 7)
+    held = site.rows(balances)
+    account = await site.accounts.credits.find(UserId(1))
+    assert held == [(account, 7)]
     assert "account-deleted" in where(await alice.send(DELETE, {"username": username}))
+    spent = await alice.client.get(f"/v1/token/{WSOL}", headers=bearer(key))
+    await alice.sign_up()
+
+    assert spent.status_code == 401
+    assert site.rows(balances) == held
+    assert (await site.accounts.credits.summary(UserId(2))).balance == 0
 
 
 async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Person) -> None:
