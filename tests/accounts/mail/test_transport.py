@@ -22,7 +22,7 @@ from mintscope.accounts.mail.delivery import (
 from mintscope.accounts.mail.email import Email
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
-from support.fakes.mail_server import MailRoom, Security, mail_room, mail_room_beside, trusting
+from support.fakes.mail_server import MailRoom, Security, mail_room, mail_room_beside
 
 NOW: Final = UnixMs(1_700_000_000_000)
 
@@ -157,10 +157,12 @@ async def test_a_server_that_hangs_is_abandoned_after_the_timeout(greeting: byte
     assert not isinstance(failure.value, EmailRefused)
 
 
-async def test_an_email_to_an_unknown_mail_server_is_unsent() -> None:
+async def test_an_unknown_mail_server_is_not_a_final_failure() -> None:
     async with mail_room() as room:
-        with pytest.raises(Unsent):
+        with pytest.raises(Unsent) as failure:
             await send(room.server(host="mail.invalid", timeout_s=2.0))
+
+    assert not isinstance(failure.value, EmailRefused)
 
 
 @pytest.mark.parametrize(
@@ -202,12 +204,31 @@ async def test_a_domain_in_unicode_is_sent_in_punycode() -> None:
     assert room.recipients == [["alice@xn--bcher-kva.example"]]
 
 
-async def test_an_email_is_unsent_if_another_program_has_taken_the_port() -> None:
+async def test_another_program_at_the_port_gets_only_the_first_message_of_a_tls_handshake() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
         async with mail_room() as room:
-            port = taken.getsockname()[1]
-            with pytest.raises(Unsent):
-                await send(room.server("tls", port=port, timeout_s=0.2, context=trusting()))
+            with pytest.raises(Unsent) as failure:
+                await send(
+                    room.server(
+                        "tls", port=port, timeout_s=0.2, username="delivery", password="s3cret"
+                    )
+                )
+        reached = received(taken)
+
+    assert not isinstance(failure.value, EmailRefused)
+    assert reached[:1] == b"\x16", "a record of the handshake (RFC 8446, 5.1)"
+    assert len(reached) == 5 + int.from_bytes(reached[3:5]), "a single record"
+    assert reached[5] == 1, "ClientHello"
+
+
+def received(listening: socket.socket) -> bytes:
+    """Return all that the first client of *listening* has sent; it has closed the connection."""
+    listening.settimeout(5.0)
+    connection, _ = listening.accept()
+    with connection:
+        connection.settimeout(5.0)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 @pytest.mark.parametrize("security", ["none", "starttls", "tls"])
