@@ -206,19 +206,6 @@ async def test_a_link_cannot_be_guessed_from_another(service: PeopleService) -> 
         assert await service.people.find_address(text, Purpose.RESET_PASSWORD) is None
 
 
-async def test_a_sign_in_issues_a_new_cookie_and_leaves_other_sessions_unchanged(
-    service: PeopleService,
-) -> None:
-    planted = await service.people.sign_up(MALLORY, PASSWORD, THERE)
-    await service.signed_up()
-
-    cookie = await service.people.sign_in(ALICE, PASSWORD, HERE)
-
-    assert cookie != planted
-    assert (await service.enter(planted)).user.email == MALLORY
-    assert (await service.enter(cookie)).user.email == ALICE
-
-
 async def test_emails_contain_neither_the_user_agent_nor_the_name_of_a_key(
     service: PeopleService,
 ) -> None:
