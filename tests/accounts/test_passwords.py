@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from threading import Event, Semaphore
 
 import pytest
 
@@ -15,6 +16,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.people.quick_passwords import AS_SERVED
 
 PASSWORD = "correct horse battery"
+PATIENCE_S = 10.0
 
 
 @pytest.fixture
@@ -71,21 +73,42 @@ async def test_a_check_is_refused_while_four_hashes_wait_and_accepted_later(
     assert await hasher.matches(PASSWORD, await hasher.hash(PASSWORD))
 
 
-async def test_cancelled_hashes_free_their_places(hasher: Argon2Hasher) -> None:
+class HeldHashes:
+    """Begins hashes, and computes none until `go_on` is set."""
+
+    def __init__(self) -> None:
+        self.go_on = Event()
+        self._begun = Semaphore(0)
+
+    def hash(self, password: str) -> str:
+        self._begun.release()
+        assert self.go_on.wait(PATIENCE_S)
+        return f"hash of {password}"
+
+    def wait_begun(self, count: int) -> None:
+        for _ in range(count):
+            assert self._begun.acquire(timeout=PATIENCE_S)
+
+
+async def test_a_cancelled_hash_keeps_its_place_until_its_thread_has_computed_it(
+    hasher: Argon2Hasher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads compute hashes; hashes that no thread has begun free their places at once."""
+    held = HeldHashes()
+    monkeypatch.setattr(passwords, "ARGON2", held)
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
-    await asyncio.sleep(0)
+    await asyncio.to_thread(held.wait_begun, 2)
     for each in asked:
         each.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
+    accepted = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(ServiceUnavailable):
+        await hasher.hash(PASSWORD)
+    held.go_on.set()
 
-    hashed = 0
-    async with asyncio.timeout(30):
-        while hashed < 4:
-            try:
-                await hasher.hash(PASSWORD)
-                hashed += 1
-            except ServiceUnavailable:
-                await asyncio.sleep(0)
+    assert await asyncio.gather(*accepted) == [f"hash of {PASSWORD}"] * 2
+    assert len(await asyncio.gather(*(hasher.hash(PASSWORD) for _ in range(4)))) == 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
