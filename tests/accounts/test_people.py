@@ -1,5 +1,6 @@
 """People sign up, sign in, stay, prove themselves and leave; over a real file."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,19 +11,24 @@ import pytest
 from mintscope.accounts.factor_rows import UserKind
 from mintscope.accounts.session import ABSOLUTE_MS, FRESH_MS, IDLE_MS, Purpose
 from mintscope.accounts.user import EmailTaken, WeakPassword, WrongPassword
+from mintscope.kit.clock import ManualClock
+from support.scenes.accounts_service import open_accounts_service
 from support.scenes.people_service import (
     ALICE,
     HERE,
     MALLORY,
+    NOW,
     OTHER_PASSWORD,
     PASSWORD,
     THERE,
     PeopleService,
     open_people_service,
 )
+from support.scenes.stores import PEPPER
 
 FIVE_MINUTES_MS = 300_000
 QUARTER_MS = 900_000
+WRONG_PASSWORD = "wrong horse battery"
 
 
 @pytest.fixture
@@ -104,6 +110,25 @@ async def test_no_cookie_csrf_token_or_reset_link_is_in_the_file(service: People
         assert len(secret) >= 43
         assert secret.encode() not in written
     assert b"quick:" in written  # the stored hash: the file was really read
+
+
+async def test_no_password_is_in_the_file(tmp_path: Path) -> None:
+    """Without the hasher of the other tests, whose hashes show the passwords."""
+    clock = ManualClock(NOW)
+    async with open_accounts_service(tmp_path, pepper=PEPPER, clock=clock) as accounts:
+        people = accounts.built.people
+        session = await people.session(await people.sign_up(ALICE, PASSWORD, HERE))
+        assert session is not None
+        with pytest.raises(WrongPassword):
+            await people.sign_in(ALICE, WRONG_PASSWORD, HERE)
+        await people.change_password(session, OTHER_PASSWORD)
+        path = accounts.path
+        written = path.read_bytes() + path.with_name(f"{path.name}-wal").read_bytes()
+
+    for password in (PASSWORD, OTHER_PASSWORD, WRONG_PASSWORD):
+        for form in (password, b64encode(password.encode()).decode(), password.encode().hex()):
+            assert form.encode() not in written
+    assert written.count(b"$argon2id$") >= 2, "both stored hashes: the file was really read"
 
 
 async def test_each_sign_in_is_a_session_of_its_own(service: PeopleService) -> None:
