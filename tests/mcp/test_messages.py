@@ -1,8 +1,8 @@
-"""Any message to /mcp is answered without an internal error."""
+"""Any message to /mcp is answered without an internal error, and charged only for a report."""
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 import pytest
@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.app.config.config import ApiConfig
+from mintscope.kit.credentials import CreditToken
 from mintscope.kit.errors import InternalError
 from mintscope.kit.limits import Limit
 from support.fakes.reports import TRACKED
 from support.scenes.mcp_service import mcp_beside
-from support.scenes.service import bearer, running_service
+from support.scenes.service import Service, bearer, running_service
 from support.scenes.whole_report import whole_report
 
 HEADERS: Final = {
@@ -78,10 +79,20 @@ HOSTILE_CALLS: Final[list[tuple[bytes, str | None]]] = [
     for argument in (b"mint", b"limit", b"fields", b"bundle", b"max_usd", b"max_credits", b"cursor")
     for value in HOSTILE
 ]
+REPORT: Final = CALL % (b"get_token", b"mint", b'"%b"' % TRACKED.encode())
+CREDITS: Final = 1_000
+
+
+class Conversation(NamedTuple):
+    """A client of a service, and the credit token that it sends with each message."""
+
+    http: httpx.AsyncClient
+    service: Service
+    token: CreditToken
 
 
 @pytest.fixture
-async def http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
+async def conversation(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Conversation]:
     folder = tmp_path_factory.mktemp("mcp")
     api = ApiConfig(rate_limit_requests=1_000_000_000)
     async with running_service(folder, api=api) as service:
@@ -89,8 +100,9 @@ async def http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.
         async with mcp_beside(service.app, service.clock, limit=RAISED) as app:
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                client.headers["authorization"] = bearer(await service.issue(1))["authorization"]
-                yield client
+                token = await service.issue(CREDITS)
+                client.headers["authorization"] = bearer(token)["authorization"]
+                yield Conversation(client, service, token)
 
 
 def made_up() -> list[tuple[bytes, str | None]]:
@@ -106,11 +118,18 @@ def made_up() -> list[tuple[bytes, str | None]]:
     return messages
 
 
-async def test_any_message_is_answered_without_an_internal_error(http: httpx.AsyncClient) -> None:
-    for content, version in [*made_up(), *SPOILT, *HOSTILE_CALLS]:
+async def test_any_message_is_answered_without_an_internal_error_and_charged_only_for_a_report(
+    conversation: Conversation,
+) -> None:
+    http, service, token = conversation
+    left = CREDITS
+    for content, version in [*made_up(), *SPOILT, *HOSTILE_CALLS, (REPORT, None)]:
         claimed = {} if version is None else {"mcp-protocol-version": version}
         answer = await http.post("/mcp", content=content, headers=HEADERS | claimed)
 
         assert answer.status_code < 500, (content, answer.text)
         assert InternalError().args[0].encode() not in answer.content, content
         assert b"Internal" not in answer.content, (content, answer.text)
+        before, left = left, await service.left(token)
+        assert before - left == (b'"buySellPressure":' in answer.content), (content, answer.text)
+    assert left < CREDITS, "the last message buys a report"
