@@ -323,6 +323,24 @@ async def test_a_removed_passkey_cannot_sign_in(
     assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
 
 
+async def test_a_person_can_remove_only_their_own_passkeys(
+    site: Website, alice: Person, device: Authenticator
+) -> None:
+    kept = "SELECT id, user FROM passkey ORDER BY id"
+    await add_passkey(alice, device)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        await add_passkey(mallory, Authenticator("shop.example", ORIGIN))
+        asked = await mallory.open(f"{FACTORS}/passkeys/1/remove")
+        await mallory.send(f"{FACTORS}/passkeys/1/remove")
+        after_another = site.rows(kept)
+        await mallory.send(f"{FACTORS}/passkeys/2/remove")
+
+    assert asked.status_code == 404
+    assert after_another == [(1, 1), (2, 2)]
+    assert site.rows(kept) == [(1, 1)]
+
+
 class CountingWebAuthn(WebAuthn):
     """Counts the new passkeys that it has accepted."""
 
