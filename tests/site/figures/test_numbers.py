@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -114,11 +115,31 @@ def test_an_amount_has_three_digits(value: float, shown: str) -> None:
     st.floats(min_value=1e-9, max_value=1e9),
     st.integers(2, 9),
 )
-def test_axis_steps_are_inside_the_range_and_about_as_many_as_requested(
+def test_axis_steps_are_even_inside_the_range_and_about_as_many_as_requested(
     low: float, span: float, count: int
 ) -> None:
     high = low + max(span, low * 1e-6)
     steps = nice_steps(low, high, count)
 
-    assert len(steps) <= count + 1
+    assert count // 2 <= len(steps) <= count + 1
     assert all(low * (1 - 1e-9) <= each <= high * (1 + 1e-9) for each in steps)
+    distances = [after - before for before, after in pairwise(steps)]
+    for distance in distances:
+        assert distance == pytest.approx(distances[0], rel=1e-6)
+        assert float(f"{distance:.5e}".partition("e")[0]) in {1.0, 2.0, 2.5, 5.0}
+        assert steps[0] / distance == pytest.approx(round(steps[0] / distance), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "steps"),
+    [
+        (0.0, 10.0, 5, [2.0, 4.0, 6.0, 8.0, 10.0]),
+        (2.0, 12.0, 5, [4.0, 6.0, 8.0, 10.0, 12.0]),
+        (0.9, 2.1, 4, [1.0, 1.5, 2.0]),
+        (5.0, 5.0, 5, []),
+    ],
+)
+def test_axis_steps_are_above_the_low_end_and_up_to_the_high_end(
+    low: float, high: float, count: int, steps: list[float]
+) -> None:
+    assert nice_steps(low, high, count) == steps
