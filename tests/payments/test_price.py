@@ -116,16 +116,31 @@ def test_a_trade_of_24_hours_ago_still_sets_a_price() -> None:
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(st.lists(st.floats(0.01, 100), min_size=31, max_size=31), st.floats(1.0, 1e6))
+@given(
+    st.lists(st.floats(0.01, 100), min_size=30, max_size=30),
+    st.floats(0.91, 1.0, exclude_max=True).map(lambda share: share * (1 - 1e-6)),
+    st.floats(1.0, 1e6).map(lambda share: share * (1 + 1e-6)),
+)
 def test_a_manipulated_last_minute_raises_the_price_by_at_most_4_percent(
-    closes: list[float], lift: float
+    closes: list[float], within: float, beyond: float
 ) -> None:
-    """A minute is a thirtieth of the long average, and the short average must agree with it."""
-    honest = [ago(31 - place, close) for place, close in enumerate(closes)]
-    lifted = replace(honest[-1], close=honest[-1].close * lift, volume=10**18)
-    found = price_of_market(market(*honest[:-1], lifted), NOW)
-    if isinstance(found, Quote):
-        assert float(found.usd) <= 1.04 * twap(honest[:-1], UnixS(NOW_S))
+    """A minute is a thirtieth of the long average, and the short average must agree with it.
+
+    The last close sets the short average, by its volume.  *highest* is the last close that exceeds
+    the long average, of which it is a part, by 5 %.
+    """
+    before = [ago(31 - place, close) for place, close in enumerate(closes)]
+    of_29_minutes = sum(closes[1:])
+    honest = (of_29_minutes + closes[-1]) / 30  # its last price would have held for two minutes
+    highest = 1.05 * of_29_minutes / (30 - 1.05)
+
+    accepted, refused = (
+        price_of_market(market(*before, ago(1, share * highest, 10**18)), NOW)
+        for share in (within, beyond)
+    )
+    assert isinstance(accepted, Quote)
+    assert float(accepted.usd) <= 1.04 * honest
+    assert refused is Doubt.DISAGREEMENT
 
 
 @pytest.mark.parametrize(
