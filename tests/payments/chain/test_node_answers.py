@@ -204,18 +204,28 @@ async def test_a_wait_returns_the_outcome_of_a_payment(
         assert await settlement.wait(SIGNATURE, patience_s=0.15) == sighting
 
 
-async def test_a_short_wait_ends_without_an_outcome_and_a_longer_wait_finds_it() -> None:
-    answers = iter([statuses(None)] * 2)
-    node = Node(
-        getSignatureStatuses=lambda _: next(answers, statuses(status("confirmed"))),
-        getTransaction=transaction(),
-    )
-    async with chain(node) as settlement:
-        impatient = await settlement.wait(SIGNATURE, patience_s=0.01)
-        patient = await settlement.wait(SIGNATURE, patience_s=5)
+async def test_simultaneous_waits_share_requests_and_each_ends_after_its_own_time() -> None:
+    """The transactions are confirmed when the short wait has ended."""
+    other = Signature("t" * 88)
+    waits: list[asyncio.Task[Sighting]] = []
 
-    assert impatient == Unseen()
-    assert patient == Landed(paid=2_500, final=False)
+    def answer(params: list[Any]) -> dict[str, Any]:
+        is_due = waits[0].done()
+        return statuses(*(status("confirmed") if is_due else None for _ in params[0]))
+
+    node = Node(getSignatureStatuses=answer, getTransaction=transaction())
+    async with chain(node) as settlement:
+        for signature, patience_s in ((SIGNATURE, 0.01), (SIGNATURE, 5.0), (other, 5.0)):
+            wait = settlement.wait(signature, patience_s=patience_s)
+            waits.append(asyncio.create_task(wait))
+        ended = await asyncio.gather(*waits)
+        later = await settlement.wait(SIGNATURE, patience_s=5.0)
+
+    landed = Landed(paid=2_500, final=False)
+    assert [*ended, later] == [Unseen(), landed, landed, landed]
+    asked = [params[0] for method, params in node.asked if method == "getSignatureStatuses"]
+    assert asked[0] == [SIGNATURE, other]
+    assert all(len(each) == len({*each}) for each in asked)
 
 
 def envelope() -> Envelope:
