@@ -16,10 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from mintscope.app.config.config import WebConfig
+from mintscope.app.config.groups import StreamsConfig
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
 from support.fakes.facts import FACTS
 from support.processes.served import PATIENCE_S, Client
+from support.scenes.service import bearer, credit_token
 from support.scenes.shown_market import mint_named
 from support.scenes.streaming import Reader
 from support.scenes.website import Website, served_website
@@ -181,3 +183,27 @@ async def test_the_limit_of_open_pages_counts_pages_of_all_kinds(tmp_path: Path)
         answers = await asyncio.gather(*map(client.get, paths))
         assert [answer.status_code for answer in answers] == [204] * 3
         assert (await client.get("/tokens/events?watched=1")).status_code == 204
+
+
+async def test_a_paid_stream_has_room_while_the_limit_of_open_pages_is_reached(
+    tmp_path: Path,
+) -> None:
+    """Of three streams of the process, pages get two; a second paid stream finds it full."""
+    web, streams, token = WebConfig(live_pages_max=2), StreamsConfig(open_max=3), credit_token(1)
+    async with (
+        served_website(tmp_path, has_market=True, web=web, streams=streams) as site,
+        httpx.AsyncClient(base_url=site.origin) as client,
+        AsyncExitStack() as stack,
+    ):
+        await site.ledger.issue(token, 9, "")
+
+        async def opened(path: str, **headers: str) -> httpx.Response:
+            return await stack.enter_async_context(client.stream("GET", path, headers=headers))
+
+        pages = [await opened(f"/token/{WSOL}/live") for _ in range(3)]
+        paid = [await opened(f"/v1/stream?mints={WSOL}", **bearer(token)) for _ in range(2)]
+
+        assert [each.status_code for each in pages] == [200, 200, 204]
+        assert [each.status_code for each in paid] == [200, 503]
+        events = await Reader(paid[0]).some(2)
+        assert [each.name for each in events] == ["minute", "snapshot"]

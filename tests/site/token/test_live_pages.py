@@ -209,17 +209,6 @@ async def test_a_caller_who_may_not_see_a_token_gets_no_data_of_it(tmp_path: Pat
     assert end.data["message"].startswith("The view has ended")
 
 
-async def test_an_open_page_above_the_limit_gets_no_stream(tmp_path: Path) -> None:
-    async with (
-        open_site(tmp_path, WebConfig(live_pages_max=2)) as (site, _),
-        AsyncExitStack() as stack,
-    ):
-        for _ in range(2):
-            await stack.enter_async_context(page_at(site, SOL))
-        async with httpx.AsyncClient(base_url=site.origin) as client:
-            assert (await client.get(f"/token/{SOL}/live")).status_code == 204
-
-
 @pytest.mark.parametrize("mint", ["not-a-mint", "4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R"])
 async def test_an_untracked_or_invalid_mint_has_no_stream(shown_site: Website, mint: str) -> None:
     async with Person(shown_site) as person:
