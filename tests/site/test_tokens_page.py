@@ -16,6 +16,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_fields
 
 from mintscope.kit.errors import NotFound, ServiceError
 from mintscope.kit.primitives import Mint
@@ -38,12 +39,15 @@ from mintscope.site.token.listing import (
     question_of,
 )
 from mintscope.site.token.listing_live import TokensPages
+from support.fakes.facts import FACTS
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.shown_market import mint_named
 from support.scenes.website import HERE, Website, website
 
 JUP: Final = mint_named("JUP")
 WIF: Final = mint_named("WIF")
+BONK: Final = mint_named("BONK")
+PYTH: Final = mint_named("PYTH")
 MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
 ROW: Final = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
 CELL: Final = re.compile(r"<td([^>]*)>(.*?)</td>", re.DOTALL)
@@ -304,6 +308,36 @@ async def test_the_csv_of_the_list_has_the_numbers_of_the_api(shop: Website) -> 
     changes = [float(each["change_d1"]) for each in csv.DictReader(StringIO(gainers.text))]
     assert changes == sorted(changes, reverse=True)
     assert 0 < len(changes) < len(whole)
+
+
+async def test_a_symbol_or_name_like_a_formula_becomes_text_in_the_csv(shop: Website) -> None:
+    """Spreadsheets compute a cell that begins with =, +, - or @, and show one after an apostrophe.
+
+    They also skip a tab or a line break at the beginning, which no name has on pages either.
+    """
+    assert shop.market is not None
+    given = {
+        JUP: ('=HYPERLINK("http://evil.example","free")', "+1+1"),
+        WIF: ("-2+3", "@SUM(1,2)"),
+        BONK: ("\t=1+1", "\r\n=1+1"),
+        PYTH: ("a=b", "Plain + simple"),
+    }
+    shop.clock.advance(1_000)  # newer facts replace the facts that the market began with
+    for mint, (symbol, name) in given.items():
+        facts = replace_fields(FACTS, read_at_ms=shop.clock.now(), symbol=symbol, name=name)
+        await shop.market.kept.learn(mint, facts)
+    await shop.market.catch_up()
+    async with Person(shop) as person:
+        table = (await person.open("/tokens.csv?rows=200")).text
+    written = {each["mint"]: each for each in csv.DictReader(StringIO(table))}
+    shown = {mint: (written[mint]["symbol"], written[mint]["name"]) for mint in given}
+
+    assert shown == {
+        JUP: ('\'=HYPERLINK("http://evil.example","free")', "'+1+1"),
+        WIF: ("'-2+3", "'@SUM(1,2)"),
+        BONK: ("'=1+1", "'=1+1"),
+        PYTH: ("a=b", "Plain + simple"),
+    }
 
 
 async def test_presets_and_rows_are_in_the_address(shop: Website) -> None:
