@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
-
 from support.scenes.people.web_person import MALLORY, Person, where, words
 from support.scenes.website import ADMINISTRATOR, Website
 
@@ -122,8 +120,7 @@ async def test_the_text_of_an_administrators_form_survives_the_password_prompt(
             ("/admin/sales", "/admin/sales/pause", "why"),
         ):
             opened = await admin.open(page)
-            if opened.status_code == 404:
-                pytest.skip("this service has no operations")
+            assert opened.status_code == 200, page
             (owner, *_) = re.findall('name="of" value="([^"]*)"', opened.text)
             site.clock.advance(11 * 60_000)
             address = where(await admin.send(form, {name: "typed", "of": owner}))
