@@ -1,8 +1,6 @@
 """Scripts and styles: all are served by this site and named by their content; one is htmx."""
 
 import re
-from base64 import b64decode
-from hashlib import sha512
 from json import loads
 from pathlib import Path
 
@@ -144,10 +142,12 @@ def test_every_form_of_a_session_contains_its_csrf_text() -> None:
                 assert re.search(r"{{ csrf\((is_kept=true)?\) }}", inside), (template.name, tag)
 
 
-def test_the_served_htmx_equals_that_of_its_package() -> None:
-    lock = loads((WEB / "assets" / "package-lock.json").read_text())
-    locked = lock["packages"]["node_modules/htmx.org"]
+def test_the_served_htmx_equals_that_of_its_locked_package() -> None:
+    """npm refuses a package without the locked digest, and notes the digest of what it installs."""
+    locked = locked_htmx(WEB / "assets" / "package-lock.json")
     assert PACKAGE.is_dir(), "npm ci --prefix src/mintscope/site/assets was not run"
+    assert re.fullmatch("sha512-[A-Za-z0-9+/]{86}==", locked["integrity"])
+    assert locked_htmx(PACKAGE.parent / ".package-lock.json") == locked
     installed = loads((PACKAGE / "package.json").read_text())
     assert installed["version"] == locked["version"]
     ours = (WEB / "static" / "htmx.min.js").read_bytes()
@@ -155,4 +155,9 @@ def test_the_served_htmx_equals_that_of_its_package() -> None:
     licence = (PACKAGE / "LICENSE").read_text()
     assert licence in (WEB / "static" / "licences.txt").read_text()
     assert f"htmx {locked['version']}" in (WEB / "static" / "licences.txt").read_text()
-    assert len(b64decode(locked["integrity"].removeprefix("sha512-"))) == sha512().digest_size
+
+
+def locked_htmx(lock: Path) -> dict[str, str]:
+    """Return the version, the digest and the licence of htmx in a lock of npm."""
+    entry: dict[str, str] = loads(lock.read_text())["packages"]["node_modules/htmx.org"]
+    return entry
