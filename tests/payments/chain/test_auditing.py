@@ -107,14 +107,21 @@ async def test_every_contradiction_in_the_books_is_found(
     assert why.startswith(invariant)
 
 
-async def test_stopped_sales_stay_closed_until_the_operator_resumes_them(
+async def test_a_violation_closes_sales_until_the_operator_resumes_them(
     world: World, money: Money
 ) -> None:
+    """A later audit without a violation does not open them."""
     await trade(world)
-    await money.books.stop_sales(now=world.clock.now(), why="a test")
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
-    assert await buy(facilitator, payment) == Unavailable(Obstacle.SALES_CLOSED)
+    closed = Unavailable(Obstacle.SALES_CLOSED)
+    world.sql("UPDATE credit_account SET balance = balance + 1")
+    broken = await world.audit()
+    assert {violation.invariant for violation in broken} == {Invariant.BALANCE_IS_SUM}
+    assert await buy(facilitator, payment) == closed
+    world.sql("UPDATE credit_account SET balance = balance - 1")
+    assert await world.audit() == []
+    assert await buy(facilitator, payment) == closed
     await money.books.resume_sales()
 
     assert isinstance(await buy(facilitator, payment), Settled)
