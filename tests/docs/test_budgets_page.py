@@ -12,6 +12,8 @@ from support.deployment import metric_names
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "budgets.md"
 CELLS: Final = ("work", "who", "bound", "setting", "metric", "test")
+COUNTS: Final = {"a": 1, "an": 1, "one": 1, "two": 2}
+SECONDS: Final = {"s": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 
 
 def rows() -> list[dict[str, str]]:
@@ -22,6 +24,12 @@ def rows() -> list[dict[str, str]]:
 
 def names(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
+
+
+def seconds(text: str) -> list[int]:
+    """Return each length of time that *text* names, such as "for a day", in seconds."""
+    found = re.findall(r"\b(an?|one|two|\d+) (s|minute|hour|day)s?\b", text)
+    return [(COUNTS.get(count) or int(count)) * SECONDS[unit] for count, unit in found]
 
 
 def value_of(setting: str) -> object:
@@ -50,5 +58,8 @@ def test_each_row_has_a_bound_and_an_existing_metric_and_test(row: dict[str, str
 )
 def test_each_bound_contains_the_default_of_its_setting(setting: str, row: dict[str, str]) -> None:
     value = value_of(setting)
+    if setting.endswith("_s") and not setting.endswith("_per_s"):
+        assert value in seconds(row["bound"]), f"{setting} is {value}"
+        return
     numbers = [int(each.replace(",", "")) for each in re.findall(r"\d[\d,]*", row["bound"])]
-    assert setting.endswith("_s") or value in numbers, f"{setting} is {value}"
+    assert value in numbers, f"{setting} is {value}"
