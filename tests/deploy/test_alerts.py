@@ -65,9 +65,19 @@ def test_each_alert_has_a_unique_name() -> None:
 
 def test_each_alert_on_failures_also_matches_the_first_failure() -> None:
     """A counter with labels begins at 1, and the `increase` of a new counter is 0."""
+    counted = re.compile(r"increase\((mintscope_\w+_total\{[^}]+\})\[(\w+)\]\) > (\d+)")
+    found = set()
     for rule in RULES:
-        for name in re.findall(r'(mintscope_\w+_total)\{\w+="(?:frozen|failed)"\}', rule["expr"]):
-            assert re.search(rf"unless {name}\{{[^}}]+\}} offset", rule["expr"])
+        for series, span, limit in counted.findall(rule["expr"]):
+            found.add(rule["alert"])
+            first = f"or {series} > {limit} unless {series} offset {span}"
+            assert first in in_one_line(rule), rule["alert"]
+    assert found == {
+        "MintscopeUnknownVersion",
+        "MintscopeDebitsFail",
+        "MintscopeAuditsFail",
+        "MintscopePaymentFrozen",
+    }
 
 
 def test_prometheus_scrapes_the_processes_that_compose_runs() -> None:
