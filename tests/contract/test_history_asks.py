@@ -6,10 +6,21 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState, Cost, Kind
-from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.history.backfill import (
+    ENDED_MAX,
+    OPEN_MAX,
+    BackfillJob,
+    BackfillState,
+    Cost,
+    Kind,
+    Stage,
+)
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.log import SlotHeader
+from mintscope.market.ports import FinalSlot, NewSlot
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of
+from support.scenes.traded import fold_all
 
 A, B, *_ = MINTS
 NOW = UnixMs(1_000_000)
@@ -125,3 +136,23 @@ async def test_a_backfill_that_is_not_merged_can_be_dropped(market: Market) -> N
     await reading.begin(A, UnixS(100), {"pool": Kind.POOL})
     assert await reading.drop(A)
     assert await market.history.one(A) is None
+
+
+async def test_a_merged_backfill_is_not_dropped(market: Market) -> None:
+    slots = [
+        NewSlot(SlotHeader(Slot(number), Slot(number - 1), f"{number}", UnixS(number * 100)), ())
+        for number in range(1, 10)
+    ]
+    await market.store.start(mints=[A], follows_files=False)
+    await market.store.write([*slots, FinalSlot(Slot(9))])
+    await fold_all(market)
+    await market.history.begin(A, UnixS(100), {"pool": Kind.POOL})
+    await market.history.round(A, Slot(9))
+    await market.history.finish(A, None)
+    assert await market.history_join.join() == A
+    merged = await market.history.one(A)
+
+    assert not await market.history.drop(A)
+    assert merged is not None
+    assert merged.stage is Stage.JOINED
+    assert await market.history.one(A) == merged
