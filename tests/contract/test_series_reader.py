@@ -14,7 +14,7 @@ from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.engine import pool_book
 from mintscope.market.engine.crowd_book import CrowdBook
-from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked, candles_of
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.market.ports import DEFAULT_RETENTION
 from mintscope.market.series.conduct import span_crowd
@@ -41,6 +41,7 @@ from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import USDC
 from support.fakes.made_chain import MINTS, START
 from support.oracles import definitions
+from support.oracles.pool_candles import booked_pools, pool_rows, trades_in_book
 from support.scenes.market_engines import MARKET_ENGINES, execute_in
 from support.scenes.traded import READERS, Traded, TradedStore, traded_on
 
@@ -368,17 +369,10 @@ async def test_pools_are_booked_from_folded_slots_that_are_not_orphaned(traded: 
 
     assert kept is not None
     assert kept.time == time
-    book = PoolBook()
-    for number, at, swaps in alive:
-        for swap in swaps:
-            book.apply(Slot(number), UnixS(at), [swap])
-            book.name([swap])
-    change = book.changed()
-    pools = booked(change.state)
-    assert list(kept.booked) == pools
-    since = time - time % 300 - POOL_CANDLES_S
-    rows = [*change.rows, *candles_of(pools)]
-    assert list(kept.rows) == sorted(row for row in rows if row.bucket > since)
+    trades = trades_in_book(alive)
+    assert {swap.pool for _, _, swaps in alive for swap in swaps} > trades.keys()
+    assert list(kept.booked) == booked_pools(trades)
+    assert list(kept.rows) == pool_rows(trades, time - time % 300 - 2 * 86_400)
     newer = await traded.series.pools(A, 3_600)
     assert newer is not None
     assert list(newer.rows) == [row for row in kept.rows if row.bucket > time - time % 300 - 3_600]
