@@ -33,6 +33,17 @@ def test_every_link_leads_to_an_existing_file_or_section() -> None:
     assert {page: links for page, links in found.items() if links} == {}
 
 
+def test_only_links_that_lead_nowhere_are_broken(tmp_path: Path) -> None:
+    """The test above would pass if no link was read."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page\n\n[a](#a-page) [b](#none) [c](page.md#a-page) [d](page.md#none) [e](none.md)\n"
+        "[f](https://example.org/none) [g](page.md)\n\n```\n[h](none.md)\n```\n"
+    )
+
+    assert broken(page) == ["#none", "page.md#none", "none.md"]
+
+
 def test_every_page_of_operating_is_in_its_index() -> None:
     index = (ROOT / "docs" / "operating.md").read_text()
     pages = [path.name for path in (ROOT / "docs" / "operating").glob("*.md")]

@@ -78,11 +78,6 @@ def test_the_status_page_has_a_text_for_each_check_of_an_api() -> None:
     assert of_apis <= TEXTS.checks.keys()
 
 
-def test_links_of_the_runbook_lead_to_existing_sections() -> None:
-    for page, anchor in re.findall(r"\]\((\w+\.md)#([\w-]+)\)", PAGE.read_text()):
-        assert anchor in anchors(PAGE.with_name(page)), anchor
-
-
 @pytest.mark.process
 @by_promtool
 def test_the_alert_of_a_check_fires_while_it_fails(tmp_path: Path) -> None:
