@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from mintscope import __version__
 from mintscope.app.cli.app import app
 from mintscope.app.config.load import load
 from mintscope.app.engine import engine_of
+from mintscope.app.stores.folder import held
 from mintscope.app.stores.stores import expect_own_stores
 from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.errors import NeedsUpgrade
@@ -299,11 +301,10 @@ def test_a_copy_refuses_a_source_with_waiting_migrations(
     assert "migrations wait: run mintscope migrate first" in refused.output
 
 
+@pytest.mark.parametrize("environment", ["postgresql"], indirect=True)
 def test_upgrade_check_measures_nothing_in_a_database_of_a_running_service(
     environment: Mapping[str, str],
 ) -> None:
-    if "MINTSCOPE_STORE" not in environment:
-        return  # on SQLite, a copy is measured while the service runs
     with session(environment["MINTSCOPE_STORE"]) as connected:
         connected.execute(SHARE, (SessionLock.SERVING,))
         plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
@@ -312,6 +313,21 @@ def test_upgrade_check_measures_nothing_in_a_database_of_a_running_service(
     assert plan["steps"] == []
     assert "the service runs" in plan["whyNotMeasured"]
     assert "not measured" in shown
+
+
+@pytest.mark.parametrize("environment", ["sqlite"], indirect=True)
+def test_upgrade_check_measures_a_copy_of_the_files_of_a_running_service(
+    environment: Mapping[str, str],
+) -> None:
+    before = waiting()
+    with ExitStack() as running:
+        for role in ("serve", "ingest", "api"):
+            running.enter_context(held(Path(environment["MINTSCOPE_DATA_DIR"]), role))
+        plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+
+    assert [f"{each['store']} {each['migration']}" for each in plan["steps"]] == before
+    assert plan["whyNotMeasured"] is None
+    assert waiting() == before
 
 
 def test_every_command_that_reads_is_in_the_list_of_this_module() -> None:
