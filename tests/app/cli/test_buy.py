@@ -169,13 +169,24 @@ async def test_credits_paid_by_a_killed_run_are_delivered_to_the_next_run(
     assert world.received() == 22_500
 
 
-async def test_a_journal_that_is_not_a_folder_is_refused(world: World, tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    given = options(world, tmp_path, journal=str(tmp_path / "taken"))
-    result = await run([*given, "credits", "10"])
+async def test_a_journal_that_is_not_a_folder_is_refused_before_anything_is_paid(
+    world: World, tmp_path: Path
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    shop = Shop(world.facilitator(patience_s=5))
+    async with listening(shop.app) as url, listening(world.node) as rpc:
+        given = options(world, tmp_path, url=url, rpc=rpc, journal=str(taken))
+        refused = await run([*given, "credits", "10"])
+        received = world.received()
+        taken.unlink()
+        bought = await run([*given, "credits", "10"])
 
-    assert result.exit_code == 1
-    assert "expected a folder for payments on their way" in result.stderr
+    assert received == 0
+    assert refused.exit_code == 1
+    assert "expected a folder for payments on their way" in refused.stderr
+    assert bought.exit_code == 0
+    assert world.received() == 22_500
 
 
 async def test_a_service_that_does_not_answer_is_exit_1_without_a_traceback(
