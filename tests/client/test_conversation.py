@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -343,8 +343,26 @@ def test_a_random_answer_raises_an_error_of_the_client(body: bytes, status: int)
         Reported(session(patience_s=0), [httpx.Response(status, content=body)])
 
 
-def test_the_error_of_a_lost_call_does_not_contain_the_credit_token() -> None:
-    with pytest.raises(errors.ClientError) as raised:
-        Reported(session(patience_s=0), [LOST])
+def texts_of(error: BaseException | None) -> Iterator[str]:
+    """Yield all texts in *error* and in its causes, with the headers of their requests."""
+    while error is not None:
+        yield from (str(error), repr(error), repr(vars(error)))
+        for value in vars(error).values():
+            if isinstance(value, httpx.Request):
+                yield repr(value.headers.raw)
+        error = error.__cause__ or error.__context__
 
-    assert CREDIT_TOKEN not in json.dumps([str(raised.value), repr(raised.value)])
+
+async def test_the_error_of_a_lost_call_does_not_contain_the_credit_token() -> None:
+    losses: list[httpx.ReadTimeout] = []
+
+    def lose(request: httpx.Request) -> httpx.Response:
+        losses.append(httpx.ReadTimeout("no answer", request=request))
+        raise losses[-1]
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(lose)) as http:
+        with pytest.raises(errors.UnreachableError) as raised:
+            await drive(converse(session(patience_s=0), PAID), http)
+
+    assert [text for text in texts_of(losses[0]) if CREDIT_TOKEN in text]
+    assert [text for text in texts_of(raised.value) if CREDIT_TOKEN in text] == []
