@@ -22,8 +22,8 @@ from mintscope_client import errors, wire
 PROJECT = Path(__file__).resolve().parents[2] / "packages" / "client" / "pyproject.toml"
 
 
-def test_the_required_websockets_notices_a_dead_connection() -> None:
-    """Before version 15, the client for threads of websockets sends no pings."""
+def test_the_client_requires_at_least_version_15_of_websockets() -> None:
+    """Before version 15, its connections for threads send no pings: a dead one is not noticed."""
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 
     assert extras["websocket"] == ["websockets>=15"]
