@@ -210,20 +210,6 @@ async def test_a_cap_counts_for_a_key_and_all_its_rotations(scene: Scene) -> Non
     await scene.expect_sound()
 
 
-async def test_a_debit_takes_all_its_credits_or_none(scene: Scene) -> None:
-    account = await scene.ledger.issue(FIRST, 10, "")
-    outcomes = [await scene.ledger.debit(Debit(account, count)) for count in (4, 7, 6, 1)]
-
-    assert outcomes == [
-        Debited(Debit(account, 4), 6, month_of(NOW)),
-        TooFew(6),
-        Debited(Debit(account, 6), 0, month_of(NOW)),
-        TooFew(0),
-    ]
-    assert await scene.ledger.balance(account) == 0
-    await scene.expect_sound()
-
-
 async def test_debits_of_one_and_of_several_credits_share_the_balance(scene: Scene) -> None:
     account, other = [await scene.ledger.issue(each, 100, "") for each in (FIRST, SECOND)]
     outcomes = await asyncio.gather(
