@@ -71,7 +71,7 @@ async def test_a_form_that_is_sent_twice_makes_one_key(alice: Person) -> None:
     again = await alice.send(REVIEW, {"newest": "0"})
 
     assert again.status_code == 409
-    assert "A key was made after this form was opened" in words(again)
+    assert "A key was created after you opened this form" in words(again)
     assert not SECRET.search(again.text)
     assert await status_of(alice, secret) == 200
 

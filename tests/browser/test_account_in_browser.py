@@ -63,7 +63,7 @@ async def test_a_person_signs_up_verifies_signs_out_and_resets_the_password(
     await ann.open(await own_site.link(EMAIL))
     await ann.fill(New_password=NEW_PASSWORD)
     await ann.press("Set the password")
-    await ann.reads("Your password is set. Sign in with it.")
+    await ann.reads("Your new password is set. Sign in with it.")
     await ann.fill(E_mail_address=EMAIL, Password=NEW_PASSWORD)
     await ann.press("Sign in")
     assert ann.path == "/"
@@ -119,14 +119,14 @@ async def test_entering_the_password_again_leads_to_the_requested_page(
     await ann.open("/settings/account")
     await ann.follow("Change the password")
     await ann.page.locator("#password").fill("not my password")
-    await ann.press("Go on")
+    await ann.press("Continue")
     await ann.reads("That is not your password.")
     await ann.page.locator("#password").fill(PASSWORD)
-    await ann.press("Go on")
+    await ann.press("Continue")
     assert ann.path == "/settings/account/password"
     await ann.fill(New_password=NEW_PASSWORD)
     await ann.press("Set the password")
-    await ann.reads("Your password is changed. All other sessions were ended.")
+    await ann.reads("Your password was changed. All other sessions were ended.")
 
 
 class TestScripts:

@@ -91,7 +91,7 @@ async def test_nothing_moves_when_the_search_for_a_wallet_ends(
         if has_wallet:
             await visitor.page.get_by_role("button", name="Test wallet").wait_for()
         else:
-            await visitor.reads("There is no wallet in this browser.")
+            await visitor.reads("There is no Solana wallet in this browser.")
         await visitor.page.wait_for_timeout(200)  # until all layout shifts are recorded
         moved = await visitor.page.evaluate("window.moved")
     assert sum(float(each.partition(":")[0]) for each in moved) <= MOVED_MAX, moved
@@ -366,11 +366,11 @@ async def test_every_page_of_a_purchase_passes_every_check(
         await visitor.open("/pricing")
         faults += await look_at(visitor.page, "pricing")
         await visitor.open("/buy/10")
-        await expect(visitor.page.get_by_text("There is no wallet")).to_be_visible()
+        await expect(visitor.page.get_by_text("There is no Solana wallet")).to_be_visible()
         faults += await look_at(visitor.page, "buy-no-wallet")
         await visitor.page.evaluate(LEGACY_WALLET)
         await expect(visitor.page.get_by_text("Old wallet cannot pay here.")).to_be_visible()
-        await expect(visitor.page.get_by_text("There is no wallet")).to_be_hidden()
+        await expect(visitor.page.get_by_text("There is no Solana wallet")).to_be_hidden()
         wallet = shop.wallet("looker")
         await wallet.enter(visitor.page)
         await visitor.open("/buy/10")

@@ -176,7 +176,7 @@ SENT_AS_THEY_STAND: Final = {
         "alert-wrong": ("/alerts/new", "Create alert"),
         "alert-secret-shown-once": ("/alerts/{alert}", "New webhook secret"),
         "watchlists-wrong": ("/watchlists", "Create watchlist"),
-        "watchlist-wrong": ("/watchlists/{watchlist}", "Add it"),
+        "watchlist-wrong": ("/watchlists/{watchlist}", "Add the token"),
         "password-wrong": ("/settings/account/password", "Set the password"),
         "key-shown-once": ("/settings/api-keys/new/review?name=Bot&trade=write", "Create key"),
     },
@@ -288,7 +288,7 @@ async def look_when_stale(site: Website, visitor: Visitor) -> list[Fault]:
     site.clock.advance(11 * MINUTE_MS)
     await visitor.open("/settings/api-keys/new")
     faults = await look_at(visitor.page, "prove")
-    await visitor.press("Go on")
+    await visitor.press("Continue")
     return faults + await look_at(visitor.page, "prove-wrong")
 
 

@@ -207,10 +207,10 @@ async def test_the_typed_form_is_kept_while_the_password_is_asked_for(
     await visitor.reads("The next step needs your password again.")
     password = visitor.page.get_by_label("Password of hal@keys.example", exact=True)
     await password.fill("wrong password")
-    await visitor.press("Go on")
+    await visitor.press("Continue")
     await visitor.reads("That is not your password.")
     await password.fill(PASSWORD)
-    await visitor.press("Go on")
+    await visitor.press("Continue")
     await visitor.reads("Review “Late & slow”")
     await visitor.press("Create key")
 

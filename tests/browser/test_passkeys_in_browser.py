@@ -49,7 +49,7 @@ async def enter_password(visitor: Visitor, email: str) -> None:
 
 async def add_passkey(visitor: Visitor, name: str) -> None:
     await visitor.page.get_by_label("Name", exact=True).fill(name)
-    await visitor.press("Go on")
+    await visitor.press("Continue")
     await visitor.page.get_by_label("I saved them").check()
     await visitor.press("Done")
 
@@ -68,7 +68,7 @@ async def test_a_passkey_is_added_used_to_sign_in_and_removed(
         faults += await look_at(visitor.page, "second-factor-passkeys")
         await visitor.follow("Add a passkey")
         await visitor.page.get_by_label("Name", exact=True).fill("The same key")
-        await visitor.page.get_by_role("button", name="Go on").click()
+        await visitor.page.get_by_role("button", name="Continue").click()
         await visitor.reads("This device has a passkey of this account already.")
 
         await visitor.press("Sign out")
@@ -80,7 +80,7 @@ async def test_a_passkey_is_added_used_to_sign_in_and_removed(
         await visitor.open(FACTORS)
         await visitor.follow("Remove The blue key")
         await visitor.press("Remove it")
-        await visitor.reads("It is removed and no longer works for signing in.")
+        await visitor.reads("The second factor is removed and no longer works for signing in.")
         await visitor.press("Sign out")
         await visitor.sign_in(email)
         await visitor.reads("Sign out")
@@ -152,7 +152,7 @@ async def test_a_passkey_is_refused_at_another_address_of_the_site(
         await visitor.sign_up("by-number@people.example")
         await visitor.open(f"{FACTORS}/passkeys/new")
         await visitor.page.get_by_label("Name", exact=True).fill("Here")
-        await visitor.page.get_by_role("button", name="Go on").click()
+        await visitor.page.get_by_role("button", name="Continue").click()
         await visitor.reads("Passkeys belong to another address of this site")
 
 
@@ -163,4 +163,4 @@ async def test_an_authenticator_app_is_offered_without_scripts(
         await visitor.sign_up("plain@people.example")
         await visitor.open(f"{FACTORS}/passkeys/new")
         await visitor.reads("use an authenticator app")
-        await expect(visitor.page.get_by_text("Go on", exact=True)).to_be_hidden()
+        await expect(visitor.page.get_by_text("Continue", exact=True)).to_be_hidden()

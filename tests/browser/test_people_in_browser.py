@@ -80,7 +80,7 @@ async def test_the_password_is_changed_and_other_sessions_end(
         await visitor.reads("Expected 10 to 200 characters; there were 0.")
         await visitor.page.get_by_label("New password", exact=True).fill(BETTER)
         await visitor.press("Set the password")
-        await visitor.reads("Your password is changed. All other sessions were ended.")
+        await visitor.reads("Your password was changed. All other sessions were ended.")
         await elsewhere.open("/settings/account")
         assert elsewhere.path.startswith("/sign-in")
 

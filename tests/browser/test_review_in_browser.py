@@ -138,14 +138,14 @@ async def test_a_review_needs_a_password_entered_in_the_last_ten_minutes(
     await visitor.press("Approve")
     await visitor.reads("Enter your password")
     await visitor.page.get_by_role("textbox", name="Password").fill(PASSWORD)
-    await visitor.press("Go on")
+    await visitor.press("Continue")
     await visitor.reads("Waiting for approval")
     live_site.clock.advance(11 * 60_000)
     await visitor.page.reload()
     await visitor.reads("Your password was entered more than ten minutes ago.")
     await visitor.follow("Enter your password to decide")
     await visitor.page.get_by_role("textbox", name="Password").fill(PASSWORD)
-    await visitor.press("Go on")
+    await visitor.press("Continue")
     await visitor.press("Approve")
 
     await visitor.reads("Approved. An e-mail is on its way to the applicant.")
@@ -174,7 +174,7 @@ async def test_an_issued_key_is_reset_and_an_application_forgotten(
     await visitor.open(f"/admin/applications/{signup_id}")
     await visitor.follow("Forget the application")
     await visitor.press("Forget the application")
-    await visitor.reads("The application is forgotten. Its address may apply again.")
+    await visitor.reads("The application is deleted. Its address may apply again.")
     assert (await visitor.open(f"/admin/applications/{signup_id}")).status == 404
 
 

@@ -60,11 +60,11 @@ async def test_the_undo_removes_all_of_the_thief_and_keeps_all_of_the_owner(
         await thief.open("/settings/account/email")
         assert thief.path.startswith("/prove")  # a sign-in is fresh for ten minutes
         await thief.page.get_by_label(f"Password of {OWNER}", exact=True).fill(PASSWORD)
-        await thief.press("Go on")
+        await thief.press("Continue")
         await thief.page.get_by_label("New e-mail address", exact=True).fill(THIEF)
         await thief.press("Send the link")
         await thief.open(await link_to(own_site, THIEF, "/change-email/"))
-        await thief.press("Use it")
+        await thief.press("Use this address")
         undo = await link_to(own_site, OWNER, "/undo-email/")
         (session,) = await own_site.accounts.people.sessions(UserId(1))
         stolen = await break_in(own_site, session, found)

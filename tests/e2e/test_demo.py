@@ -64,7 +64,7 @@ class Demo:
 def running(folder: Path, *words: str) -> Iterator[Demo]:
     demo = Demo(folder, *words)
     try:
-        demo.read_until("Ctrl-C ends all of it")
+        demo.read_until("Ctrl-C ends the demo")
         yield demo
     finally:
         if demo.process.poll() is None:

@@ -154,7 +154,7 @@ async def test_the_overview_adds_up_the_numbers_of_every_process(
     text = words(await administrator.open("/admin/overview"))
     assert "200 OK 3,000" in text
     assert "402 Payment Required 8" in text
-    assert "8 responses asked for a payment, 2 payments settled (25.0 %)" in text
+    assert "8 responses required a payment, 2 payments settled (25.0 %)" in text
     assert "Credits sold 30" in text
     assert "Fee payer 1.2500 SOL" in text
     assert "peak 3,000 an hour" in text

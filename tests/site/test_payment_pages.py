@@ -78,7 +78,7 @@ async def test_a_customer_sees_each_purchase_and_its_receipt(site: Website, alic
     ]
     assert "USD at the time $0.024998 Wallet" in words(receipt)
     unknown = words(await alice.open(f"/credits/payments/{failed.signature}"))
-    assert "USD at the time $0.025 list price; the worth in the market is not known" in unknown
+    assert "USD at the time $0.025 list price; the market value is not known" in unknown
     assert failed.signature in table[2]
 
 

@@ -110,7 +110,7 @@ async def test_the_coverage_of_trades_is_shown_in_plain_words(tmp_path: Path) ->
 async def test_the_coverage_is_shown_if_all_or_no_trades_were_read(tmp_path: Path) -> None:
     whole = await shown(tmp_path, coverage=covered(("read", Tally(9))))
     assert "100 % of the trades Since" in whole
-    assert "All of them were read." in whole
+    assert "All trades were read." in whole
     assert "No tokens were exchanged. Since" in await shown(tmp_path, coverage=covered())
     assert "Coverage of trades Not counted yet." in await shown(tmp_path)
 
@@ -118,7 +118,7 @@ async def test_the_coverage_is_shown_if_all_or_no_trades_were_read(tmp_path: Pat
 async def test_a_coverage_that_is_too_low_is_a_fault(tmp_path: Path) -> None:
     checks = WELL | {"coverage": "expected 95 %; was 90 %"}
     page = await shown(tmp_path, checks=checks)
-    assert "Too little of what is exchanged is read: expected 95 %; was 90 %" in page
+    assert "Too many token exchanges are not read: expected 95 %; was 90 %" in page
 
 
 async def test_gaps_and_late_data_are_shown(tmp_path: Path) -> None:
