@@ -71,7 +71,7 @@ async def test_the_doctor_accepts_a_node_without_the_level_confirmed(
         ({"pay_to": WSOL}, Level.FAIL, "spl-token create-account"),
         ({"fee_payer_key": None, "fee_payer_file": "/nowhere"}, Level.FAIL, "cannot be read"),
         ({"fee_payer_lamports_min": 10**11}, Level.WARN, "10 SOL for network fees"),
-        ({"price_source": "market"}, Level.OK, "the price comes with the market"),
+        ({"price_source": "market"}, Level.OK, "the price is known only after"),
         (
             {"price_source": "feed", "price_feed_url": SecretStr("http://127.0.0.1:1")},
             Level.WARN,

@@ -92,7 +92,7 @@ async def test_a_backfill_of_the_mint_begun_while_the_prompt_is_open_stays(
                 database.execute(BEGIN, (OTHER, giving.mint))
 
         monkeypatch.setattr(sys, "stdin", Terminal(begin_another, "y"))
-        with pytest.raises(ValueError, match="was begun or ended meanwhile"):
+        with pytest.raises(ValueError, match="was started or has ended in the meantime"):
             await giving.run(market, config)
         job = await market.history.one(giving.mint)
 

@@ -348,7 +348,7 @@ def test_the_first_administrator_gets_the_password_from_standard_input(tmp_path:
 
     reported = well(folder, "admin", "create", "Root@Example.org", typed=f"{PASSWORD}\nmore\n")
 
-    assert reported == f"made an account for {EMAIL}, who is an administrator now\n"
+    assert reported == f"made an account for {EMAIL}, who is now an administrator\n"
     assert well(folder, "users", "list").splitlines()[1].split()[:2] == ["1", "administrator"]
     assert matches(folder, PASSWORD)
     assert "is the last administrator" in run(folder, "users", "remove", "1").stderr
@@ -359,7 +359,9 @@ def test_admin_create_takes_over_an_account_without_a_verified_address(tmp_path:
 
     reported = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
 
-    assert "the account has the new password, and its sessions and keys have ended" in reported
+    assert (
+        "the password was replaced, and all sessions and keys of the account have ended" in reported
+    )
     assert matches(tmp_path, PASSWORD)
 
 
@@ -371,7 +373,7 @@ def test_an_account_with_a_verified_address_keeps_its_password(tmp_path: Path) -
 
     reported = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
 
-    assert reported == f"{EMAIL} is an administrator; the password stays as it was\n"
+    assert reported == f"{EMAIL} is an administrator; the password was not changed\n"
     assert matches(tmp_path, "her own password")
 
 

@@ -89,7 +89,7 @@ def test_commands_without_a_note_or_a_known_signature_are_refused() -> None:
         ("acknowledge", ONE, "--note", " "): (2, "--note"),
         ("acknowledge", ONE, "--note", "x" * 201): (2, "--note"),
         ("acknowledge", "none", "--note", "x"): (2, "SIGNATURE"),
-        ("acknowledge", unknown, "--note", "x"): (1, "no audit has met this payment"),
+        ("acknowledge", unknown, "--note", "x"): (1, "no audit has found this payment"),
         ("adopt", "none"): (2, "SIGNATURE"),
         ("adopt", ONE): (1, "payments."),
     }

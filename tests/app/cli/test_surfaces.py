@@ -20,7 +20,9 @@ from support.scenes.payments.selling_api import ORIGIN, encoded
 
 PAID: Final = "/v1/token/"
 # The shop of the scene sells for a token of its own.
-OF_THE_SCENE: Final = {"surfaces: neither USDC nor USDT is taken, which pay.sh demands"}
+OF_THE_SCENE: Final = {
+    "surfaces: neither USDC nor USDT is accepted, and pay.sh requires one of them"
+}
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def terms(**changes: Any) -> Callable[[httpx.Response], None]:
         (at("/llms.txt", body(f"<p>{ORIGIN}")), "/llms.txt begins with '<p>"),
         (at("/skill.md", body("---\nname: other")), "/skill.md does not name https://shop"),
         (at("/.well-known/x402", status(404), "HEAD"), "HEAD /.well-known/x402 is answered 404"),
-        (at("/.well-known/x402", body(f'{{"at": "{ORIGIN}"}}')), "lists nothing that is sold"),
+        (at("/.well-known/x402", body(f'{{"at": "{ORIGIN}"}}')), "lists nothing for sale"),
         (
             at("/.well-known/api-catalog", without("access-control-allow-origin")),
             "/.well-known/api-catalog cannot be read by pages of other origins",
@@ -114,7 +116,7 @@ def terms(**changes: Any) -> Callable[[httpx.Response], None]:
         (at("/favicon.ico", status(404)), "the icon /favicon.ico is answered 404"),
         (
             at("/favicon.ico", header("cross-origin-resource-policy", "same-origin")),
-            "kept from the pages of directories",
+            "cannot be loaded by the pages of directories",
         ),
         (at("/mcp", status(404)), "/mcp is not there"),
         (at("/no-such-path", status(200)), "a path that does not exist is not answered 404"),

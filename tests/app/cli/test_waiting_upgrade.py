@@ -200,7 +200,7 @@ def test_upgrade_check_measures_the_migrations_and_does_not_run_them(
     assert waiting() == before
     assert not list(tmp_path.rglob(".mintscope-upgrade-*"))
     shown = run(environment, "upgrade", "--check").output
-    for said in ("to run ", "as measured on a copy", "none is noted", "written by  mintscope"):
+    for said in ("to run ", "as measured on a copy", "none is recorded", "written by  mintscope"):
         assert said in shown, shown
 
 

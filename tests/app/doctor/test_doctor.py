@@ -167,7 +167,7 @@ async def test_a_node_without_the_level_confirmed_does_not_fail(fault: str, said
     ("answers", "expected"),
     [
         ({"getGenesisHash": "x" * 44}, "is not mainnet"),
-        ({"getHealth": "behind"}, "says of itself: 'behind'"),
+        ({"getHealth": "behind"}, "reports: 'behind'"),
         ({"getBlockTime": NOW}, "s ahead of block 7"),
         ({"getBlockTime": 4_000_000_000}, "s behind block 7"),
         ({"getBlockTime": None}, "gives no time"),
@@ -204,7 +204,7 @@ def test_a_stream_that_does_not_answer_fails_and_its_x_token_stays_secret() -> N
         found = list(check_chain(settings))
 
     assert found[-1].level is Level.FAIL
-    assert "stream: 127.0.0.1 does not serve: unavailable" in str(found[-1])
+    assert "stream: 127.0.0.1 does not answer: unavailable" in str(found[-1])
     assert "hunter2" not in "".join(map(str, found))
 
 
@@ -361,7 +361,7 @@ async def test_gaps_are_reported(tmp_path: Path) -> None:
     _, gap = await market_findings(tmp_path, 2)
 
     assert "1 gaps, 4 slots without blocks, the newest at slot 9" in gap.what
-    assert "ingest mends them by itself" in gap.fix
+    assert "ingest fills the gaps automatically" in gap.fix
     async with market_in(tmp_path) as opened:
         (mend,) = await opened.gap_mends.newest(1)
         await opened.gap_mends.give_up(mend.gap, UnixMs(NOW * 1000), "no block")

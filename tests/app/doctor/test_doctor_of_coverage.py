@@ -139,7 +139,7 @@ async def test_a_program_whose_new_exchanges_are_not_read_is_reported_in_the_hou
     _, jump, missed, _ = await chain.doctor()
     assert f"{MADE_UP}: 33 of 46 calls missed since 08:00 UTC" in jump.what
     assert "0 of 287 in the day before" in jump.what
-    assert "the program was upgraded, probably" in jump.fix
+    assert "the program was probably upgraded" in jump.fix
     assert "33 calls, 1,650 USD" in missed.what
 
 

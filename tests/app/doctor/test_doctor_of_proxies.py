@@ -17,9 +17,14 @@ PUBLIC = "https://a.example.org"
 @pytest.mark.parametrize(
     ("origin", "proxies", "level", "what"),
     [
-        (None, (), Level.OK, "proxies: none; the peer"),
-        ("http://a.example.org", (), Level.OK, "proxies: none; the peer"),
-        (PUBLIC, (), Level.WARN, "proxies: none is trusted, so all clients have the address"),
+        (None, (), Level.OK, "proxies: none; the address"),
+        ("http://a.example.org", (), Level.OK, "proxies: none; the address"),
+        (
+            PUBLIC,
+            (),
+            Level.WARN,
+            "proxies: none is trusted, so all clients seem to have the address",
+        ),
         (PUBLIC, ("10.0.0.0/8",), Level.OK, "proxies: 10.0.0.0/8"),
         (PUBLIC, ("0.0.0.0/0",), Level.WARN, "proxies: 0.0.0.0/0 trusts everyone"),
         (PUBLIC, ("::/0",), Level.WARN, "proxies: ::/0 trusts everyone"),

@@ -41,7 +41,7 @@ def watched(
 @pytest.mark.parametrize(
     ("watch", "reason"),
     [
-        (watched(), "it gave no block"),
+        (watched(), "the node returned no block"),
         (
             watched(*[1.5] * 9, slot_s=0.1),
             "expected 10.00 blocks/s; was 6.67 blocks/s with 10 in flight",
@@ -59,7 +59,7 @@ def watched(
         (watched(0.1, behind=9), "it ended 9 blocks behind, 1.8 s"),
         (watched(0.1, behind=5, slot_s=0.4), "it ended 5 blocks behind, 2.0 s"),
         (watched(0.1, behind=3, slot_s=0.8), "it ended 3 blocks behind, 2.4 s"),
-        (watched(0.1, failures=("HTTP 429",)), "1 requests without an answer (HTTP 429)"),
+        (watched(0.1, failures=("HTTP 429",)), "1 requests had no answer (HTTP 429)"),
     ],
 )
 def test_an_unsuitable_node_is_refused_with_the_reason(watch: NodeWatch, reason: str) -> None:

@@ -53,7 +53,7 @@ def list_applications(
         str,
         typer.Option(
             metavar="STATE",
-            help=f"List those in this state: {', '.join(ApplicationState)} or {ALL}.",
+            help=f"List the applications in this state: {', '.join(ApplicationState)} or {ALL}.",
         ),
     ] = ApplicationState.AWAITING_APPROVAL,
     as_json: AsJson = False,
@@ -314,14 +314,14 @@ def create(
         config, lambda reviews: _make(reviews, address, password), creates=True
     )
     if is_new:
-        print(f"made an account for {user.email}, who is an administrator now")
+        print(f"made an account for {user.email}, who is now an administrator")
     elif user.verified_at is None:
         print(
-            f"{user.email} is an administrator; the e-mail address was not verified, so the account"
-            " has the new password, and its sessions and keys have ended"
+            f"{user.email} is an administrator; the e-mail address was not verified, so the"
+            " password was replaced, and all sessions and keys of the account have ended"
         )
     else:
-        print(f"{user.email} is an administrator; the password stays as it was")
+        print(f"{user.email} is an administrator; the password was not changed")
 
 
 async def _make(reviews: Reviews, email: EmailAddress, password: str) -> tuple[User, bool]:

@@ -68,9 +68,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "history": Command(".cli.history", "Backfill a token, or import its candles."),
     "export": Command(
         ".cli.tokens",
-        "Write the candles of DAY, of every tracked mint, to files of about a million rows.",
+        "Write the candles of every tracked mint on DAY to files of about a million rows.",
     ),
-    "gaps": Command(".cli.chain", "Slots that no source could deliver."),
+    "gaps": Command(".cli.chain", "List and fill gaps: slots that no source could deliver."),
     "programs": Command(
         ".cli.chain",
         "List the programs whose swaps are read, including those that the configuration adds.",
@@ -93,7 +93,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Print the price and RSI of tokens when they change; each minute costs a credit per token.",
     ),
     "search": Command(
-        "mintscope_client.cli.search", "List the tokens that a service follows: free."
+        "mintscope_client.cli.search", "List the tokens that a service tracks: free."
     ),
     "buy": Command(".cli.buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
@@ -126,7 +126,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         ".cli.storage", "Copy a stopped installation to another engine, and compare every row."
     ),
     "compact": Command(
-        ".cli.storage", "Rewrite the files of a stopped installation as small as they can be."
+        ".cli.storage", "Rewrite the files of a stopped installation without unused space."
     ),
     "secrets": Command(".cli.table", "Replace the signing secret."),
     "migrate": Command(
@@ -144,7 +144,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "listing": Command(
         ".doctor.directories",
-        "Write the files by which directories list a running service, and print all flaws in them.",
+        "Write the files with which directories list a running service, and print their flaws.",
     ),
     "devchain": Command(
         ".running.devchain",

@@ -83,14 +83,16 @@ def prepare(
     asset: Annotated[
         str,
         typer.Option(
-            metavar="MINT", help="The mint of the token to pay with, or `usdc`; no other is used."
+            metavar="MINT",
+            help="The mint of the token to pay with, or `usdc`; no other token is used.",
         ),
     ],
     pay_to: Annotated[
-        str, typer.Option(metavar="WALLET", help="The wallet to pay; no other is paid.")
+        str, typer.Option(metavar="WALLET", help="The wallet to pay; no other wallet is paid.")
     ],
     most: Annotated[
-        str, typer.Option("--max", metavar="AMOUNT", help="Whole tokens to pay at most.")
+        str,
+        typer.Option("--max", metavar="AMOUNT", help="The largest amount to pay, in whole tokens."),
     ],
     rpc: Annotated[
         str | None,
@@ -107,7 +109,7 @@ def prepare(
         str, typer.Option(metavar="PROGRAM", help="The token program that owns the mint.")
     ] = TOKEN_PROGRAM,
     network: Annotated[
-        str, typer.Option(metavar="NETWORK", help="The chain, in CAIP-2.")
+        str, typer.Option(metavar="NETWORK", help="The chain, as a CAIP-2 identifier.")
     ] = MAINNET,
     journal: Annotated[
         Path | None,
@@ -150,7 +152,9 @@ def buy_credits(
 @buy_commands.command("request")
 def buy_request(
     context: typer.Context,
-    mint: Annotated[str, typer.Argument(metavar="MINT", help="The token to ask about.")],
+    mint: Annotated[
+        str, typer.Argument(metavar="MINT", help="The token whose report is requested.")
+    ],
 ) -> None:
     """Buy one report and print it as JSON."""
     address = _address(mint, "MINT")
@@ -176,7 +180,8 @@ def _run(
     """Buy, and show the purchase; on a failure, print the reason and exit with EXIT_NOT_BOUGHT."""
     purchase: BuyOptions = context.obj
     kept = (
-        f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
+        f"The payment is kept in {purchase.folder}: the same command sends the same payment again,"
+        " and nothing is paid twice."
     )
     try:
         with Journal(purchase.folder) as journal:

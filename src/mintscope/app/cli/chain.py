@@ -261,7 +261,9 @@ def ratio(quote: Decimal, base: Decimal) -> str:
 
 GAPS_MAX: Final = 1_000  # maximum number of gaps that `gaps fill` reads or counts
 
-gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
+gap_commands = typer.Typer(
+    help="List and fill gaps: slots that no source could deliver.", no_args_is_help=True
+)
 app.add_typer(gap_commands, name="gaps")
 
 
@@ -413,7 +415,10 @@ def programs(
     limit: Annotated[
         int,
         typer.Option(
-            min=1, max=10_000, metavar="COUNT", help="With --unread: maximum number of kinds."
+            min=1,
+            max=10_000,
+            metavar="COUNT",
+            help="With --unread: maximum number of kinds of instructions.",
         ),
     ] = 100,
     config: ConfigFile = None,

@@ -17,8 +17,8 @@ from mintscope.kit.primitives import CreditAccount
 CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
 ADDED_UP_LATER: Final = (
-    "Credits are not shown yet: the api is still adding up the entries from before the upgrade; a"
-    " hundred million take some minutes."
+    "Credits are not shown yet, because the api is still adding up the entries from before the"
+    " upgrade. A hundred million entries take a few minutes."
 )
 SHOWN: Final = 20
 SHOWN_MAX: Final = 1_000

@@ -89,7 +89,7 @@ RatePools = Annotated[
     typer.Option(
         "--rate-pool",
         metavar="ADDRESS",
-        help="A pool of SOL and dollars; by default the busiest in the log.",
+        help="A pool of SOL and dollars; by default the pool in the log with the most trades.",
     ),
 ]
 CallsPerS = Annotated[
@@ -110,12 +110,14 @@ def read(
     ] = 10,
     pool: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A pool of MINT; by default all that are found."),
+        typer.Option(
+            metavar="ADDRESS", help="A pool of MINT; by default all pools that are found."
+        ),
     ] = None,
     rate_pool: RatePools = None,
     calls_per_s: CallsPerS = 10,
     again: Annotated[
-        bool, typer.Option("--again", help="Read a history again; it is replaced.")
+        bool, typer.Option("--again", help="Read a history again, and replace it.")
     ] = False,
     incomplete: Annotated[
         bool,
@@ -244,8 +246,8 @@ class Giving:
             return found.cost.transactions
         if job is None or not job.goes_on(self.from_time):
             raise ValueError(
-                f"another backfill of {self.mint} was begun or ended meanwhile: run the same"
-                " command again"
+                f"another backfill of {self.mint} was started or has ended in the meantime: run the"
+                " same command again"
             )
         self.from_time = job.from_time
         typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
@@ -299,7 +301,10 @@ def import_candles(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV with t,open,high,low,close,volume; USD, t the start of a candle.",
+            help=(
+                "CSV with the columns t,open,high,low,close,volume, in USD; t is the start of a"
+                " candle."
+            ),
             metavar="FILE.csv",
         ),
     ],

@@ -39,12 +39,13 @@ def indicators(
     path: Annotated[
         Path,
         typer.Argument(
-            help="CSV with columns t, open, high, low, close, oldest first.", metavar="CANDLES.csv"
+            help="CSV with the columns t, open, high, low, close, oldest row first.",
+            metavar="CANDLES.csv",
         ),
     ],
     *,
     every: Annotated[
-        bool, typer.Option(help="Print one line per candle instead of the last one.")
+        bool, typer.Option(help="Print one line per candle instead of only the last candle.")
     ] = False,
     ema: Annotated[str, typer.Option(help="Periods of the EMAs.", metavar="N,...")] = "9,21,50,200",
     rsi: Annotated[str, typer.Option(help="Period of the RSI.", metavar="N")] = "14",
@@ -74,12 +75,16 @@ def indicators(
 def report(
     path: Annotated[
         Path,
-        typer.Argument(help="CSV with columns t, key, price, volume, side.", metavar="SWAPS.csv"),
+        typer.Argument(
+            help="CSV with the columns t, key, price, volume, side.", metavar="SWAPS.csv"
+        ),
     ],
     *,
     at: Annotated[
         int,
-        typer.Option(help="Unix seconds; later swaps are ignored.", metavar="T", max=TIME_MAX),
+        typer.Option(
+            help="Time in Unix seconds; later swaps are ignored.", metavar="T", max=TIME_MAX
+        ),
     ],
 ) -> None:
     """Print price, indicators, pressure and candle counts of a token's swaps as JSON.

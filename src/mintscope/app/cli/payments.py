@@ -238,16 +238,17 @@ NOT_ADOPTED: Final = {
     NotAdopted.NOT_FOUND: "the chain has no such transaction; look the signature up in an explorer",
     NotAdopted.NOT_FINAL: "the transaction is not final yet, or it failed: try again in a minute",
     NotAdopted.NO_QUOTE: (
-        "the transaction carries no quote of this service: was it made with another pepper? If it"
-        " was settled in another way, acknowledge it"
+        "the transaction has no quote of this service: was the quote made with another pepper? If"
+        " the payment was settled in another way, acknowledge it"
     ),
     NotAdopted.OTHER_PAYER: "another wallet has paid",
     NotAdopted.ACKNOWLEDGED: "the payment was acknowledged: it is settled for good",
 }
 NOT_ACKNOWLEDGED: Final = {
-    Acknowledgement.HAS_ROW: "the payment has a row: it is handed out, and there is nothing to do",
+    Acknowledgement.HAS_ROW: "the payment has a row: it is issued, and there is nothing to do",
     Acknowledgement.UNKNOWN: (
-        "no audit has met this payment: `mintscope sales orphans` lists those that were met"
+        "no audit has found this payment: `mintscope sales orphans` lists the payments that audits"
+        " found"
     ),
 }
 
@@ -349,7 +350,7 @@ def sales_adopt(
 def sales_acknowledge(
     signature: PaymentSignature,
     note: Annotated[
-        str, typer.Option(metavar="TEXT", help="How the payment was made good, for the audit log.")
+        str, typer.Option(metavar="TEXT", help="How the payment was settled, for the audit log.")
     ],
     *,
     as_json: output.AsJson = False,

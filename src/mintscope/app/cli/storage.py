@@ -31,17 +31,18 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
 PEPPER: Final = (
-    "Keep the pepper, too: it is configured outside. Without it every credit token is void."
+    "Back up the pepper, too: it is configured outside the data folder. Without the pepper, every"
+    " credit token is void."
 )
 FILE: Final = "file:"
 EXPOSED: Final = (
-    "The password can be seen by every user of this machine while this runs: put the address into a"
-    " file, and pass file:PATH."
+    "Every user of this machine can see the password while this command runs: put the address into"
+    " a file, and pass file:PATH."
 )
 NEWER: Final = (
-    "Changes after the backup are missing: credits that were spent since can be spent"
-    " again. Start the service; after a minute `mintscope sales orphans` lists the payments that"
-    " the chain knows and the copy does not."
+    "Changes after the backup are missing, so credits that were spent after it can be spent again."
+    " Start the service. After a minute, `mintscope sales orphans` lists the payments that are on"
+    " the chain and not in the copy."
 )
 
 app = typer.Typer()
@@ -186,7 +187,7 @@ def take(
     loaded = configured(config).config
     into = root or loaded.backup.to
     if folder is not None and root is not None:
-        raise typer.BadParameter("expected FOLDER or --to; was both", param_hint="FOLDER")
+        raise typer.BadParameter("expected FOLDER or --to; there were both", param_hint="FOLDER")
     for name, place in (("FOLDER", folder), ("--to", root)):
         if place is not None and SCHEME.match(str(place)):
             raise typer.BadParameter(
@@ -216,7 +217,7 @@ def take(
         return
     typer.echo(f"{made} is a complete copy. Restore it by: mintscope restore {made}")
     if removed:
-        typer.echo(f"Removed {len(removed)} older ones.")
+        typer.echo(f"Removed {len(removed)} older backups.")
     if loaded.credits.pepper is not None:
         typer.echo(PEPPER)
     elif loaded.backup.secrets_to is not None:
@@ -233,7 +234,10 @@ def verify(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The folder in which the copy is restored for the audit; it is removed again.",
+            help=(
+                "The folder in which the copy is restored for the audit; the folder is removed"
+                " afterwards."
+            ),
         ),
     ] = None,
     as_json: output.AsJson = False,
@@ -273,7 +277,7 @@ def _show_verified(folder: Path, found: backups.Verified, *, as_json: bool) -> N
         first = f"{found.violations[0].invariant}: {found.violations[0].subject}"
         output.stop(
             f"{len(found.violations)} contradictions, the first is {first}. Keep this backup, take"
-            " another one, and look at `mintscope sales status`",
+            " another one, and run `mintscope sales status`",
             output.EXIT_NOT_DONE,
         )
 
@@ -297,7 +301,9 @@ def upgrade(
     ] = None,
     without_backup: Annotated[
         bool,
-        typer.Option("--without-backup", help="Upgrade even without a backup of the last day."),
+        typer.Option(
+            "--without-backup", help="Upgrade even if there is no backup from the last day."
+        ),
     ] = False,
     as_json: output.AsJson = False,
     config: ConfigFile = None,
@@ -332,14 +338,14 @@ def upgrade(
 
 def _expect_backup(found: Plan, now: UnixMs) -> None:
     if found.backup is None:
-        why = "none is noted"
+        why = "none is recorded"
     elif now - found.backup.at > DAY_MS:
         why = f"the newest is of {output.moment(found.backup.at)}: {found.backup.place}"
     else:
         return
     output.stop(
-        f"expected a backup from the last day; {why}. There is no way"
-        " back without one. Take it, or pass --without-backup",
+        f"expected a backup from the last day; {why}. Without a backup, the upgrade cannot be"
+        " undone. Take a backup, or pass --without-backup",
         output.EXIT_NOT_DONE,
     )
 
@@ -378,7 +384,7 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
         since = f", since {_since(each)}" if each.first_at else ""
         yield f"written by  mintscope {each.version}, commit {each.commit or 'unknown'}{since}"
     if not found.waiting:
-        yield "Nothing to do: the store is of this version."
+        yield "Nothing to do: the store has this version."
         return
     yield f"to run      {len(found.waiting)} migrations"
     times = {(each.store, each.name): each.took_s for each in found.steps}
@@ -397,7 +403,10 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
         yield f"disk        {needed:,.0f} MB more; {free:,.0f} MB are free"
     backup = found.backup
     if backup is None:
-        yield "backup      none is noted: take one with the version that runs, there is no way back"
+        yield (
+            "backup      none is recorded. Take one with the running version: without a backup, the"
+            " upgrade cannot be undone"
+        )
     else:
         age_h = (now - backup.at) / HOUR_MS
         yield f"backup      {backup.place}, {age_h:.1f} h old, by mintscope {backup.version}"

@@ -151,11 +151,14 @@ def rotate(
             min=0,
             max=MINUTES_MAX,
             metavar="MINUTES",
-            help="Time from which the new secret signs.",
+            help="The time from which the new secret signs.",
         ),
     ] = 0,
     is_printed: Annotated[
-        bool, typer.Option("--print", help="Print it for `credits.roots`; do not store it here.")
+        bool,
+        typer.Option(
+            "--print", help="Print the secret for `credits.roots`, and do not store it here."
+        ),
     ] = False,
     config: ConfigFile = None,
 ) -> None:
@@ -174,6 +177,6 @@ def rotate(
     except UnusablePepper as error:
         stop(f"mintscope: {error}", EXIT_NOT_DONE)
     typer.echo(
-        f"kept in {path}: restart the service. Back the file up with the pepper, which still hashes"
-        " every credential. Earlier signatures count for ten minutes more."
+        f"kept in {path}: restart the service. Back up the file together with the pepper, which"
+        " still hashes every credential. Earlier signatures stay valid for ten more minutes."
     )

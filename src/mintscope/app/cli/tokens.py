@@ -37,7 +37,7 @@ app = typer.Typer()
 token_commands = typer.Typer(help="Track and untrack mints, and show one.", no_args_is_help=True)
 app.add_typer(token_commands, name="tokens")
 
-NOT_TRACKED: Final = "was not tracked; the floor will not choose it until `tokens add` names it"
+NOT_TRACKED: Final = "was not tracked; it is not tracked automatically until `tokens add` names it"
 Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MINT...")]
 
 
@@ -46,7 +46,11 @@ def add(
     mints: Mints,
     *,
     history: Annotated[
-        str | None, typer.Option(metavar="DAYS", help="Also backfill them, as `history` does: 10d.")
+        str | None,
+        typer.Option(
+            metavar="DAYS",
+            help="Also backfill the tokens, as `history` does, for a span such as 10d.",
+        ),
     ] = None,
     calls_per_s: CallsPerS = 10,
     yes: Yes = False,

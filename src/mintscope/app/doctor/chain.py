@@ -69,9 +69,12 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
         if error.is_refusal:
             yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
         else:
-            fix = "is it running, and does chain.rpc_url name it?"
+            fix = "check that the node runs, and that chain.rpc_url names it"
             if TOO_MANY in str(error):
-                fix = "the plan is used up: mintscope doctor --node says how many calls are needed"
+                fix = (
+                    "the node's plan is used up: mintscope doctor --node shows how many calls are"
+                    " needed"
+                )
             yield fail(f"{where} does not answer: {error}", fix)
 
 
@@ -83,16 +86,19 @@ async def _streams(geyser: GeyserConfig) -> AsyncIterator[Finding]:
     async for where, version, said in versions(geyser):
         if version is None:
             fix = "check geyser.urls and geyser.x_tokens, and that the plan includes gRPC"
-            yield fail(f"stream: {where} does not serve: {said:.200}", fix)
+            yield fail(f"stream: {where} does not answer: {said:.200}", fix)
         else:
             yield ok(f"stream: {where} serves, version {version:.80}")
 
 
 def _cluster(where: str, *, health: str, genesis: str) -> Finding:
     if health != "ok":
-        return warn(f"{where} says of itself: {health!r:.80}", "wait for it, or choose another")
+        return warn(
+            f"{where} reports: {health!r:.80}",
+            "wait until the node is healthy, or choose another node",
+        )
     if genesis != MAINNET:
-        return warn(f"{where} is not mainnet: genesis {genesis:.44}", "fine for a test only")
+        return warn(f"{where} is not mainnet: genesis {genesis:.44}", "suitable only for tests")
     return ok(f"{where} is up, mainnet")
 
 
@@ -107,7 +113,7 @@ def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
 
 def _pace(pace: Pace | None) -> Finding:
     if pace is None:
-        fix = "choose a node that answers getRecentPerformanceSamples or getBlockTime"
+        fix = "choose a node that supports getRecentPerformanceSamples or getBlockTime"
         return warn("pace: the node does not know how long a slot takes", fix)
     return ok(f"pace: {pace.slot_s * 1000:.0f} ms a slot, over the last {pace.over_s:.0f} s")
 
@@ -134,7 +140,10 @@ def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
 
 def _block(head: Slot, block: sources.BlockProbe, in_flight: int, pace: Pace | None) -> Finding:
     if block.absence is not None:
-        fix = "run doctor again; if it stays, set chain.second_rpc_url or change chain.rpc_url"
+        fix = (
+            "run doctor again; if the result is the same, set chain.second_rpc_url or change"
+            " chain.rpc_url"
+        )
         return warn(f"blocks: the node has no block {head}: {block.absence}", fix)
     what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
     # Ingest requests *in_flight* blocks at a time, so each may take as many slots.
@@ -148,7 +157,7 @@ HOURS: Final = exchanges.DAY_HOURS + exchanges.WINDOW_HOURS
 # An unlisted program with less than this share of the volume causes no warning.
 UNLISTED_WARN: Final = 0.01
 LOOK: Final = "mintscope programs --unread names the instructions; look for a newer mintscope"
-NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
+NAME_IT: Final = "its swaps are read from transfers; dex.programs gives the program a name"
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
@@ -185,7 +194,7 @@ def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding
         yield warn(
             f"coverage: {jump.program}: {missed:,} of {calls:,} calls missed since {_since(since)},"
             f" {jump.before.missed.calls:,} of {jump.before.all.calls:,} in the day before",
-            "the program was upgraded, probably: look for a newer mintscope",
+            "the program was probably upgraded: look for a newer mintscope",
         )
     recent = {one.program: one.missed for one in exchanges.missed_programs(coverage.after(since))}
     for one in _most_missed(coverage, since):
@@ -267,19 +276,23 @@ def check_node(config: Config, seconds: float, units_a_month: int | None) -> Ite
     try:
         watch = asyncio.run(sources.watch_node(chain, SystemClock(), seconds))
     except SourceError as error:
-        yield fail(f"{where} will not do: {error}", "check chain.rpc_url and chain.rpc_headers")
+        yield fail(f"{where} is not suitable: {error}", "check chain.rpc_url and chain.rpc_headers")
         return
     if watch.genesis_hash != MAINNET:
-        yield warn(f"{where} is not mainnet: genesis {watch.genesis_hash:.44}", "fine for a test")
-    runs = f"runs version {watch.software:.40}" if watch.software else "does not say its version"
+        yield warn(
+            f"{where} is not mainnet: genesis {watch.genesis_hash:.44}", "suitable only for tests"
+        )
+    runs = f"runs version {watch.software:.40}" if watch.software else "does not report its version"
     yield ok(f"{where} {runs}; newest transaction version asked for {watch.version}")
     yield _history(watch)
     yield _load(watch)
     yield from _plan(units_a_month, watch)
     if reasons := _reasons(watch, chain.requests_in_flight):
-        yield fail(f"no, {where} will not do: {'; '.join(reasons)}", "choose another node or plan")
+        yield fail(
+            f"no, {where} is not suitable: {'; '.join(reasons)}", "choose another node or plan"
+        )
     else:
-        yield ok(f"yes, {where} will do")
+        yield ok(f"yes, {where} is suitable")
 
 
 def _history(watch: sources.NodeWatch) -> Finding:
@@ -289,13 +302,17 @@ def _history(watch: sources.NodeWatch) -> Finding:
         return warn(what, "the node does not know how long a slot takes")
     days = watch.pace.seconds(slots) / DAY_S
     what = f"history: reaches back {days:.1f} days, to slot {watch.first_available}"
-    return ok(what) if days >= 1 else warn(what, "a longer absence than that is a gap")
+    return (
+        ok(what)
+        if days >= 1
+        else warn(what, "if the service is down for longer, the missed slots are a gap")
+    )
 
 
 def _load(watch: sources.NodeWatch) -> Finding:
     second = max(watch.seconds, 1e-9)
     if not watch.took_s:
-        return warn("blocks: none came while it was watched", "watch for longer")
+        return warn("blocks: none arrived while the node was watched", "watch for longer")
     return ok(
         f"blocks: {len(watch.took_s)} in {second:.0f} s, p50 {_quantile(watch.took_s, 0.5):.3f} s,"
         f" p99 {_quantile(watch.took_s, 0.99):.3f} s, {watch.raw_bytes / second / MB:.2f} MB/s raw,"
@@ -318,9 +335,9 @@ def _plan(units_a_month: int | None, watch: sources.NodeWatch) -> Iterator[Findi
 def _reasons(watch: sources.NodeWatch, in_flight: int) -> Sequence[str]:
     reasons = []
     if watch.failures:
-        reasons.append(f"{len(watch.failures)} requests without an answer ({watch.failures[0]})")
+        reasons.append(f"{len(watch.failures)} requests had no answer ({watch.failures[0]})")
     if not watch.took_s:
-        return [*reasons, "it gave no block"]
+        return [*reasons, "the node returned no block"]
     a_second = in_flight / max(_quantile(watch.took_s, 0.5), 1e-9)
     if watch.pace is not None and a_second * watch.pace.slot_s < 1:
         was = f"{a_second:.2f} blocks/s with {in_flight} in flight"
@@ -339,7 +356,8 @@ def _quantile(values: Sequence[float], share: float) -> float:
 
 FRESH_MINUTES: Final = PEG_FRESH_S // MINUTE_S
 WHAT_FOLLOWS: Final = (
-    "it prices nothing until it is back; if it stays off, take it out of market.dollars"
+    "this token prices nothing until its price is back; if it stays off, remove it from"
+    " market.dollars"
 )
 
 
@@ -352,7 +370,8 @@ def check_dollars(config: Config) -> Iterator[Finding]:
         prices, sol_age_s = read_from(open_market(config), lambda market: _prices(market, dollars))
         if sol_age_s > RATE_LATE_S:
             yield fail(
-                f"rate: SOL was not traded against a dollar for {sol_age_s} s: prices stand still",
+                f"rate: SOL was not traded against a dollar for {sol_age_s} s, so prices do not"
+                " change",
                 "see docs/operating/troubleshoot.md#sol-has-no-rate",
             )
         yield from dollar_findings(prices, dollars)

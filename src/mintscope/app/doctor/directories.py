@@ -116,8 +116,8 @@ TYPES: Final[Mapping[str, str]] = {
     SITEMAP: "application/xml",
 }
 DESCRIPTION_LENGTHS: Final = range(40, 501)
-PROXY: Final = "does a proxy in front change it? it must pass every path and header"
-OURS: Final = "the proxy must send the whole origin to mintscope; else report this"
+PROXY: Final = "check whether a proxy changes the response: a proxy must pass every path and header"
+OURS: Final = "the proxy must send all requests of the origin to mintscope; if it does, report this"
 CONTACT: Final = "set api.contact to an address for reports of vulnerabilities"
 NAMED: Final = "set api.origin to the address clients use, and restart"
 
@@ -153,7 +153,9 @@ def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
     if expected.has_pages:
         yield from _icon(visitor)
     if expected.has_mcp and visitor.ask(MCP).status_code == httpx.codes.NOT_FOUND:
-        yield _wrong(f"{MCP} is not there, which the MCP registry lists", "install the extra `mcp`")
+        yield _wrong(
+            f"{MCP} is not served, and the MCP registry lists it", "install the extra `mcp`"
+        )
     if visitor.ask(MISSING).status_code != httpx.codes.NOT_FOUND:
         yield _wrong("a path that does not exist is not answered 404", PROXY)
 
@@ -167,9 +169,11 @@ def _origin(origin: str) -> Iterator[Finding]:
     host = address.hostname or ""
     if address.scheme != "https":
         fix = "serve it behind a TLS proxy, and set api.origin to its https address"
-        yield _wrong(f"{origin} is not https, which every directory demands", fix)
+        yield _wrong(f"{origin} is not https, and every directory requires https", fix)
     if "." not in host or _is_number(host):
-        yield _wrong(f"{origin} is no domain name, which pay.sh and MCP's registry demand", NAMED)
+        yield _wrong(
+            f"{origin} is no domain name, and pay.sh and the MCP registry require one", NAMED
+        )
 
 
 def _is_number(host: str) -> bool:
@@ -213,7 +217,7 @@ def _texts(visitor: Visitor) -> Iterator[Finding]:
     for link in [str(link.get("href", "")) for links in described for link in links]:
         status = visitor.ask(link).status_code if link.startswith(visitor.origin) else 0
         if status != httpx.codes.OK:
-            yield _wrong(f"{CATALOG} leads to {link:.120}, which is not there", NAMED)
+            yield _wrong(f"{CATALOG} leads to {link:.120}, which is not served", NAMED)
 
 
 def _crawling(visitor: Visitor) -> Iterator[Finding]:
@@ -227,14 +231,14 @@ def _crawling(visitor: Visitor) -> Iterator[Finding]:
 def _sold(visitor: Visitor) -> Iterator[Finding]:
     sold = visitor.document(X402)
     if not sold.get("resources"):
-        yield _wrong(f"{X402} lists nothing that is sold", "set payments.enabled, and restart")
+        yield _wrong(f"{X402} lists nothing for sale", "set payments.enabled, and restart")
     paths = visitor.document(OPENAPI).get("paths", {})
     operations = [each for ways in paths.values() for each in ways.values()]
     if not any(isinstance(each, dict) and each.get("x-payment-info") for each in operations):
-        yield _wrong(f"{OPENAPI} says of no route what it costs (x-payment-info)", PROXY)
+        yield _wrong(f"{OPENAPI} states the cost of no route (x-payment-info)", PROXY)
     if not {str(each.get("asset")) for each in sold.get("payment", ())} & {USDC, USDT}:
-        fix = "for pay.sh, set payments.also_usdc; other directories do not mind"
-        yield _wrong("neither USDC nor USDT is taken, which pay.sh demands", fix)
+        fix = "for pay.sh, set payments.also_usdc; other directories do not require it"
+        yield _wrong("neither USDC nor USDT is accepted, and pay.sh requires one of them", fix)
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
@@ -246,7 +250,7 @@ def _demand(visitor: Visitor) -> Iterator[Finding]:
     path = url.removeprefix(visitor.origin)
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.PAYMENT_REQUIRED:
-        fix = "is the node up and the price known? see the lines about payments"
+        fix = "check whether the node answers and the price is known: see the lines about payments"
         yield _wrong(f"{path} is answered {answer.status_code} without payment, not 402", fix)
         return
     terms = terms_in(answer)
@@ -254,7 +258,7 @@ def _demand(visitor: Visitor) -> Iterator[Finding]:
     if "no-store" not in answer.headers.get("cache-control", ""):
         yield _wrong(f"the 402 of {path} may be kept by caches: no `no-store`", PROXY)
     if "error" not in object_in(answer.content):
-        yield _wrong(f"the 402 of {path} has a body that does not say what to do", PROXY)
+        yield _wrong(f"the 402 of {path} has a body that does not state the next step", PROXY)
     shown = answer.headers.get("access-control-expose-headers", "").lower()
     asked = {"Access-Control-Request-Method": "GET"}
     allowed = visitor.ask(path, "OPTIONS", asked).headers.get("access-control-allow-headers", "")
@@ -264,7 +268,7 @@ def _demand(visitor: Visitor) -> Iterator[Finding]:
 
 def _terms(visitor: Visitor, path: str, terms: Mapping[str, Any]) -> Iterator[Finding]:
     if terms.get("x402Version") != 2 or not terms.get("accepts"):  # noqa: PLR2004 - of x402
-        fix = "let the proxy pass headers of 3.5 KB: PAYMENT-REQUIRED is one"
+        fix = "configure the proxy to pass headers of 3.5 KB: PAYMENT-REQUIRED has this size"
         yield _wrong(f"the 402 of {path} has no PAYMENT-REQUIRED of x402 version 2", fix)
         return
     networks = {str(each.get("network")) for each in terms["accepts"]}
@@ -274,7 +278,9 @@ def _terms(visitor: Visitor, path: str, terms: Mapping[str, Any]) -> Iterator[Fi
     if not str(resource.get("url", "")).startswith(f"{visitor.origin}/"):
         yield _wrong(f"the 402 of {path} names {resource.get('url')!s:.80}", NAMED)
     if len(str(resource.get("description", ""))) not in DESCRIPTION_LENGTHS:
-        yield _wrong(f"the 402 of {path} does not say in 40 to 500 characters what is sold", PROXY)
+        yield _wrong(
+            f"the 402 of {path} does not describe the purchase in 40 to 500 characters", PROXY
+        )
     bazaar = (terms.get("extensions") or {}).get("bazaar") or {}
     if not {"info", "schema"} <= set(bazaar):
         yield _wrong(f"the 402 of {path} has no bazaar extension, which x402scan reads", PROXY)
@@ -286,7 +292,7 @@ def _icon(visitor: Visitor) -> Iterator[Finding]:
     if answer.status_code != httpx.codes.OK or not kind.startswith("image/"):
         yield _wrong(f"the icon {ICON} is answered {answer.status_code}, {kind:.40}", PROXY)
     elif answer.headers.get("cross-origin-resource-policy", "cross-origin") != "cross-origin":
-        yield _wrong(f"the icon {ICON} is kept from the pages of directories", PROXY)
+        yield _wrong(f"the icon {ICON} cannot be loaded by the pages of directories", PROXY)
 
 
 TEXTS: Final = Path(__file__).parent / "texts"
@@ -349,11 +355,17 @@ def listing(
     *,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The service, as clients reach it; else api.origin."),
+        typer.Option(
+            metavar="URL",
+            help="The address of the service, as clients reach it; by default api.origin.",
+        ),
     ] = None,
     operator: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The operator, for pay.sh; by default from the host."),
+        typer.Option(
+            metavar="NAME",
+            help="The operator's name for pay.sh; by default made from the host name.",
+        ),
     ] = None,
     namespace: Annotated[
         str | None,

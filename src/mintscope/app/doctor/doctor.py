@@ -102,6 +102,9 @@ def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> It
         name = getattr(check, "__name__", "check_node").removeprefix("check_").replace("_", " ")
         words = trouble_in_words(error)
         if words is None:
-            yield fail(f"{name}: this check failed: {error!r}", "report it; other checks go on")
+            yield fail(
+                f"{name}: this check failed: {error!r}",
+                "report this bug; the other checks continue",
+            )
         else:
             yield fail(f"{name}: {words}", store.fix_of(error, "see the lines above"))

@@ -50,13 +50,15 @@ def check_folder(config: Config) -> Iterator[Finding]:
         with TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        fix = access_trouble(existing) or "let this user write there, or set data_dir"
+        fix = access_trouble(existing) or (
+            "give this user write access to the folder, or set data_dir"
+        )
         yield fail(f"data folder: cannot write in {existing}: {error.strerror}", fix)
         return
     free_bytes = shutil.disk_usage(existing).free
     room = f"data folder: {folder}, {free_bytes / GIB:.1f} GiB free"
     if free_bytes < DISK_BYTES_MIN:
-        yield fail(room, "make room, or set data_dir to a larger disk")
+        yield fail(room, "free some space, or set data_dir to a folder on a larger disk")
     elif free_bytes < DISK_BYTES_LOW:
         yield warn(room, "make room, or keep less: market.retention_*")
     else:
@@ -84,8 +86,8 @@ def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterat
     by_name = [name for name, is_file in is_from_file.items() if not is_file]
     if by_name:
         yield fail(
-            f"packages: {', '.join(by_name)} installed by name: on a public index, anybody may own"
-            " this name",
+            f"packages: {', '.join(by_name)} installed by name: on a public index, these names can"
+            " belong to anyone",
             "install the wheels by their paths: pip install --no-deps --force-reinstall"
             " build/dist/*.whl",
         )
@@ -105,7 +107,7 @@ def check_pepper(config: Config) -> Iterator[Finding]:
     """Check that the pepper is configured, or that its file is usable or does not exist yet."""
     path = pepper_file(config)
     if config.credits.pepper is not None:
-        yield ok("pepper: configured; keep a copy, without it every credit token is void")
+        yield ok("pepper: configured; keep a copy, because every credit token is void without it")
     elif not path.exists():
         yield ok(f"pepper: {path} is made at the first start; back it up then")
     elif not os.access(path, os.R_OK):
@@ -165,12 +167,13 @@ def check_proxies(config: Config) -> Iterator[Finding]:
     if not api.trusted_proxies:
         if (api.origin or "").startswith("https://"):
             yield warn(
-                "proxies: none is trusted, so all clients have the address of the proxy that"
-                " ends TLS: they share limits, and no network of an API key fits them",
+                "proxies: none is trusted, so all clients seem to have the address of the proxy"
+                " that ends TLS. They share rate limits, and no API key with allowed networks"
+                " accepts them",
                 "set api.trusted_proxies to the address of the proxy",
             )
         else:
-            yield ok("proxies: none; the peer of a connection is the client")
+            yield ok("proxies: none; the address of a connection is that of the client")
         return
     wide = [each for each in api.trusted_proxies if ip_network(each).prefixlen == 0]
     if wide:
@@ -190,11 +193,11 @@ def check_proxies(config: Config) -> Iterator[Finding]:
 FORWARDED: Final = {
     "missing": (
         "came from a trusted proxy without X-Forwarded-For",
-        "let the proxy set X-Forwarded-For to the address of the client",
+        "configure the proxy to set X-Forwarded-For to the address of the client",
     ),
     "unreadable": (
         "came with an X-Forwarded-For whose last entry is no address",
-        "let the proxy write an IP address there, and no host name, `unknown` or `for=`",
+        "configure the proxy to write an IP address there, and no host name, `unknown` or `for=`",
     ),
 }
 FAULT: Final = re.compile(
@@ -223,7 +226,8 @@ def check_pages(config: Config) -> Iterator[Finding]:
         )
     elif not origin.startswith("https://") and not is_loopback(api.host):
         yield warn(
-            f"pages: {origin} sends passwords in the clear, and browsers drop its session cookie",
+            f"pages: {origin} sends passwords without encryption, and browsers reject its session"
+            " cookie",
             "serve them behind a TLS proxy, and set api.origin to its https address",
         )
     else:
@@ -235,7 +239,8 @@ def check_mail(config: Config) -> Iterator[Finding]:
     mail = config.mail
     if mail.delivery == "none":
         yield warn(
-            "mail: e-mails stay in the outbox: agents cannot confirm, nor people reset a password",
+            "mail: e-mails stay in the outbox: agents cannot confirm applications, and people"
+            " cannot reset passwords",
             "set mail.delivery",
         )
         return
@@ -277,7 +282,7 @@ def check_signals(config: Config) -> Iterator[Finding]:
     hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
     is_here = all(map(is_loopback, hosts))
     if not signals.enabled:
-        yield warn("signals: alerts are kept, but do not fire", "set signals.enabled")
+        yield warn("signals: alerts are stored, but do not fire", "set signals.enabled")
     elif signals.webhook_loopback and not is_here:
         yield warn(
             f"signals: clients of {hosts[-1]} can send webhooks to this machine",
@@ -291,7 +296,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
     """Check the service by the rules of directories; yield one finding if it meets them all."""
     origin = config.api.origin
     if origin is None:
-        yield ok("surfaces: not looked at; set api.origin to be found by directories")
+        yield ok("surfaces: not checked; set api.origin so that directories can list the service")
         return
     expected = Expected(
         has_sales=config.payments.enabled,
@@ -306,13 +311,18 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
                 found.append(finding)
                 yield finding
     except ServiceSilent as error:
-        fix = "start it, and run doctor again; clients must reach it there"
+        fix = (
+            "start the service, and run doctor again; clients must reach the service at this"
+            " address"
+        )
         if "CERTIFICATE_VERIFY_FAILED" in str(error):  # part of OpenSSL's message
             fix = "clients refuse its certificate: renew it, and serve the whole chain"
         yield warn(f"surfaces: {origin} does not answer: {error}", fix)
         return
     if not found:
-        yield ok(f"surfaces: {origin} is as directories want it; see `mintscope listing`")
+        yield ok(
+            f"surfaces: {origin} meets the requirements of directories; see `mintscope listing`"
+        )
 
 
 def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
@@ -325,9 +335,9 @@ def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Findin
         return
     if backup is None:
         fix = "mintscope backup --to DIR, each hour: mintscope-backup.timer of deploy/systemd"
-        yield warn("backup: none is noted", fix)
+        yield warn("backup: none is recorded", fix)
         return
     age_ms = (clock or SystemClock()).now() - backup.at
     what = f"backup: {backup.place}, {age_ms / HOUR_MS:.1f} h old"
-    fix = "does the timer run? Its log says why not"
+    fix = "check that the timer runs; its log has the reason if it does not"
     yield warn(what, fix) if age_ms > DAY_MS else ok(what)

@@ -39,8 +39,8 @@ def check_version(config: Config) -> Iterator[Finding]:
         return
     if found:
         yield warn(
-            f"store: {len(found)} migrations wait, the first is {found[0]}; what the store holds is"
-            " checked after them",
+            f"store: {len(found)} migrations are pending, the first is {found[0]}; the contents of"
+            " the store are checked after the migrations",
             "back up, then start the service or run mintscope migrate",
         )
 
@@ -52,7 +52,10 @@ def fix_of(error: Exception, lost: str = "restore a backup, or use another data_
     if isinstance(error, errors.NewerStore):
         return "run the newer mintscope; nothing is lost"
     if isinstance(error, errors.StoreUnavailable | errors.ServiceUnavailable):
-        return "is it running, is there room, and is it overloaded? Nothing says that data is lost"
+        return (
+            "check that the database runs, has free space and is not overloaded; there is no sign"
+            " of lost data"
+        )
     return lost
 
 
@@ -87,11 +90,15 @@ def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
     elif not does_nothing:
         return warn(
             what,
-            "candles lack their swaps; ingest mends them by itself: mintscope gaps list says how"
-            " far it is",
+            "candles lack the swaps of these slots; ingest fills the gaps automatically: mintscope"
+            " gaps list shows the progress",
         )
     return warn(
-        what, "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url"
+        what,
+        (
+            "candles lack the swaps of these slots: run mintscope gaps fill, or set a second node"
+            " with chain.second_rpc_url"
+        ),
     )
 
 
@@ -103,9 +110,14 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
     if overview.follows_files:
         return ok(f"{what}; its clock is that of the files")
     if age_s > config.api.stale_after_s:
-        return fail(f"{what}: too old to serve", "is ingest running? Its log says why it waits")
+        return fail(
+            f"{what}: too old to serve", "check that ingest runs; its log says why it waits"
+        )
     if age_s > config.api.degraded_after_s:
-        return warn(f"{what}: served as degraded", "is the node slow? See mintscope_ingest_lag_s")
+        return warn(
+            f"{what}: served as degraded",
+            "check whether the node is slow: see mintscope_ingest_lag_s",
+        )
     return ok(what)
 
 
@@ -115,8 +127,8 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
     day = sum(candles_a_day.values())
     kept = sum(count * keep_s[each] // DAY_S for each, count in candles_a_day.items())
     return (
-        f"market: a day adds about {day:,} candles, {day * bytes_each / GIB:,.2f} GiB; with what"
-        f" market.retention_* keeps there are {kept * bytes_each / GIB:,.2f} GiB in the end"
+        f"market: a day adds about {day:,} candles, {day * bytes_each / GIB:,.2f} GiB; with the"
+        f" settings market.retention_* there are {kept * bytes_each / GIB:,.2f} GiB in the end"
     )
 
 
@@ -161,7 +173,7 @@ async def _sums(money: stores.Money) -> Finding:
     wrong = len(await accounts.contradictions())
     if wrong:
         fix = "stop selling, keep a copy of the file, and report this"
-        return fail(f"money: {wrong} accounts do not equal the sum of their entries", fix)
+        return fail(f"money: {wrong} account balances do not equal the sum of their entries", fix)
     return ok(f"money: every account equals the sum of its entries{_closed(walked)}")
 
 
@@ -206,7 +218,13 @@ def check_webhooks(config: Config) -> Iterator[Finding]:
     age_s = 0 if oldest is None else (SystemClock().now() - oldest) // 1000
     if age_s > config.signals.webhook_retry_s:
         what = f"webhooks: {waiting:,} wait, the oldest for {age_s:,} s"
-        yield warn(what, "is an api process running, and signals.enabled? Its log says why")
+        yield warn(
+            what,
+            (
+                "check that an api process runs and that signals.enabled is set; the log of the api"
+                " process has the reason"
+            ),
+        )
     else:
         yield ok(f"webhooks: {waiting:,} wait")
 
@@ -269,7 +287,7 @@ async def _check_chain(config: Config, accepted: Sequence[Terms]) -> AsyncIterat
     if lamports < Budget().fund_lamports_min:
         yield fail(f"{what}, so nothing is sold", f"send some to {terms.fee_payer}")
     elif lamports < config.payments.fee_payer_lamports_min:
-        yield warn(what, f"send some to {terms.fee_payer}; 0.1 lasts for 10,000 payments")
+        yield warn(what, f"send SOL to {terms.fee_payer}; 0.1 SOL is enough for 10,000 payments")
     else:
         yield ok(what)
 
@@ -279,7 +297,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
     async with AsyncExitStack() as stack:
         if config.payments.price_source == "market":
             if stores.place_of(config, "market").is_new:
-                yield ok("payments: the price comes with the market, after the first start")
+                yield ok("payments: the price is known only after the first start")
                 return
             reader = (await stack.enter_async_context(stores.open_market(config))).reader
         endpoint = wiring.payment_endpoint(config.chain)
@@ -301,10 +319,10 @@ def _check_sales(config: Config) -> Iterator[Finding]:
     except errors.UnusableStore:
         return  # `check_money` reports this
     except errors.ServiceUnavailable as error:
-        yield fail(f"payments: {error}", "is the disk full?")
+        yield fail(f"payments: {error}", "check whether the disk is full")
         return
     if why is not None:
-        fix = "look into it; when it is understood, mintscope sales resume"
+        fix = "find the cause; once it is known, run mintscope sales resume"
         yield fail(f"payments: sales are stopped: {why}", fix)
     else:
         yield ok("payments: sales are open")

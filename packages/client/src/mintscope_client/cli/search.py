@@ -34,7 +34,7 @@ def search(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List the tokens that a service follows: free."""
+    """List the tokens that a service tracks: free."""
     # The list is free: without a credential and credits, nothing can be spent.
     with connected(url, None, 0, patience_s) as client:
         page = client.tokens(text, sort=sort, limit=limit).first()
