@@ -39,7 +39,7 @@ async def rsi(clicks: Clicks) -> None:
     """Read the meaning of the RSI in the list."""
     await clicks.begin("/tokens")
     await clicks.visitor.page.get_by_role("link", name="RSI", exact=True).first.click()
-    await clicks.visitor.reads("Above 70 a token is called overbought")
+    await clicks.visitor.reads("A token is called overbought above 70")
 
 
 async def alert(clicks: Clicks) -> None:

@@ -53,7 +53,7 @@ async def test_a_stranger_finds_a_token_buys_credits_and_calls_the_api(
 
         assert answer["success"] is True
         assert answer["data"]["indicators"]["h1"]["rsi"] == pytest.approx(rsi, abs=0.06)
-        assert "Above 70 a token is called overbought" in meaning
+        assert "A token is called overbought above 70" in meaning
         assert time.monotonic() - began_s < WALK_S_MAX
         assert len(seen) <= PAGES_MAX, seen
 
