@@ -253,11 +253,11 @@ async def test_an_account_has_at_most_a_hundred_active_keys(site: Website, alice
 @pytest.mark.parametrize(
     ("query", "complaint"),
     [
-        ("name=", "Give the key a name, so that you know later what it was for."),
+        ("name=", "Enter a name that tells you later what the key is for."),
         (f"name={'x' * 65}", "Expected at most 64 characters; there were 65."),
         ("name=a%0Ab", "Expected a name without control characters."),
-        ("name=a&trade=all", "Choose one of the three."),
-        ("name=a&lifetime=2d", "Choose one of these."),
+        ("name=a&trade=all", "Choose none, read, or read and write."),
+        ("name=a&lifetime=2d", "Choose one of the listed options."),
         ("name=a&name=b", "Expected one field name; were 2."),
     ],
 )

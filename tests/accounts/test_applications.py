@@ -299,7 +299,7 @@ async def test_a_refused_action_names_its_reason(accounts: Accounts) -> None:
 
     with pytest.raises(NotPossible, match="awaits the confirmation of its e-mail address"):
         await review.approve(number, scopes=no_scopes, note="", actor=COMMAND_LINE)
-    with pytest.raises(NotPossible, match="expected an application that has got its key"):
+    with pytest.raises(NotPossible, match="expected an application that has its key already"):
         await review.reset(number, actor=COMMAND_LINE)
     with pytest.raises(NotPossible, match="with the number 9"):
         await review.reset(SignupId(9), actor=COMMAND_LINE)

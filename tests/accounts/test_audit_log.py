@@ -231,7 +231,7 @@ async def test_a_refused_review_names_the_expected_and_the_actual_state(accounts
     assert [str(each.value).partition("; ") for each in (unknown, early, unconfirmed, decided)] == [
         ("there is no application with the number 10", "", ""),
         (
-            "expected an application that has got its key",
+            "expected an application that has its key already",
             "; ",
             "application 1 awaits approval",
         ),

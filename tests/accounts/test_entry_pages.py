@@ -13,7 +13,7 @@ from support.scenes.people.web_person import ALICE, COOKIE, MALLORY, Person, whe
 from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
 NEW_PASSWORD = "a different good one"
-TAKEN = "There is an account with this address already."
+TAKEN = "An account with this address already exists."
 INVALID_CREDENTIALS_TEXT = "The e-mail address or the password is wrong."
 
 

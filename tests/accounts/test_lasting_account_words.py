@@ -196,5 +196,5 @@ def test_messages_name_the_time_to_wait_and_the_state_of_an_application() -> Non
         "awaits approval",
         "was approved",
         "was rejected",
-        "has got its key",
+        "has its key already",
     ]

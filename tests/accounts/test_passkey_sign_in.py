@@ -134,7 +134,7 @@ def _answer(passkey: HeldPasskey, **response: bytes) -> str:
 FACTORS = "/settings/second-factor"
 ALONE = "/sign-in/passkey-alone"
 PROVE = "/prove/passkey"
-OVER = "That took too long, or was done already"
+OVER = "This took too long, or was already done"
 VISIT = "__Host-mintscope-visit"
 
 

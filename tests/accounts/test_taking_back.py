@@ -350,10 +350,10 @@ async def test_the_old_address_is_reserved_while_the_undo_link_is_valid(site: We
     async with Person(site, address="198.51.100.9") as other:
         taken = await other.sign_up(ALICE)
         assert taken.status_code == 422
-        assert "There is an account" in words(taken)
+        assert "An account with this address" in words(taken)
         await other.sign_up(SECOND)
         reported = await other.send("/settings/account/email", {"email": ALICE})
-        assert "There is an account" in words(reported)
+        assert "An account with this address" in words(reported)
         site.clock.advance(7 * DAY_MS)
     async with Person(site, address="198.51.100.10") as other:
         assert where(await other.sign_up(ALICE)).startswith("/")

@@ -388,7 +388,7 @@ async def test_a_form_that_is_sent_twice_makes_one_alert(alice: Person) -> None:
 
     assert paths[0] == paths[1]
     assert changed.status_code == 422
-    assert "This form has made an alert already" in words(changed)
+    assert "This form has already created an alert" in words(changed)
     assert await make(alice, once=other, level="80") not in paths
     assert "2 of 20" in words(await alice.open("/alerts"))
 
@@ -441,9 +441,9 @@ async def test_the_page_of_an_alert_shows_the_hourly_limit_and_its_end(
         ({"level": "170"}, "RSI, 1 hour is always between 0 and 100: it cannot rise above 170."),
         ({"field": "price.usd", "level": "-5"}, "Price in USD is always greater than 0"),
         ({"kind": "crosses_field", "compared": "price.usd"}, "Expected comparedWith to name a n"),
-        ({"kind": "crosses_field"}, "Choose what it is compared with."),
+        ({"kind": "crosses_field"}, "Choose the number to compare with."),
         ({"expires": "tomorrow"}, "Expected a date and a time"),
-        ({"expires": "2001-01-02T03:04"}, "Its expiry has passed."),
+        ({"expires": "2001-01-02T03:04"}, "The expiry of the alert has passed."),
         ({"margin": "71"}, "RSI, 1 hour cannot move that far back from 70.0."),
         ({"kind": "crosses", "margin": "30.5"}, "RSI, 1 hour cannot move that far back"),
         ({"fires": "often"}, "Choose one of the options"),

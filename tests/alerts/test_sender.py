@@ -391,7 +391,7 @@ async def test_a_waiting_webhook_is_given_up_if_its_address_is_removed(scene: Sc
     )
     await send(scene.sender())
     (firing,) = await scene.firings()
-    assert (firing.given_up_at, firing.reason) == (NOW, "there is no webhook any more")
+    assert (firing.given_up_at, firing.reason) == (NOW, "the alert no longer has a webhook")
     assert scene.receiver.got == []
 
 

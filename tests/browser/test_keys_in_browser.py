@@ -132,15 +132,18 @@ async def test_a_refused_form_says_why_and_keeps_the_typed_text(
     await visitor.sign_up("eve@keys.example")
     await visitor.open(f"{KEYS}/new?preset=trading-bot")
     await visitor.press("Review")
-    await visitor.reads("Give the key a name, so that you know later what it was for.")
+    await visitor.reads("Enter a name that tells you later what the key is for.")
     trade = visitor.page.get_by_role("group", name="Data and credits")
     await expect(trade.get_by_label("Read and write")).to_be_checked()
     await expect(visitor.page.get_by_label("Name")).to_be_focused()
 
     await visitor.open(f"{KEYS}/new/review?name={'x' * 65}&trade=all&lifetime=2d")
-    for text in ("Expected at most 64 characters; there were 65.", "Choose one of the three."):
+    for text in (
+        "Expected at most 64 characters; there were 65.",
+        ("Choose none, read, or read and write."),
+    ):
         await visitor.reads(text)
-    await visitor.reads("Choose one of these.")
+    await visitor.reads("Choose one of the listed options.")
     await visitor.open(f"{KEYS}/new/review?name=a%09b")
     await visitor.reads("Expected a name without control characters.")
 
@@ -193,7 +196,7 @@ async def test_an_unknown_overlap_is_refused_and_the_key_stays_valid(
     await visitor.page.evaluate("document.querySelector(':checked').value = '9y'")
     await visitor.press("Rotate key")
 
-    await visitor.reads("Choose one of these.")
+    await visitor.reads("Choose one of the listed options.")
     assert (await whose(live_site, secret)).status_code == 200
 
 

@@ -46,7 +46,7 @@ async def test_mistakes_at_signing_up_are_shown_beside_the_field(
         await visitor.open("/sign-up")
         await visitor.fill(E_mail_address=email, Password=PASSWORD)
         await visitor.press("Create the account")
-        await visitor.reads("There is an account with this address")
+        await visitor.reads("An account with this address")
 
 
 async def test_guesses_of_a_password_are_refused_and_limited(
@@ -143,12 +143,12 @@ async def test_a_refused_request_is_answered_by_a_page(visitor: Visitor) -> None
     await visitor.page.locator("#password").evaluate("field => { field.maxLength = 99999 }")
     await visitor.page.locator("#password").fill("x" * 17_000)
     await visitor.press("Set the password")
-    await visitor.reads("That is too much text")
+    await visitor.reads("The text is too long")
     for path, title in (
-        ("/settings/api-keys/new?name=a&name=b", "That request cannot be read"),
-        ("/settings/account/verify", "That is not how this page is used"),
-        ("/settings/api-keys/1", "There is nothing here"),
-        ("/admin", "There is nothing here"),
+        ("/settings/api-keys/new?name=a&name=b", "This request cannot be read"),
+        ("/settings/account/verify", "This page cannot be used this way"),
+        ("/settings/api-keys/1", "This page does not exist"),
+        ("/admin", "This page does not exist"),
     ):
         await visitor.open(path)
         await visitor.reads(title)

@@ -158,7 +158,7 @@ async def test_an_issued_key_is_reset_and_an_application_forgotten(
     signup_id, secret = await live_site.apply_for_key(email)
     await go_to(visitor, f"/admin/applications/{signup_id}/reset")
     await visitor.press("Revoke the key and reset")
-    await visitor.reads("expected an application that has got its key")
+    await visitor.reads("expected an application that has its key already")
     await visitor.open(f"/admin/applications/{signup_id}")
     await visitor.page.get_by_label("Approve without a confirmed mailbox").check()
     await visitor.press("Approve")

@@ -76,7 +76,7 @@ async def test_the_undo_removes_all_of_the_thief_and_keeps_all_of_the_owner(
             await stranger.open("/sign-up")
             await stranger.fill(E_mail_address=OWNER, Password=NEW_PASSWORD)
             await stranger.press("Create the account")
-            await stranger.reads("There is an account")
+            await stranger.reads("An account with this address")
 
         await owner.open(undo)
         await owner.reads("Take the account back?")

@@ -154,7 +154,7 @@ async def test_an_email_whose_link_has_expired_is_given_up(box: Box) -> None:
     email_id, _ = await box.write_link()
 
     assert await box.outbox.lease(later(HOUR_MS), limit=10) == []
-    assert (await box.kept(email_id)).reason == "its link is not good any more"
+    assert (await box.kept(email_id)).reason == "its link is no longer valid"
 
 
 async def test_emails_with_expired_links_are_given_up_in_batches(box: Box) -> None:

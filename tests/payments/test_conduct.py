@@ -153,7 +153,7 @@ def test_open_sales_have_no_closure() -> None:
             {},
             True,
             Closure(
-                why="stopped by an audit or an administrator: credits go on working",
+                why="stopped by an audit or an administrator: existing credits keep working",
                 is_for_all=True,
             ),
         ),

@@ -210,22 +210,22 @@ async def test_the_fee_limit_of_a_request_exists_only_if_sol_has_a_price() -> No
         (
             Doubt.SHALLOW,
             (
-                "The payment token has no reliable price right now; nothing was charged."
-                " Credit tokens go on working."
+                "The payment token has no reliable price right now; nothing was charged. Credit"
+                " tokens keep working."
             ),
         ),
         (
             Doubt.CLOCK,
             (
                 "This service's clock and the chain's are too far apart, so no payment is asked for"
-                " until they agree again; nothing was charged. Credit tokens go on working."
+                " until they agree again; nothing was charged. Credit tokens keep working."
             ),
         ),
         (
             "0.0000000000000001",
             (
                 "The payment token is worth too little right now: a bundle would cost more atoms"
-                " than a payment can carry. Nothing was charged. Credit tokens go on working."
+                " than a payment can carry. Nothing was charged. Credit tokens keep working."
             ),
         ),
     ],

@@ -44,7 +44,7 @@ async def test_a_backfill_is_requested_confirmed_and_shown_to_its_end(
     (ask,) = await market.backfill_jobs.newest(9)
     await market.backfill_jobs.estimated(ask.ask_id, ask.from_time, Cost(12_340, 12_400, 1_240.0))
     estimated = await administrator.open(again)
-    assert "Waits for your yes" in words(estimated)
+    assert "Waits for your confirmation" in words(estimated)
     assert "About 12,340 transactions, 12,400 requests to the node, 21 min." in words(estimated)
     assert "hx-trigger" not in estimated.text, "nothing changes without a yes"
     yes = {"do": "confirm", "ask": str(ask.ask_id)}

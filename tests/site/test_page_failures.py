@@ -106,7 +106,7 @@ async def test_an_unknown_page_is_a_404(alice: Person) -> None:
     for path in ["/nothing", "/settings/none", "/reset", "/reset/", "/reset/a/b", "/reset/a%0ab"]:
         response = await alice.open(path)
         assert response.status_code == 404
-        assert "There is nothing here" in words(response)
+        assert "This page does not exist" in words(response)
         assert "Sign out" in words(response)  # the visitor is still signed in
 
 
@@ -115,13 +115,13 @@ async def test_an_unreadable_query_is_a_400(site: Website, path: str) -> None:
     async with Person(site) as person:
         response = await person.open(path)
     assert response.status_code == 400
-    assert "That request cannot be read" in words(response)
+    assert "This request cannot be read" in words(response)
 
 
 async def test_an_unsupported_method_is_refused_in_words(site: Website) -> None:
     async with Person(site) as person:
         response = await person.open("/sign-out")
-    assert "That is not how this page is used" in words(response)
+    assert "This page cannot be used this way" in words(response)
 
 
 async def test_pages_of_failures_have_the_common_style_and_a_request_id(site: Website) -> None:

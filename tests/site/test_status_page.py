@@ -135,7 +135,7 @@ async def test_gaps_and_late_data_are_shown(tmp_path: Path) -> None:
 
 
 async def test_closed_sales_and_a_violation_of_the_books_are_shown(tmp_path: Path) -> None:
-    why = "closed: stopped by an audit or an administrator: credits go on working"
+    why = "closed: stopped by an audit or an administrator: existing credits keep working"
     books = BooksStatus("I2: a balance is not the sum of its entries: account 7", UnixMs(NOW))
     checks = WELL | {"sales": why}
     page = await shown(tmp_path, checks=checks, books=books, is_selling=True)

@@ -284,7 +284,7 @@ async def test_a_client_of_x402_version_1_gets_a_402_that_names_version_2(shop: 
     unpaid = await shop.client.post(PURCHASE)
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
-    assert "X-PAYMENT is of x402 version 1" in response.json()["error"]["message"]
+    assert "X-PAYMENT belongs to x402 version 1" in response.json()["error"]["message"]
     assert "version 1" not in unpaid.json()["error"]["message"]
     (offer,) = unpaid.json()["accepts"]
     assert (unpaid.json()["x402Version"], offer["scheme"]) == (2, "exact")

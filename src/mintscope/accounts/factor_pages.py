@@ -15,7 +15,7 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sen
 
 FACTORS: Final = "/settings/second-factor"
 ISSUER: Final = "mintscope"
-WRONG: Final = "That code is not right, or was used before. Type the newest one of the app."
+WRONG: Final = "This code is wrong or was used before. Enter the newest code of the app."
 NO_NAME: Final = f"Give it a name of 1 to {NAME_LENGTH_MAX} characters, as “My phone”."
 
 
@@ -153,8 +153,8 @@ def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
 SIGN_IN: Final = "/sign-in"
 ALONE: Final = "passkey-alone"
 WRONG_SIGN_IN: Final = "That code is not right, or was used before."
-NOT_NEW: Final = "That took too long, or was done already. Try again."
-OVER: Final = "That took too long, or was done already. Sign in once more."
+NOT_NEW: Final = "This took too long, or was already done. Try again."
+OVER: Final = "This took too long, or was already done. Sign in again."
 
 
 class SecondStepPages:

@@ -35,8 +35,8 @@ from mintscope.site.routes import (
 )
 
 TAKEN: Final = (
-    "There is an account with this address already. Sign in, or set a new password if you"
-    " forgot yours."
+    "An account with this address already exists. Sign in, or set a new password if you forgot"
+    " yours."
 )
 NO_PASSWORD: Final = "Enter your password."  # noqa: S105  not a password
 WRONG_CREDENTIALS: Final = "The e-mail address or the password is wrong."
@@ -316,7 +316,7 @@ KINDS: Final = {
     "chats": ("The Telegram chat that was linked.", "linked Telegram chats."),
     "spending": ("The spend alert is as it was before.", "spend alerts are as they were before."),
 }
-ADDRESS_TAKEN: Final = "There is an account with this address already."
+ADDRESS_TAKEN: Final = "An account with this address already exists."
 
 
 class AddressPages:

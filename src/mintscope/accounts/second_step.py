@@ -29,8 +29,8 @@ NOT_VERIFIED: Final = (
     " use the passkey then"
 )
 COPIED: Final = (
-    "this passkey may be a copy, because it has been used since this device used it last; sign in"
-    " another way, and remove the passkey"
+    "this passkey may be a copy, because it was used on another device after this device last used"
+    " it; sign in another way, and remove the passkey"
 )
 NOT_ALONE: Final = (
     "this passkey was added before the account was taken back; sign in with your password, and use"

@@ -164,10 +164,10 @@ KEPT_MAX: Final = 1_000
 KEEP_MS: Final = 30 * DAY_MS
 RETRY_MS_MIN: Final = 10 * SECOND_MS
 RETRY_MS_MAX: Final = 2 * HOUR_MS
-NO_WEBHOOK: Final = "there is no webhook any more"
+NO_WEBHOOK: Final = "the alert no longer has a webhook"
 DISABLED: Final = "its webhook was disabled"
 TOO_LATE: Final = "it was not sent in time"
-NOT_KEPT: Final = "newer ones took its place"
+NOT_KEPT: Final = "newer webhooks replaced it"
 
 
 class DueWebhook(NamedTuple):

@@ -303,7 +303,7 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
     if present is None:
         return found
     if not present.is_tracked:
-        text = "This token is not tracked. The alert begins once it is."
+        text = "This token is not tracked. The alert begins once the token is tracked."
         return [*found, Remark("untracked", text)]
     age_ms = present.price_age_ms
     if age_ms is not None and age_ms >= DEAD_MS:
@@ -319,7 +319,7 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
         found.append(Remark("early", f"{text} The alert begins when it is there."))
     elif _is_true(asked, present):
         now = value_words(asked.field, present.values[asked.field])
-        text = f"This is true already: {field_words(asked.field)} is {now}."
+        text = f"The condition is already true:  {field_words(asked.field)} is {now}."
         found.append(Remark("true", f"{text} It fires the next time that it crosses."))
     return found
 

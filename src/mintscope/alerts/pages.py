@@ -150,13 +150,13 @@ def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]
     if kind is SignalKind.CHANGES_BY:
         window = values["window"]
         if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
-            errors[""] = "Choose how far back it looks."
+            errors[""] = "Choose how far back the alert looks."
             return {}
         return {"percent": _number(values, "percent", errors), "window_s": int(window)}
     margin = _number(values, "margin", errors) if values["margin"] else 0.0
     if kind is SignalKind.CROSSES_FIELD:
         if values["compared"] not in FIELDS:
-            errors["compared"] = "Choose what it is compared with."
+            errors["compared"] = "Choose the number to compare with."
         direction = Direction(values["direction"]) if values["direction"] else None
         compared = Field(values["compared"])
         return {"compared": compared, "direction": direction, "margin": margin}
@@ -174,7 +174,7 @@ def _expiry(text: str, errors: dict[str, str]) -> UnixMs | None:
     try:
         at = datetime.strptime(text if has_seconds else f"{text}:00", EXPIRES).replace(tzinfo=UTC)
     except ValueError:
-        errors["expires"] = "Expected a date and a time, as 2026-12-31T18:00."
+        errors["expires"] = "Expected a date and a time, such as 2026-12-31T18:00."
         return None
     return UnixMs(int(at.timestamp()) * 1_000)
 
@@ -183,7 +183,7 @@ def _number(values: Mapping[str, str], name: str, errors: dict[str, str]) -> flo
     try:
         return float(values[name])
     except ValueError:
-        errors[name] = "Expected a number, as 70 or 0.0012."
+        errors[name] = "Expected a number, such as 70 or 0.0012."
         return 0.0
 
 
@@ -192,7 +192,7 @@ OF_RULE: Final = f"{PATH}/of-rule"
 ONE: Final = f"{PATH}/{{alert}}"
 PAUSED: Final = "/pause-alert/{link}"
 EVENTS_SHOWN: Final = 50
-MADE_BEFORE: Final = "This form has made an alert already. Send it again to make another one."
+MADE_BEFORE: Final = "This form has already created an alert. Send it again to create another one."
 ONCE_BYTES: Final = 16
 ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
 STAYS: Final = ("mint", "field", "kind", "compared", "direction")
@@ -208,7 +208,7 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
     AlertDenied.TOO_MANY_MINTS: "This service watches the largest number of tokens it can.",
     AlertDenied.KEY_USED: MADE_BEFORE,
     AlertDenied.NOT_FOUND: MADE_BEFORE,
-    AlertDenied.EXPIRED: "Its expiry has passed. Choose a later one, or none.",
+    AlertDenied.EXPIRED: "The expiry of the alert has passed. Choose a later time, or none.",
     AlertDenied.UNVERIFIED: "Verify your e-mail address first, under Settings > Account.",
     AlertDenied.UNLINKED: "Link a Telegram chat first, under Settings > Telegram.",
 }

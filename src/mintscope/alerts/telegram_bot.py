@@ -32,7 +32,7 @@ LINKED: Final = (
     " Send /stop to end this."
 )
 GONE: Final = ("chat not found", "deactivated", "kicked")  # in errors about a chat that is gone
-EXPIRED: Final = "This link is no longer good. Make another one under Settings > Telegram."
+EXPIRED: Final = "This link is no longer valid. Create another one under Settings > Telegram."
 STOPPED: Final = "This chat is no longer linked. Nothing more is sent here."
 HELP: Final = "To get alerts here, open Settings > Telegram on the site and follow its link."
 

@@ -60,17 +60,17 @@ NOTHING_PRESENTED: Final = (
 )
 TWO_PROOFS: Final = "expected a credit token or a signed challenge; there were both"
 NOT_PROVEN: Final = (
-    "expected our challenge of the last 5 minutes, signed by the wallet that paid for a purchase"
-    " of credits; this is not one"
+    "expected our challenge of the last 5 minutes, signed by the wallet that paid for a purchase of"
+    " credits; the signature or the challenge does not match"
 )
-EXPIRED: Final = "The challenge has expired: ask for another one."
+EXPIRED: Final = "The challenge has expired: request another one."
 TOO_SOON: Final = (
-    "These credits were moved within a day, or bought within 10 minutes and used since;"
-    " the holder of their credit token can move them at any time."
+    "These credits were moved within the last day, or were bought within the last 10 minutes and"
+    " have been used. The holder of their credit token can move them at any time."
 )
 NOT_LOOKED: Final = (
-    "This purchase is not known here, and the chain does not say yet what became of it: ask again"
-    " in a moment."
+    "This purchase is not known here, and its outcome on the chain is not known yet: send the"
+    " request again in a moment."
 )
 NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
 NOT_THEIRS: Final = (
@@ -312,8 +312,8 @@ def _read(request: Request, body: bytes, shape: type[T]) -> T:
 
 BUYERS: Final = (("x402",), ("x402", "creditToken"), ("x402", "apiKey"))
 ON_ANOTHER: Final = (
-    "The payment has arrived. Its credits went to the credential that was sent with it: send that"
-    " one in the Authorization header."
+    "The payment has arrived. Its credits were added to the credential that was sent with the"
+    " purchase: send that credential in the Authorization header."
 )
 QUERY_FIELDS_MAX: Final = 8
 

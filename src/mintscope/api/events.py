@@ -49,7 +49,9 @@ class End(msgspec.Struct, frozen=True, rename="camel"):
     """Data of the last event, `end`: the reason, and the number of credits given back."""
 
     reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
-    message: Annotated[str, about("Why, in a sentence.", "This process stops: connect again.")]
+    message: Annotated[
+        str, about("Why, in a sentence.", ("This process is stopping: connect again."))
+    ]
     credits_returned: Annotated[int, about("Credits of this minute that were given back.", 0)] = 0
 
 
@@ -382,6 +384,6 @@ class Streams:
     def _stop(self, stream: EventStream) -> None:
         stream.close(
             EndReason.SHUTTING_DOWN,
-            "This process stops: connect again.",
+            "This process is stopping: connect again.",
             retry_ms=randint(*RETRY_MS),  # noqa: S311 - no secret
         )

@@ -212,55 +212,57 @@ def _wait(error: errors.ServiceError) -> list[Header]:
     return [] if wait_s is None else [(b"retry-after", b"%d" % wait_s)]
 
 
-NO_SALES: Final = "This service takes no payments; send a credit token instead."
+NO_SALES: Final = "This service accepts no payments; send a credit token instead."
 NOTHING_PRESENTED: Final = (
-    "This costs one credit (Authorization: Bearer svc_credit_<64 hex>), or a payment as in"
-    " PAYMENT-REQUIRED."
+    "This request costs one credit (Authorization: Bearer svc_credit_<64 hex>), or a payment on the"
+    " terms in PAYMENT-REQUIRED."
 )
 NO_CREDITS_PRESENTED: Final = (
-    "This is paid for with credits, sent as Authorization: Bearer svc_credit_<64 hex>."
+    "This request is paid for with credits, sent as Authorization: Bearer svc_credit_<64 hex>."
 )
-NO_PAYMENT_PRESENTED: Final = "A bundle is paid for as in PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
+NO_PAYMENT_PRESENTED: Final = (
+    "Pay for a bundle on the terms in PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
+)
 VERSION_1: Final = (
-    "X-PAYMENT is of x402 version 1, which is not accepted: pay by version 2, with"
-    " PAYMENT-SIGNATURE, as `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package"
-    " `x402` do."
+    "X-PAYMENT belongs to x402 version 1, which is not accepted. Pay by version 2, with"
+    " PAYMENT-SIGNATURE; `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package"
+    " `x402` do this."
 )
 NOTHING_SENT: Final = "Nothing was sent to the chain, and nothing was charged."
 SIGN_IN_REFUSED: Final = (
-    "The sign-in is refused: {}. Sign the challenge of this answer, which is valid once, for 5"
-    " minutes and this path; nothing was charged."
+    "The sign-in is refused: {}. Sign the challenge of this response, which is valid once, for 5"
+    " minutes and for this path. Nothing was charged."
 )
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."
 )
-TOO_FEW: Final = "This costs {} credits, and {} are left; nothing was charged."
+TOO_FEW: Final = "This request costs {} credits, and {} are left; nothing was charged."
 CAPPED: Final = (
-    "The monthly cap that the owner of this API key set does not allow this; nothing was charged."
-    " It can spend again from {} on, or once the cap is raised."
+    "The monthly cap of this API key, which its owner set, does not allow this request; nothing was"
+    " charged. The key can spend again from {} on, or once the cap is raised."
 )
 
 ONLY_CREDITS: Final = (
-    "The network's fee is too high now for payments of single requests: buy credits, with POST"
+    "The network fee is currently too high for payments of single requests: buy credits, with POST"
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
 )
 CLOSED: Final = "Nothing is sold right now. Existing credits keep working."
 FOR_CREDITS: Final = (
-    "No payment is taken for this request itself: buy credits with POST"
+    "This request cannot be paid for directly: buy credits with POST"
     " /v1/credits/purchase?bundle=10, and send their credit token."
 )
 
 USED: Final = {
     Used.PAYMENT: (
-        "This payment was used before. Its answer is given again for a day, until the credit token"
-        " is first used, and only to the request that it was made for, with its Idempotency-Key."
-        " Two payments without a memo count as one if wallet, amount and blockhash are equal: sign"
-        " another with `extra.memo` or a new blockhash."
+        "This payment was used before. For a day, or until the credit token that it bought is first"
+        " used, its response is sent again only to the request for which the payment was made, with"
+        " its Idempotency-Key. Two payments without a memo count as one if wallet, amount and"
+        " blockhash are equal: sign another with `extra.memo` or a new blockhash."
     ),
     Used.LOST: (
-        "This payment is on chain, but its record here is lost. To get the answer, repeat the"
-        " original request with its Idempotency-Key or ours; the wallet that paid can also get the"
-        " credits of a bundle with POST /v1/credits/rotate/challenge."
+        "This payment is on chain, but its record here is lost. To get the response, repeat the"
+        " original request with its Idempotency-Key or the key that we returned. The wallet that"
+        " paid can also get the credits of a bundle with POST /v1/credits/rotate/challenge."
     ),
     Used.ACKNOWLEDGED: "This payment is on chain, and was settled with its payer in another way.",
     Used.KEY: (
@@ -279,12 +281,12 @@ OBSTACLES: Final = {
         " sent nothing. Nothing was charged for it: send the same payment again in a moment."
     ),
     Obstacle.UNSETTLED: (
-        "This payment may have been sent before, and the chain does not say yet what became of it."
-        " Do not pay again: send the same payment again in a moment."
+        "This payment may have been sent before, and its outcome is not known yet. Do not pay"
+        " again: send the same payment again in a moment."
     ),
     Obstacle.TREASURY: (
-        "No payment can arrive right now: the seller's token account takes none. Nothing was sent,"
-        " nothing was charged; existing credits keep working."
+        "No payment can arrive right now: the seller's token account accepts none. Nothing was sent"
+        " and nothing was charged; existing credits keep working."
     ),
     Obstacle.SALES_CLOSED: (
         "No payments are accepted right now. Nothing was charged; existing credits keep working."
@@ -332,20 +334,20 @@ def _refusal_text(refused: Refused) -> str:
             )
         case Refused(reason=RefusalReason.BLOCKHASH):
             return (
-                f"The payment is refused: {named}. Its blockhash has expired, or is of no block:"
-                f" sign another payment for the new PAYMENT-REQUIRED. {NOTHING_SENT}"
+                f"The payment is refused: {named}. Its blockhash has expired, or belongs to no"
+                f" block: sign another payment for the new PAYMENT-REQUIRED. {NOTHING_SENT}"
             )
         case Refused(reason=RefusalReason.EXPIRED):
             return (
-                f"The payment did not land before its blockhash expired: {named}. It never will,"
-                " and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
+                f"The payment did not land before its blockhash expired: {named}. It can no longer"
+                " land, and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
             )
         case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED):
             return (
-                f"The payment is refused: {named}. Expected one Memo instruction that holds"
-                " `extra.memo` of the terms; or a memo of your own, a text of 16 to 64 bytes that"
-                " no other payment has, or no memo, and these terms whole in `accepted`."
-                f" {NOTHING_SENT}"
+                f"The payment is refused: {named}. Expected one Memo instruction that has"
+                " `extra.memo` of the terms. Your own memo (a text of 16 to 64 bytes that no other"
+                " payment has) or no memo is also accepted, if `accepted` has these terms"
+                f" unchanged. {NOTHING_SENT}"
             )
         case Refused(signature=""):
             return f"The payment is refused: {named}. {NOTHING_SENT}"

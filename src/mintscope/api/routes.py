@@ -43,7 +43,10 @@ PICTURE_ALONE: Final[Header] = (
     b"default-src 'none'; style-src 'none'; sandbox",
 )
 NOT_SNIFFED: Final[Header] = (b"x-content-type-options", b"nosniff")
-UNREAD: Final = "The chain has not been asked yet what this token is; ask again in some minutes."
+UNREAD: Final = (
+    "The facts of this token have not been read from the chain yet; send the request again in a few"
+    " minutes."
+)
 
 
 class ListPosition(msgspec.Struct, tag="tokens", frozen=True):

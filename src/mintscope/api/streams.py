@@ -76,9 +76,13 @@ REASONS: Final = {
 # The text of the refusal is not sent: it states that nothing was charged, but earlier minutes were.
 MESSAGES: Final = {
     EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
-    EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
+    EndReason.KEY_CAP_REACHED: (
+        "The cap of the API key does not allow another minute of the stream."
+    ),
     EndReason.CREDENTIAL_REFUSED: "The credential is not accepted any more.",
-    EndReason.UNAVAILABLE: "Another minute of the stream cannot be paid for now: connect again.",
+    EndReason.UNAVAILABLE: (
+        "Another minute of the stream cannot be charged right now: connect again."
+    ),
 }
 RETRY_MS: Final = 2_000  # time until a browser reconnects, unless `end` has another one
 

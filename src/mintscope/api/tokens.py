@@ -341,10 +341,10 @@ def demo_refusal(header: str) -> str:
     return encode_refused(TERMS, reason=RefusalReason.DEMO, signature="")
 
 
-UNPAID: Final = "This demo asks for a payment as paid endpoints do. Nothing can be bought with it."
+UNPAID: Final = "This demo requires a payment like a paid endpoint. Nothing can be bought with it."
 REFUSED: Final = (
-    "The payment is well formed, and refused: demo_sells_nothing. It was not sent anywhere, nothing"
-    " was charged."
+    "The payment is well formed, and refused: demo_sells_nothing. It was not sent to the chain, and"
+    " nothing was charged."
 )
 
 

@@ -36,9 +36,9 @@ FAILURES_MAX: Final = 20  # failures without progress, after which a backfill fa
 WORDS_MAX: Final = 500
 AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors of a store, after which work is retried
 GONE: Final = "This token is no longer tracked."
-BUG: Final = "An error of the service ended it; see the log of ingest."
-READ: Final = "All is read. It is joined between two blocks, within a minute."
-TOO_LATE: Final = "It was joined before it could be cancelled."
+BUG: Final = "An error of the service ended the backfill; see the log of ingest."
+READ: Final = "All swaps are read. They are joined to the log between two blocks, within a minute."
+TOO_LATE: Final = "The backfill was joined before it could be cancelled."
 NOTHING: Final = (
     "swaps with a price in the pools that were read, because they would replace recorded candles;"
     " there are none"

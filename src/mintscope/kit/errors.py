@@ -264,7 +264,7 @@ class MethodNotAllowed(ServiceError, code=ErrorCode.METHOD_NOT_ALLOWED):
     """The path exists, but not with this method."""
 
     def __init__(self, *, allowed: str) -> None:
-        super().__init__(f"This path answers {allowed} only.")
+        super().__init__(f"This path accepts only {allowed}.")
         self.allowed = allowed
 
 
@@ -284,7 +284,7 @@ class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
     """A bug; the client gets only the request id."""
 
     def __init__(self) -> None:
-        super().__init__("The service failed; its operator can find the cause by the request id.")
+        super().__init__("The service failed. Its operator can find the cause with the request id.")
 
 
 class NeedsOperator(Exception):

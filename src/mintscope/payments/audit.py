@@ -549,7 +549,8 @@ def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Cl
     """Return the closure of sales, for payments with the usual fee; None if sales are open."""
     if is_stopped:
         return Closure(
-            why="stopped by an audit or an administrator: credits go on working", is_for_all=True
+            why="stopped by an audit or an administrator: existing credits keep working",
+            is_for_all=True,
         )
     if at_risk.fund is not None and at_risk.fund < budget.fund_lamports_min:
         why = f"the fee payer has {at_risk.fund} lamports left for fees, and needs more"

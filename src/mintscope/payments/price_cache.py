@@ -35,16 +35,16 @@ QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
 STEP_S_MAX: Final = 5.0  # if the wall clock steps further, the price is read again at once
 
 NO_PRICE: Final = (
-    "The payment token has no reliable price right now; nothing was charged."
-    " Credit tokens go on working."
+    "The payment token has no reliable price right now; nothing was charged. Credit tokens keep"
+    " working."
 )
 NO_CLOCK: Final = (
-    "This service's clock and the chain's are too far apart, so no payment is asked for until"
-    " they agree again; nothing was charged. Credit tokens go on working."
+    "This service's clock and the chain's are too far apart, so no payment is asked for until they"
+    " agree again; nothing was charged. Credit tokens keep working."
 )
 TOO_LOW: Final = (
     "The payment token is worth too little right now: a bundle would cost more atoms than a payment"
-    " can carry. Nothing was charged. Credit tokens go on working."
+    " can carry. Nothing was charged. Credit tokens keep working."
 )
 REASONS: Final[Mapping[Doubt | None, str]] = {Doubt.CLOCK: NO_CLOCK, Doubt.TOO_LOW: TOO_LOW}
 

@@ -28,14 +28,18 @@ class Guide(NamedTuple):
 
 
 GUIDES: Final = (
-    Guide("start", "From nothing to the first call", "An answer in two minutes, in your language."),
-    Guide("buying", "Buying credits", "Bundles, wallets, accounts, and what becomes of a payment."),
-    Guide("x402", "How x402 works", "Paying by the request, without an account, in words."),
+    Guide(
+        "start",
+        "From nothing to the first call",
+        ("Your first response in two minutes, in your programming language."),
+    ),
+    Guide("buying", "Buying credits", "Bundles, wallets, accounts, and lost responses."),
+    Guide("x402", "How x402 works", "How to pay for each request, without an account."),
     Guide(
         "alerts", "Alerts by webhook", "Get notified when RSI crosses 30, and check the signature."
     ),
     Guide("errors", "Errors are free", "Errors that are never charged, and when to retry."),
-    Guide("freshness", "How fresh the data is", "Slots, ages, unchanged answers and streams."),
+    Guide("freshness", "How fresh the data is", "Slots, ages, unchanged responses and streams."),
     Guide("clients", "Clients and MCP", "Python, TypeScript, the command line, and agents."),
 )
 FIRST_ENDPOINT: Final = "get-token"  # the index and the guides show its examples

@@ -382,7 +382,7 @@ def static_files() -> StaticFiles:
     return StaticFiles()
 
 
-TOO_FAST: Final = "There were more from your address than we take at a time."
+TOO_FAST: Final = "Your address has sent too many requests."
 
 
 class FailureText(NamedTuple):
@@ -394,16 +394,18 @@ class FailureText(NamedTuple):
 
 
 FAILURES: Final[dict[type[Exception], FailureText]] = {
-    errors.BadRequest: FailureText(400, "That request cannot be read", ""),
+    errors.BadRequest: FailureText(400, "This request cannot be read", ""),
     OriginRefused: FailureText(403, "That form was refused", ""),
     FormOfAnotherSession: FailureText(403, "That form was refused", ""),
     errors.NotFound: FailureText(
-        404, "There is nothing here", "The address may be mistyped, or what was here is gone."
+        404, "This page does not exist", "The address may be mistyped, or the page was removed."
     ),
     errors.MethodNotAllowed: FailureText(
-        405, "That is not how this page is used", "Go back to the page before, and use its buttons."
+        405,
+        "This page cannot be used this way",
+        ("Go back to the previous page, and use its buttons."),
     ),
-    errors.PayloadTooLarge: FailureText(413, "That is too much text", ""),
+    errors.PayloadTooLarge: FailureText(413, "The text is too long", ""),
     errors.RateLimited: FailureText(429, "Too many requests", TOO_FAST),
     TooManyAttempts: FailureText(429, "Too many attempts", TOO_FAST),
     errors.ServiceUnavailable: FailureText(
@@ -412,7 +414,7 @@ FAILURES: Final[dict[type[Exception], FailureText]] = {
     errors.InternalError: FailureText(
         500,
         "Something went wrong on our side",
-        "It has been logged. If you report it, give the request id.",
+        "It has been logged. If you report the error, include the request id.",
     ),
 }
 

@@ -216,4 +216,4 @@ def _missed(one: MissedProgram) -> dict[str, object]:
 def _why_closed(wrong: Mapping[str, str]) -> str:
     """Return the reason why sales are closed, or "" if they are open."""
     why = wrong.get("sales") or wrong.get("chain") or ""
-    return why.removeprefix("closed: ").removesuffix(": credits go on working")
+    return why.removeprefix("closed: ").removesuffix(": existing credits keep working")

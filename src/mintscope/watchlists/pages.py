@@ -16,11 +16,9 @@ from mintscope.watchlists.watchlists import Watchlists
 
 PATH: Final = "/watchlists"
 ONE: Final = f"{PATH}/{{watchlist}}"
-NO_ROOM: Final = f"You have {rows.WATCHLISTS_MAX} watchlists, which is as many as there can be."
-FULL: Final = f"There are {rows.WATCHED_MAX} tokens on it, which is as many as there can be."
-NOT_A_NAME: Final = (
-    f"Give it a name of 1 to {rows.WATCHLIST_NAME_LENGTH_MAX} characters that can be printed."
-)
+NO_ROOM: Final = f"You have {rows.WATCHLISTS_MAX} watchlists, which is the maximum."
+FULL: Final = f"There are {rows.WATCHED_MAX} tokens on this watchlist, which is the maximum."
+NOT_A_NAME: Final = f"Enter a name of 1 to {rows.WATCHLIST_NAME_LENGTH_MAX} printable characters."
 
 
 @dataclass(eq=False, repr=False)

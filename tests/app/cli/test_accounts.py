@@ -286,7 +286,7 @@ def test_bad_input_is_one_message_and_exit_2(
     ("arguments", "message"),
     [
         (("applications", "approve", "7"), "there is no application with the number 7"),
-        (("applications", "reset", "1"), "expected an application that has got its key;"),
+        (("applications", "reset", "1"), "expected an application that has its key already;"),
         (("applications", "forget", "7"), "there is no application with the number 7"),
         (("users", "remove", "7"), "there is no account with the number 7"),
     ],

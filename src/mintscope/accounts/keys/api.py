@@ -37,8 +37,8 @@ OWNER_MAKES: Final = (
     " under Settings > API keys."
 )
 REVIEWED: Final = (
-    "An administrator reviews this, usually within 24 to 48 hours; GET /v1/me has the scopes of"
-    " the key. It stays as it is until then."
+    "An administrator reviews this, usually within 24 to 48 hours; GET /v1/me lists the scopes of"
+    " the key. They do not change until the decision."
 )
 NOTHING_LACKING: Final = "The key has all of these scopes."
 

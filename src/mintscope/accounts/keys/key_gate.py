@@ -18,7 +18,7 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.limits import Limit
 
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
-NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; it holds no such value"
+NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; its value has another form"
 NOT_IN_FORCE: Final = (
     "expected an API key, svc_live_<80 hex>, that this service has issued, that has neither"
     " expired nor been revoked, and that may be used from this address"

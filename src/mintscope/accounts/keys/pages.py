@@ -106,9 +106,9 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
         errors |= invalid.errors
     for area in AREAS:
         if values[area.name] not in ACCESS:
-            errors[area.name] = "Choose one of the three."
+            errors[area.name] = "Choose none, read, or read and write."
     if values["lifetime"] not in LIFETIMES_MS:
-        errors["lifetime"] = "Choose one of these."
+        errors["lifetime"] = "Choose one of the listed options."
     cap = None
     try:
         cap = parse_cap(values["cap"])
@@ -127,7 +127,7 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
 def parse_name(name: str) -> str:
     """Return *name* if it is a valid key name.  Raises InvalidForm."""
     if not name:
-        raise InvalidForm({"name": "Give the key a name, so that you know later what it was for."})
+        raise InvalidForm({"name": "Enter a name that tells you later what the key is for."})
     if not name.isprintable():
         raise InvalidForm({"name": "Expected a name without control characters."})
     if len(name) > NAME_LENGTH_MAX:
@@ -392,7 +392,9 @@ class KeyPages:
         key = _chosen(await self._own(request), request)
         overlap = request.form.text("overlap")
         if overlap not in OVERLAPS_MS:
-            return _rotate_page(key, request.now, errors={"overlap": "Choose one of these."})
+            return _rotate_page(
+                key, request.now, errors={"overlap": ("Choose one of the listed options.")}
+            )
         issued = None
         try:
             if _may_rotate(key, request.now):

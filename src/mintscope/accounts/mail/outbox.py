@@ -16,7 +16,7 @@ GIVE_UP_MS: Final = 3 * DAY_MS
 GIVE_UP_MAX: Final = 500  # the most e-mails given up in one transaction
 RETRY_MS_MIN: Final = MINUTE_MS
 RETRY_MS_MAX: Final = 6 * HOUR_MS
-LINK_EXPIRED: Final = "its link is not good any more"
+LINK_EXPIRED: Final = "its link is no longer valid"
 
 
 class Outbox:

@@ -61,7 +61,7 @@ STANDINGS: Final = {
     ApplicationState.AWAITING_APPROVAL: "awaits approval",
     ApplicationState.APPROVED: "was approved",
     ApplicationState.REJECTED: "was rejected",
-    ApplicationState.KEY_ISSUED: "has got its key",
+    ApplicationState.KEY_ISSUED: "has its key already",
 }
 
 

@@ -53,10 +53,10 @@ from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import month_end
 
 NOT_PROVEN: Final = (
-    "expected our challenge of the last 5 minutes for this account, signed by the wallet; this is"
-    " not one"
+    "expected our challenge of the last 5 minutes for this account, signed by the wallet; the"
+    " signature or the challenge does not match"
 )
-EXPIRED: Final = "The challenge has expired: ask for another one."
+EXPIRED: Final = "The challenge has expired: request another one."
 TOO_MANY: Final = f"expected at most {WALLETS_MAX} linked wallets: unlink one before"
 
 
@@ -236,11 +236,12 @@ LOOSER: Final = (
     " widen the networks, its owner signs in and changes them under Settings > API keys."
 )
 TOO_FEW: Final = (
-    "expected at least one credit to move, and as many as were asked for; fewer are there"
+    "expected at least one credit to move, and at least as many credits as the request names; there"
+    " are fewer"
 )
 CAPPED: Final = (
-    "A key that has a cap moves no credits out of the account: it could spend them without its cap."
-    " Use a key without one, or have its owner remove the cap under Settings > API keys."
+    "A key that has a cap cannot move credits out of the account, because the cap would not apply"
+    " to them. Use a key without a cap, or have its owner remove the cap under Settings > API keys."
 )
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was moved."
 

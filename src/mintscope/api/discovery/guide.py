@@ -69,7 +69,7 @@ def _prices() -> str:
         f"- {each.credits} credits: {each.usd.normalize():f} USD ({each.discount_percent} % off)"
         for each in BUNDLES
     ]
-    head = f"One call of what is paid for: {REQUEST_USD} USD by x402, or one prepaid credit.\n"
+    head = f"A paid call costs  {REQUEST_USD} USD by x402, or one prepaid credit.\n"
     return "\n".join([head, *lines])
 
 
@@ -114,7 +114,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
         f"- [{text}]({identity.origin}{path})"
         for path, text in (
             ("/openapi.json", "OpenAPI 3.1: every field, code and header"),
-            ("/.well-known/x402", "What is sold by x402, as JSON"),
+            ("/.well-known/x402", "The calls that are sold by x402, as JSON"),
             ("/.well-known/api-catalog", "The catalogue of this API, RFC 9727"),
             ("/llms.txt", "The index of all documents"),
             ("/.well-known/security.txt", "Contact for vulnerabilities"),
@@ -169,7 +169,7 @@ def write_index(
 def _documents(identity: Identity, paths: Collection[str]) -> str:
     origin = identity.origin
     lines = [
-        f"- [The whole guide]({origin}/skill.md): every way to pay, every call in a line",
+        f"- [The whole guide]({origin}/skill.md): every way to pay, and every call",
         f"- [OpenAPI 3.1]({origin}/openapi.json): every field, code and header",
     ]
     if "/.well-known/x402" in paths:

@@ -26,8 +26,8 @@ IDENTITY_TAGS: Final = ("solana", "token-analytics", "technical-indicators", "ma
 DESCRIPTION: Final = (
     "Real-time analytics of any Solana token that is tracked here: price in USD and SOL, EMA, RSI,"
     " MACD, Fibonacci levels and buy and sell pressure from 1 minute to 1 day, computed from the"
-    " swaps on chain. Paid per request by x402 or with prepaid credits, without an account. An"
-    " answer of 400 or above costs nothing."
+    " swaps on chain. Paid per request by x402 or with prepaid credits, without an account. A"
+    " response of 400 or above costs nothing."
 )
 
 
@@ -64,15 +64,16 @@ class Identity:
         most = BUNDLES[-1]
         return (
             f"Try GET {self.origin}/v1/token/So11111111111111111111111111111111111111112 (wrapped"
-            f" SOL). Without payment it answers 402 with PAYMENT-REQUIRED: sign and send it again"
-            f" with PAYMENT-SIGNATURE (x402 v2, exact, Solana), {REQUEST_USD} USD a call. For many"
-            f" calls buy credits once, POST /v1/credits/purchase?bundle=10 (up to {most.credits},"
-            f" {most.discount_percent} % cheaper), and send Authorization: Bearer svc_credit_...;"
-            " each call then takes one credit and no chain is waited for. Send an Idempotency-Key"
-            " of 16 or more characters, hard to guess, with every payment, and the same key with"
-            " every retry: a lost answer is given again. 503 PAYMENT_PENDING: do not pay again,"
-            " send the same once more. Errors cost nothing. Prices are of one whole token, times"
-            f" Unix seconds. The whole way, step by step: {self.origin}/llms.txt"
+            " SOL). Without payment, the response is a 402 with PAYMENT-REQUIRED: sign a payment"
+            " and send the request again with PAYMENT-SIGNATURE (x402 v2, exact, Solana),"
+            f" {REQUEST_USD} USD a call. For many calls buy credits once, POST"
+            f" /v1/credits/purchase?bundle=10 (up to {most.credits}, {most.discount_percent} %"
+            " cheaper), and send Authorization: Bearer svc_credit_...; each call then takes one"
+            " credit and does not wait for the chain. Send an Idempotency-Key of 16 or more"
+            " characters, hard to guess, with every payment, and the same key with every retry: if"
+            " a response was lost, the retry returns it. After 503 PAYMENT_PENDING do not pay"
+            " again; send the same request again. Errors cost nothing. Prices are of one whole"
+            f" token; times are Unix seconds. All steps are in {self.origin}/llms.txt"
         )
 
 
@@ -81,15 +82,16 @@ PROOFS: Final = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "svc_live_<80 hex>",
-        "description": "An API key, from POST /api/auth/exchange-secret or made by a person under"
-        " Settings > API Keys; it acts for its owner within its scopes.",
+        "description": "An API key, from POST /api/auth/exchange-secret or created by a person"
+        " under Settings > API Keys; it acts for its owner within its scopes.",
     },
     "creditToken": {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "svc_credit_<64 hex>",
-        "description": "A prepaid credit token. Wherever it pays, an API key (svc_live_) with the"
-        " scope trade:read does too, and spends the credits of its account.",
+        "description": "A prepaid credit token. Every endpoint that accepts it also accepts an API"
+        " key (svc_live_) with the scope trade:read, which spends the credits of"
+        " its account.",
     },
 }
 # OpenAPI has no notion of payments as credentials, so a payment is an optional header.
@@ -105,17 +107,19 @@ SIGN_IN_WITH_X: Final = {
     "name": "SIGN-IN-WITH-X",
     "in": "header",
     "required": False,
-    "description": "The challenge of a 402, signed by a wallet that has bought credits: pays with"
-    " those credits. Base64 of JSON, as x402's sign-in-with-x has it. Each signature pays once.",
+    "description": "The challenge of a 402, signed by a wallet that has bought credits: the"
+    " request is paid for with those credits. The value is base64 of JSON, as"
+    " defined by sign-in-with-x of x402. Each signature pays once.",
     "schema": {"type": "string", "maxLength": 4096},
 }
 IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "A key for this request, hard to guess. Sent again with it, a request whose"
-    " answer was lost is answered again and neither done nor paid for twice: payments for a day,"
-    " credits and applications for ten minutes.",
+    "description": "A key for this request, hard to guess. If a response was lost, send the"
+    " request again with the same key: you get the same response, and the request"
+    " is neither executed nor paid for twice. This works for a day for payments,"
+    " and for ten minutes for credits and applications.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
     "example": "1f0e9d8c7b6a59483726150403020100",
 }
@@ -123,7 +127,9 @@ IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "description": "The ETag of an earlier answer: 304 if nothing has changed since.",
+    "description": (
+        "The ETag of an earlier response: the response is 304 if nothing has changed since."
+    ),
     "schema": {"type": "string"},
     "example": 'W/"5f0c1d2e3b4a59687f0e1d2c"',
 }

@@ -99,14 +99,14 @@ class Tag(NamedTuple):
 
 # The first tag whose path fits is used, so "/v1/" must follow the paths below it.
 TAGS: Final = (
-    Tag("/v1/credits", "Credits", "Prepaid credits: buy, look after and move them."),
+    Tag("/v1/credits", "Credits", "Prepaid credits: buy, check and move them."),
     Tag("/v1/account", "Accounts", "API keys of agents and people."),
     Tag("/v1/groups", "Watchlists", "Lists of mints that an account keeps."),
     Tag("/v1/signals", "Alerts", "Alerts over the numbers of a report."),
     Tag("/v1/me", "Accounts", "API keys of agents and people."),
     Tag("/api/", "Accounts", "API keys of agents and people."),
     Tag("/v1/health", "Service", "How well the service works."),
-    Tag("/v1/", "Market data", "Prices, indicators and what else is known of Solana tokens."),
+    Tag("/v1/", "Market data", "Prices, indicators and other data of Solana tokens."),
     Tag("/", "Service", "How well the service works."),
 )
 

@@ -132,44 +132,49 @@ REMEDIES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.TOKEN_NOT_FOUND: (
         "Look for the mint in `/v1/tokens`, or ask the operator to track it."
     ),
-    ErrorCode.INSUFFICIENT_DATA: "Ask again in some minutes, or with `partial=true`.",
+    ErrorCode.INSUFFICIENT_DATA: "Send the request again in a few minutes, or with `partial=true`.",
     ErrorCode.MISSING_TOKEN: "Send `Authorization: Bearer ...`.",
     ErrorCode.INVALID_TOKEN: "Check the credential; a rotated credit token is void.",
-    ErrorCode.PAYMENT_REQUIRED: "Pay as `PAYMENT-REQUIRED` says.",
-    ErrorCode.INSUFFICIENT_CREDITS: "Buy a bundle, or add one to the same credit token.",
-    ErrorCode.KEY_CAP_REACHED: "Wait for the month that the message names, or have the cap raised.",
+    ErrorCode.PAYMENT_REQUIRED: "Pay on the terms in `PAYMENT-REQUIRED`.",
+    ErrorCode.INSUFFICIENT_CREDITS: "Buy a bundle, or top up the same credit token.",
+    ErrorCode.KEY_CAP_REACHED: (
+        "Wait until the month that the message names, or ask the owner of the key to raise the cap."
+    ),
     ErrorCode.RATE_LIMITED: "Wait `Retry-After` seconds.",
     ErrorCode.DATA_STALE: "Ask again later.",
     ErrorCode.SERVICE_UNAVAILABLE: "Ask again later.",
-    ErrorCode.INVALID_BUNDLE: "Choose one of `/v1/credits/bundles`.",
+    ErrorCode.INVALID_BUNDLE: "Choose a bundle of `/v1/credits/bundles`.",
     ErrorCode.INVALID_PAYMENT: "Correct the header; nothing was sent.",
-    ErrorCode.PRICE_UNAVAILABLE: "Ask again later, or spend credits.",
-    ErrorCode.PAYMENT_FAILED: "Read the reason; make a new payment.",
+    ErrorCode.PRICE_UNAVAILABLE: "Send the request again later, or spend credits.",
+    ErrorCode.PAYMENT_FAILED: "Read the reason, and make a new payment.",
     ErrorCode.PAYMENT_ALREADY_USED: (
-        "Redeem with that request's key, or with the wallet that paid; or pay again."
+        "Send the original request with its `Idempotency-Key`, claim the credits with the wallet"
+        " that paid, or pay again."
     ),
-    ErrorCode.PAYMENT_PENDING: "Send the same again, with the `Idempotency-Key` of the answer.",
-    ErrorCode.PAYMENT_UNAVAILABLE: "Send the same again later.",
+    ErrorCode.PAYMENT_PENDING: (
+        "Send the same request again, with the `Idempotency-Key` of the response."
+    ),
+    ErrorCode.PAYMENT_UNAVAILABLE: "Send the same request again later.",
     ErrorCode.INVALID_PROOF: "Sign a new challenge with the wallet that paid.",
     ErrorCode.ROTATED_RECENTLY: "Wait, then rotate again.",
     ErrorCode.NOTHING_TO_ROTATE: "Use the credit token that has the credits.",
-    ErrorCode.VALIDATION_ERROR: "Correct the fields that are named.",
+    ErrorCode.VALIDATION_ERROR: "Correct the fields that the message names.",
     ErrorCode.DUPLICATE_APPLICATION: "Continue with the secret of that application.",
-    ErrorCode.INVALID_CREDENTIALS: "Check address and secret.",
-    ErrorCode.NOT_APPROVED: "Wait for the e-mail.",
-    ErrorCode.INVALID_SECRET_FORMAT: "Send `svc_app_...` whole.",
+    ErrorCode.INVALID_CREDENTIALS: "Check the address and the secret.",
+    ErrorCode.NOT_APPROVED: "Wait for the e-mail with the decision.",
+    ErrorCode.INVALID_SECRET_FORMAT: "Send the whole secret, `svc_app_...`.",
     ErrorCode.KEY_ALREADY_EXISTS: "Ask an administrator for a reset.",
     ErrorCode.ACCOUNT_NOT_FOUND: "Apply again.",
     ErrorCode.INSUFFICIENT_SCOPE: "Use a key that has the scope.",
     ErrorCode.OWNER_ONLY: "Change it under Settings > API keys.",
-    ErrorCode.IDEMPOTENCY_KEY_USED: "Send another key; nothing was done.",
+    ErrorCode.IDEMPOTENCY_KEY_USED: "Send the request with another key; nothing was done.",
     ErrorCode.BAD_REQUEST: "Correct the request as the message says.",
     ErrorCode.NOT_FOUND: "Check the path: it must match exactly.",
-    ErrorCode.METHOD_NOT_ALLOWED: "Use one that `Allow` names.",
-    ErrorCode.REQUEST_TIMEOUT: "Send it again, without pauses.",
+    ErrorCode.METHOD_NOT_ALLOWED: "Use a method that `Allow` names.",
+    ErrorCode.REQUEST_TIMEOUT: "Send the request again, without pauses.",
     ErrorCode.PAYLOAD_TOO_LARGE: "Send a smaller body.",
     ErrorCode.HEADERS_TOO_LARGE: "Send fewer or shorter headers.",
-    ErrorCode.INTERNAL_ERROR: "Send it again; report the request id.",
+    ErrorCode.INTERNAL_ERROR: "Send the request again; if it fails again, report the request id.",
 }
 
 
@@ -178,16 +183,18 @@ EXAMPLE_AT: Final = UnixMs(1_763_460_000_000)
 EXAMPLE_REQUEST_ID: Final = b"5f0c1d2e0000002a"
 EXAMPLE_REF: Final = "#/components/examples/"
 EXAMPLE_ORIGIN: Final = "https://api.example"
-RESPONSE_HEADERS: Final = {"X-Request-Id": "Names this request; quote it when something is wrong."}
+RESPONSE_HEADERS: Final = {
+    "X-Request-Id": ("The id of this request; include it when you report a problem.")
+}
 LIMIT_HEADERS: Final = {
-    "RateLimit": "The rest of the limit: r requests for t seconds.",
+    "RateLimit": "The rest of the limit: r requests are left for t seconds.",
     "RateLimit-Policy": "The limit: q requests in any w seconds.",
 }
 PAYMENT_HEADERS: Final = {
     "PAYMENT-RESPONSE": "x402: the outcome of a payment; a signed receipt if it has settled."
 }
 REPLAY_HEADERS: Final = {
-    "Idempotent-Replayed": "true: the answer was paid for before, under the same key."
+    "Idempotent-Replayed": "true: the response was already paid for, with the same key."
 }
 CREDIT_HEADERS: Final = {
     "X-Credits-Remaining": "Credits left after this request, if credits were taken.",
@@ -197,19 +204,21 @@ CREDIT_HEADERS: Final = {
     " the price of the token for 5 minutes. past: a report as it was.",
 }
 ETAG: Final = {"ETag": "Identifies the content; send it back as If-None-Match."}
-CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
+CODE_HEADERS: Final = {"X-Error-Code": "The error code, for responses without a body."}
 WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
 CHALLENGE_HEADERS: Final = {"WWW-Authenticate": "How to authenticate: Bearer."}
 REFUSAL_HEADERS: Final = {
     ErrorCode.PAYMENT_REQUIRED: {
-        "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
+        "PAYMENT-REQUIRED": (
+            "x402: the amount and the recipient of the payment; absent if there is no price."
+        )
     },
     ErrorCode.PAYMENT_FAILED: PAYMENT_HEADERS,
     **dict.fromkeys(CODES[UNAUTHORIZED], CHALLENGE_HEADERS),
     ErrorCode.PAYMENT_PENDING: WAIT_HEADERS
     | {
-        "Idempotency-Key": "With PAYMENT_PENDING, if you sent none: the key to retry with."
-        " Given once."
+        "Idempotency-Key": "With PAYMENT_PENDING, if you sent no key: the key for retries. It is"
+        " returned once."
     },
     ErrorCode.RATE_LIMITED: WAIT_HEADERS | LIMIT_HEADERS,
     ErrorCode.SERVICE_UNAVAILABLE: WAIT_HEADERS,
@@ -307,7 +316,7 @@ def unchanged_of(operation: Operation) -> dict[str, Any]:
     """Return the 304 response of a conditional operation; empty for other operations."""
     if not operation.is_conditional:
         return {}
-    text = "The client has it already, as If-None-Match says: nothing was charged."
+    text = "The client already has this content, according to If-None-Match: nothing was charged."
     return {"304": {"description": text, "headers": _headers(RESPONSE_HEADERS | ETAG)}}
 
 

@@ -35,7 +35,9 @@ SALES: Final = "/admin/sales"
 SHOWN_MAX: Final = 200
 REASON_LENGTH_MAX: Final = 200
 SOL_STAYS: Final = "SOL is always tracked: every price depends on it. It cannot be dropped."
-NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other administrators."
+NO_REASON: Final = (
+    f"Enter a reason of 1 to {REASON_LENGTH_MAX} characters, for other administrators."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,9 @@ DAYS: Final = re.compile("[1-9][0-9]{0,2}")
 DAYS_USUAL: Final = "10"
 BACKFILLS_SHOWN_MAX: Final = 20
 WORD_LENGTH_MAX: Final = 16  # maximum length of a word; every address is longer
-NO_NODE: Final = "A backfill needs a node, and blocks come from files here: chain.source is files."
+NO_NODE: Final = (
+    "A backfill needs a node, but this installation reads blocks from files: chain.source is files."
+)
 NOT_FOLLOWED: Final = "This token is not tracked. Track it first."
 OF_SOL: Final = "SOL is always tracked: every price depends on it. It needs no backfill."
 IS_OPEN: Final = "A backfill of this token is already requested: see below."
@@ -223,7 +227,7 @@ NO_DAYS: Final = f"Expected a number of days, 1 to {DAYS_MAX}."
 # The name and the badge class of each state.
 STATES: Final = {
     BackfillState.ASKED: ("Being estimated", ""),
-    BackfillState.ESTIMATED: ("Waits for your yes", "wait"),
+    BackfillState.ESTIMATED: ("Waits for your confirmation", "wait"),
     BackfillState.CONFIRMED: ("Waits for its turn", ""),
     BackfillState.READING: ("Being read", "wait"),
     BackfillState.CANCELLING: ("Being cancelled", ""),

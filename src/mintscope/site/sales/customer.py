@@ -41,7 +41,7 @@ STATES: Final = {
     State.FROZEN: ("Frozen", "bad"),
 }
 REASONS: Final = {
-    State.PENDING: "The chain has not said yet whether it arrived.",
+    State.PENDING: "It is not known yet whether the payment arrived.",
     State.FROZEN: "The transaction vanished from the chain; its credits are held back.",
 }
 

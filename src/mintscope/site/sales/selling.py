@@ -44,7 +44,7 @@ KINDS: Final = {
     "thaw": "Free again",
     "deposit": "Moved in from a credit token",
     "withdrawal": "Moved to a credit token",
-    "claim": "Came with an agent",
+    "claim": "Moved in with a claimed agent",
     "spend": "Used by requests",
 }
 

@@ -53,8 +53,8 @@ def names_in_words(
         yield MintFact(
             "risk",
             "Its name hides characters",
-            "Name or symbol hold control or zero-width characters or stacked marks, which are left"
-            " out here.",
+            "The name or symbol has control characters, zero-width characters or stacked marks,"
+            " which are not shown here.",
         )
 
 
@@ -66,18 +66,20 @@ def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
     if facts.transfer_fee_bps is not None:
         fee = f"{facts.transfer_fee_bps / PERCENT:g} %"
         kind: Literal["risk", "plain"] = "risk" if facts.transfer_fee_bps else "plain"
-        yield MintFact(kind, f"A transfer costs {fee}", "Its issuer takes it from every transfer.")
+        yield MintFact(
+            kind, f"A transfer costs {fee}", ("The issuer takes this fee from every transfer.")
+        )
     if facts.transfer_hook is not None:
         yield MintFact(
             "risk",
             "A program runs at every transfer",
-            "It can refuse the transfer.",
+            "This program can refuse the transfer.",
             facts.transfer_hook,
         )
     if facts.permanent_delegate is not None:
         yield MintFact(
             "risk",
-            "Someone can take it from you",
+            "Your tokens can be taken from you",
             "A permanent delegate can move or burn the tokens of every holder.",
             facts.permanent_delegate,
         )
