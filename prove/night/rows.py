@@ -390,7 +390,7 @@ ROWS: Final = (
         name="receivers of webhooks are down",
         breaks=breaking.receivers_down,
         naming=Naming(
-            log="receivers of webhooks accept none",
+            log="receivers accept no webhooks",
             alerts="MintscopeWebhooksFail",
             status="webhooks: ",
         ),

@@ -155,10 +155,8 @@ async def test_the_remark_about_a_true_condition_uses_the_timeframe_of_the_alert
     )  # fmt: skip
     present = await read_present(reports, hot.mint, (hot.field, ""), is_closed=True)
     assert reports.kinds == [ReportKind(is_partial=True, is_closed=True, timeframes=("h4",))]
-    assert [each.text for each in remarks_on(hot, present)] == [
-        "The condition is already true:  RSI, 4 hours is 71.0. It fires the next time that it"
-        " crosses."
-    ]
+    text = "The condition is already true: RSI, 4 hours is 71.0. It fires the next time that it"
+    assert [each.text for each in remarks_on(hot, present)] == [f"{text} crosses."]
 
 
 def test_every_number_has_a_unit() -> None:

@@ -140,7 +140,7 @@ async def test_a_refused_form_says_why_and_keeps_the_typed_text(
     await visitor.open(f"{KEYS}/new/review?name={'x' * 65}&trade=all&lifetime=2d")
     for text in (
         "Expected at most 64 characters; there were 65.",
-        ("Choose none, read, or read and write."),
+        "Choose none, read, or read and write.",
     ):
         await visitor.reads(text)
     await visitor.reads("Choose one of the listed options.")

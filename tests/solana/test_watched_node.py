@@ -111,7 +111,7 @@ async def test_a_node_that_stands_still_is_reported(watched: Watched) -> None:
     watched.clock.advance(12_000)
     await watched.watched.head(CONFIRMED)
     said = await watched.said(slot=100, age_s=25)
-    assert "stands still: it has named no slot above 100 for 12 s" in said
+    assert "does not advance: it has named no slot above 100 for 12 s" in said
 
 
 @pytest.mark.parametrize("absence", [Absence.NOT_READY, Absence.PURGED, Absence.SKIPPED])

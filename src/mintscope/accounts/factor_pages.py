@@ -152,7 +152,7 @@ def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
 
 SIGN_IN: Final = "/sign-in"
 ALONE: Final = "passkey-alone"
-WRONG_SIGN_IN: Final = "That code is not right, or was used before."
+WRONG_SIGN_IN: Final = "This code is wrong or was used before."
 NOT_NEW: Final = "This took too long, or was already done. Try again."
 OVER: Final = "This took too long, or was already done. Sign in again."
 

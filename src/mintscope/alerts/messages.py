@@ -319,7 +319,7 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
         found.append(Remark("early", f"{text} The alert begins when it is there."))
     elif _is_true(asked, present):
         now = value_words(asked.field, present.values[asked.field])
-        text = f"The condition is already true:  {field_words(asked.field)} is {now}."
+        text = f"The condition is already true: {field_words(asked.field)} is {now}."
         found.append(Remark("true", f"{text} It fires the next time that it crosses."))
     return found
 

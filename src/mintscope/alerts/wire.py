@@ -32,7 +32,7 @@ Name = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=NAME_LENGTH_MAX,
-        description="Its name, printable; names may repeat.",
+        description="The name of the alert, in printable characters; names may repeat.",
         examples=["SOL above 200"],
         extra_json_schema={"pattern": PRINTABLE},
     ),
@@ -42,23 +42,23 @@ NewMint = Annotated[str, about("The token, base58.", WSOL, form=ADDRESS)]
 FieldText = Annotated[
     str,
     about(
-        "The report field that is evaluated: its place under `price` or `indicators`, with"
-        " dots, as `indicators.h1.rsi`.",
+        "The report field that is evaluated, as a path under `price` or `indicators`, such as"
+        " `indicators.h1.rsi`.",
         "price.usd",
     ),
 ]
 NewField = Annotated[FieldText, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})]
 Kind = Annotated[SignalKind, about("The kind of crossing.", "above")]
 URL = about(
-    "Where firings are sent: https, public, 500 characters at most, port 443 or 1024 to 65535;"
-    " null: nowhere.",
+    "The address to which firings are sent: https, public, 500 characters at most, port 443 or"
+    " 1024 to 65535; null: no webhook.",
     EXAMPLE_URL,
 )
 NewUrl = Annotated[
     Annotated[str, msgspec.Meta(extra_json_schema={"format": WEBHOOK_URL})] | None, URL
 ]
 LEVEL = about("The level that the number is compared with, in the unit of the field.", 200.0)
-MARGIN = about("How far it must come back before the alert can fire again.", 1.0)
+MARGIN = about("How far the number must move back before the alert can fire again.", 1.0)
 PERCENT = about("Percent, 0.1 to 10,000; only with changes_by.", None)
 WINDOW = about("Seconds, whole minutes, a day at most; only with changes_by.", None)
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -87,18 +87,18 @@ NotOfLevels = Annotated[None, about("Only used with changes_by.", None)]
 NotOfMoves = Annotated[None, about("Not used with changes_by.", None)]
 CANDLES = about(
     "all: evaluated after each slot in which the token is traded. closed: as each minute ends,"
-    " without the candles that are open then, so that no value changes later.",
+    " without open candles, so that no value changes later.",
     "closed",
 )
 Candles = Literal["all", "closed"]
 LEAST = about(
-    "Reports with a lower price.confidence are not evaluated; low: all are. For"
-    " price.liquidityUsd and price.rejectedShareH1 all are.",
+    "Reports with a lower price.confidence are not evaluated; low: all reports are evaluated. For"
+    " price.liquidityUsd and price.rejectedShareH1, all reports are evaluated.",
     "medium",
 )
 EMAIL = about(
     "Whether firings are sent by e-mail: one e-mail every 5 minutes, 20 of an alert and 50 of an"
-    " account in 24 hours at most. Events state which firings are in no e-mail, and why.",
+    " account in 24 hours at most. Events state which firings are in no e-mail, and the reason.",
     False,  # noqa: FBT003
 )
 TELEGRAM = about(
@@ -115,14 +115,19 @@ COMPARED = about(
     " `indicators.h1.ema200` of `price.usd`.",
     None,
 )
-DIRECTION = about("Only with crosses_field: up or down, the way it must cross; null: either.", None)
-MESSAGE = about("A text of your own, in its e-mails and webhooks; empty: none.", "Sell half.")
+DIRECTION = about(
+    ("Only with crosses_field: up or down, the direction in which it must cross; null: either."),
+    None,
+)
+MESSAGE = about(
+    "A text of your own, for the e-mails and webhooks of the alert; empty: none.", "Sell half."
+)
 NewMessage = Annotated[
     str,
     MESSAGE,
     msgspec.Meta(max_length=MESSAGE_LENGTH_MAX, extra_json_schema={"pattern": MESSAGE_PATTERN}),
 ]
-EXPIRES = about("When it ends, Unix seconds; null: never.", None)
+EXPIRES = about("When the alert ends, Unix seconds; null: never.", None)
 NewExpiry = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
 NotOfFields = Annotated[None, about("Only used with crosses_field.", None)]
 
@@ -131,7 +136,7 @@ class SignalLine(Wire):
     """An alert."""
 
     signal_id: Annotated[int, about("The number of the alert.", 7)]
-    name: Annotated[str, about("The name its owner gave it.", "SOL above 200")]
+    name: Annotated[str, about("The name that its owner gave it.", "SOL above 200")]
     mint: MintText
     field: FieldText
     kind: Kind
@@ -151,13 +156,20 @@ class SignalLine(Wire):
     expires_at: Annotated[int | None, EXPIRES]
     ended_at: Annotated[
         int | None,
-        about("When it ended, having fired once or expired, Unix seconds; null: it has not.", None),
+        about(
+            (
+                "When the alert ended, because it fired once or expired, Unix seconds; null: it has"
+                " not ended."
+            ),
+            None,
+        ),
     ]
     is_active: Annotated[bool, about("Whether the alert is evaluated.", True)]  # noqa: FBT003
-    created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
+    created_at: Annotated[int, about("When the alert was created, Unix seconds.", 1_763_460_000)]
     fired_at: Annotated[int | None, about("When it last fired, Unix seconds; null: never.", None)]
     webhook_disabled_at: Annotated[
-        int | None, about("When its webhook was disabled, Unix seconds; null: it is not.", None)
+        int | None,
+        about("When the webhook was disabled, Unix seconds; null: it is not disabled.", None),
     ]
 
 
@@ -167,7 +179,7 @@ class MadeSignal(SignalLine):
     webhook_secret: Annotated[
         str,
         about(
-            "The secret that signs its webhooks, HMAC-SHA256; keep it.",
+            "The secret that signs the webhooks of the alert, HMAC-SHA256; keep it.",
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwQm2kF7ZmNYY=",
         ),
     ]
@@ -176,7 +188,7 @@ class MadeSignal(SignalLine):
 class SignalList(Wire):
     """The alerts of an account."""
 
-    signals: Annotated[list[SignalLine], about("In the order in which they were made.")]
+    signals: Annotated[list[SignalLine], about("In the order in which they were created.")]
 
 
 class SignalCommon(Wire, forbid_unknown_fields=True, kw_only=True):
@@ -296,10 +308,11 @@ class WebhookState(Wire):
     state: Annotated[str, about("waiting, delivered or given_up.", "delivered")]
     attempts: Annotated[int, about("How often it was sent.", 1)]
     next_attempt_at: Annotated[
-        int | None, about("When it is sent next, Unix seconds; null: not again.", None)
+        int | None, about("When it is sent next, Unix seconds; null: it is not sent again.", None)
     ]
     delivered_at: Annotated[
-        int | None, about("When it was accepted, Unix seconds; null: it was not.", 1_763_460_001)
+        int | None,
+        about("When it was accepted, Unix seconds; null: it was not accepted.", 1_763_460_001),
     ]
     reason: Annotated[str | None, about("Why the last attempt failed.", None)]
 
@@ -309,12 +322,15 @@ class EmailOutcome(Wire):
 
     state: Annotated[
         str,
-        about("waiting, sent, given_up, or not_sent: an allowance was used up.", "sent"),
+        about("waiting, sent, given_up, or not_sent (a limit was reached).", "sent"),
     ]
     sent_at: Annotated[
-        int | None, about("When it was accepted, Unix seconds; null: it was not.", 1_763_460_001)
+        int | None,
+        about("When it was accepted, Unix seconds; null: it was not accepted.", 1_763_460_001),
     ]
-    reason: Annotated[str | None, about("Why it was not sent, as `limit of 50 reached`.", None)]
+    reason: Annotated[
+        str | None, about(("The reason why it was not sent, such as `limit of 50 reached`."), None)
+    ]
 
 
 class TelegramOutcome(Wire):
@@ -322,7 +338,8 @@ class TelegramOutcome(Wire):
 
     state: Annotated[str, about("waiting, sent or not_sent.", "sent")]
     sent_at: Annotated[
-        int | None, about("When Telegram took it, Unix seconds; null: it did not.", 1_763_460_001)
+        int | None,
+        about("When Telegram accepted it, Unix seconds; null: it did not.", 1_763_460_001),
     ]
     reason: Annotated[str | None, about("Why the last attempt failed.", None)]
 
@@ -331,23 +348,29 @@ class EventLine(Wire):
     """A firing of an alert."""
 
     event_id: Annotated[int, about("Its number; its `webhook-id` is msg_ and this number.", 41)]
-    kind: Annotated[FiringKind, about("`test` where its owner asked for one.", "fired")]
+    kind: Annotated[
+        FiringKind, about("`test` if the owner of the alert requested a test.", "fired")
+    ]
     value: Annotated[float, about("The number in the report that fired it.", 200.3)]
-    direction: Annotated[Direction, about("Which way it went.", "up")]
+    direction: Annotated[Direction, about("The direction in which the number crossed.", "up")]
     reference: Annotated[
         float, about("The level; for changes_by, the number from which it has changed.", 200.0)
     ]
     slot: Annotated[int, about("The slot of the report; 0 of a test.", 380_000_000)]
     time: Annotated[int, about("The block time of the slot, Unix seconds.", 1_763_460_000)]
-    fired_at: Annotated[int, about("When it was noticed, Unix seconds.", 1_763_460_000)]
+    fired_at: Annotated[
+        int, about("When the service noticed the crossing, Unix seconds.", 1_763_460_000)
+    ]
     webhook: Annotated[
-        WebhookState | None, about("The state of the webhook; null: there was none to send.")
+        WebhookState | None, about("The state of the webhook; null: the alert had no webhook.")
     ]
     email: Annotated[
-        EmailOutcome | None, about("Whether an e-mail reports it; null: there was none to send.")
+        EmailOutcome | None,
+        about("Whether an e-mail reports the firing; null: the alert sent no e-mails."),
     ]
     telegram: Annotated[
-        TelegramOutcome | None, about("Whether Telegram took it; null: it was not sent there.")
+        TelegramOutcome | None,
+        about("Whether Telegram accepted it; null: it was not sent to Telegram."),
     ]
 
 

@@ -50,7 +50,7 @@ class End(msgspec.Struct, frozen=True, rename="camel"):
 
     reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
     message: Annotated[
-        str, about("Why, in a sentence.", ("This process is stopping: connect again."))
+        str, about("Why, in a sentence.", "This process is stopping: connect again.")
     ]
     credits_returned: Annotated[int, about("Credits of this minute that were given back.", 0)] = 0
 

@@ -48,10 +48,10 @@ class Wire(msgspec.Struct, rename="camel"):
 class Meta(Wire, omit_defaults=True):
     """The metadata in an envelope."""
 
-    timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
+    timestamp: Annotated[str, about("The time of the response, ISO 8601, UTC.", EXAMPLE_TIME)]
     request_id: Annotated[
         str | None,
-        about("Names this request; absent if X-Request-Id has it.", "5f0c1d2e0000002a"),
+        about("The id of this request; absent if X-Request-Id has it.", "5f0c1d2e0000002a"),
     ] = None
 
 
@@ -88,7 +88,8 @@ class HowToPay(Wire):
     trial: Annotated[
         str | UnsetType,
         about(
-            "The same report for free, a few times a day.", f"https://api.example/v1/trial/{WSOL}"
+            "The path of the same report for free, a few times a day.",
+            f"https://api.example/v1/trial/{WSOL}",
         ),
     ] = UNSET
     description: Annotated[
@@ -96,18 +97,24 @@ class HowToPay(Wire):
     ] = UNSET
     extensions: Annotated[
         dict[str, Any] | UnsetType,
-        about("Of x402: `bazaar`, how to ask and what is answered; `sign-in-with-x`.", {}),
+        about(
+            (
+                "Extensions of x402: `bazaar` describes the request and the response,"
+                " `sign-in-with-x` has the challenge."
+            ),
+            {},
+        ),
     ] = UNSET
 
 
 class ErrorBody(Wire):
     """The error of a failed request."""
 
-    code: Annotated[ErrorCode, about("Names the reason; programs decide by it.")]
-    message: Annotated[str, about("The reason in a sentence, for people.", "Nothing was charged.")]
+    code: Annotated[ErrorCode, about("The reason, for programs.")]
+    message: Annotated[str, about("The reason as a sentence, for people.", "Nothing was charged.")]
     details: Annotated[
         HowToPay | msgspec.UnsetType,
-        about("How to pay; in a 402 that paying resolves."),
+        about("How to pay; present in a 402 that a payment resolves."),
     ] = msgspec.UNSET
 
 
@@ -155,7 +162,7 @@ class BundleLine(Wire):
     credits: Annotated[int, about("How many credits it holds.", 10)]
     price: Annotated[int, about("The price in atoms of the currency.", 25_000)]
     price_per_credit: Annotated[int, about("The price of each credit, in atoms.", 2_500)]
-    discount: Annotated[str, about("How much cheaper than one by one, in percent.", "0%")]
+    discount: Annotated[str, about("The discount against single requests, in percent.", "0%")]
     price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.025")]
 
 
@@ -173,7 +180,7 @@ class Bundles(Wire):
     currency: Annotated[Currency, about("The token that the prices are in.")]
     also: Annotated[
         list[PricedIn] | msgspec.UnsetType,
-        about("Their prices in other tokens that are taken; absent where one token is."),
+        about("The prices in other accepted tokens; absent if only one token is accepted."),
     ] = msgspec.UNSET
 
 
@@ -230,7 +237,7 @@ class Purchase(Wire, kw_only=True):
     token: Annotated[
         str | msgspec.UnsetType,
         about(
-            "The credit token that has the credits; absent where a user has them.", EXAMPLE_TOKEN
+            "The credit token that has the credits; absent if an account has them.", EXAMPLE_TOKEN
         ),
     ] = msgspec.UNSET
     credits: Annotated[int, about("How many credits were bought.", 10)]
@@ -287,7 +294,9 @@ class Challenge(Wire):
     challenge: Annotated[
         str, about("The text; sign its UTF-8 bytes with the wallet that paid.", EXAMPLE_CHALLENGE)
     ]
-    expires_at: Annotated[int, about("Until when it is good, Unix seconds.", 1_763_460_300)]
+    expires_at: Annotated[
+        int, about("The time until which it is valid, Unix seconds.", 1_763_460_300)
+    ]
 
 
 class Claimed(Wire, forbid_unknown_fields=True):
@@ -336,7 +345,10 @@ class HealthCoverage(
 
     from_: Annotated[
         int,
-        about("Since when: the start of the hour before that of `to`, Unix seconds.", 1763452800),
+        about(
+            "The start of the count: the start of the hour before that of `to`, Unix seconds.",
+            1763452800,
+        ),
     ]
     to: Annotated[int, about("Block time as of which it was counted.", 1763460000)]
     overall: Annotated[ReadShare, about("Of all calls that exchanged tokens.")]
@@ -351,15 +363,15 @@ class HealthCoverage(
 class Health(Wire):
     """The health of the service."""
 
-    status: Annotated[str, about("ok, or degraded where a check fails.", "ok")]
+    status: Annotated[str, about("ok, or degraded if a check fails.", "ok")]
     version: Annotated[str, about("The version of mintscope.", "0.1.0")]
     checks: Annotated[
         dict[str, str],
-        about('Each check with "ok", or what is wrong.', {"store": "ok", "data": "ok"}),
+        about('Each check with "ok", or with the problem.', {"store": "ok", "data": "ok"}),
     ]
     coverage: Annotated[
         HealthCoverage | msgspec.UnsetType,
-        about("How much was read lately; absent until it has been counted after a start."),
+        about("The coverage of the last hours; absent after a start until it has been counted."),
     ] = msgspec.UNSET
 
 

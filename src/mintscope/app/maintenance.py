@@ -209,7 +209,10 @@ def delivery_checks(config: Config, clock: Clock) -> list[Check]:
             good="sent",
             bad="failed",
             failures_max=1,
-            advice="the mail server takes no e-mail: mintscope doctor tries it, see mail.host",
+            advice=(
+                "the mail server accepts no e-mail: run mintscope doctor to test it, and see"
+                " mail.host"
+            ),
         )
         checks.append(Check("mail", emails.expect_success, is_vital=False))
     if config.signals.enabled:
@@ -219,7 +222,7 @@ def delivery_checks(config: Config, clock: Clock) -> list[Check]:
             good="delivered",
             bad="failed",
             failures_max=WEBHOOKS_FAILED_MAX,
-            advice="receivers of webhooks accept none, or the way out of this machine is shut",
+            advice="receivers accept no webhooks, or this machine cannot reach them",
         )
         checks.append(Check("webhooks", webhooks.expect_success, is_vital=False))
     return checks

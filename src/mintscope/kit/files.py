@@ -30,7 +30,7 @@ def access_trouble(path: Path) -> str | None:
     user = _user_name(os.geteuid())
     if owner == user:
         return f"{place} is closed to its owner, {owner}: chmod u+rwX {place}"
-    return f"{place} belongs to {owner}, and this runs as {user}: run it as {owner}"
+    return f"{place} belongs to {owner}, and this process runs as {user}: run it as {owner}"
 
 
 def _user_name(number: int) -> str:

@@ -31,7 +31,7 @@ GUIDES: Final = (
     Guide(
         "start",
         "From nothing to the first call",
-        ("Your first response in two minutes, in your programming language."),
+        "Your first response in two minutes, in your programming language.",
     ),
     Guide("buying", "Buying credits", "Bundles, wallets, accounts, and lost responses."),
     Guide("x402", "How x402 works", "How to pay for each request, without an account."),

@@ -403,7 +403,7 @@ FAILURES: Final[dict[type[Exception], FailureText]] = {
     errors.MethodNotAllowed: FailureText(
         405,
         "This page cannot be used this way",
-        ("Go back to the previous page, and use its buttons."),
+        "Go back to the previous page, and use its buttons.",
     ),
     errors.PayloadTooLarge: FailureText(413, "The text is too long", ""),
     errors.RateLimited: FailureText(429, "Too many requests", TOO_FAST),

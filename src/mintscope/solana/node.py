@@ -237,7 +237,7 @@ class WatchedNode:
             )
         if self._head is None or now_s - self._rose_at_s > STILL_S:
             return (
-                f"the node stands still: it has named no slot above {self._head} for"
+                f"the node does not advance: it has named no slot above {self._head} for"
                 f" {now_s - self._rose_at_s:.0f} s: look at the provider, or change chain.rpc_url"
             )
         if slot is not None and self._head - slot > FAR_SLOTS:

@@ -35,7 +35,7 @@ GroupName = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=WATCHLIST_NAME_LENGTH_MAX,
-        description="Its name, printable; names may repeat.",
+        description="The name of the watchlist, in printable characters; names may repeat.",
         examples=[EXAMPLE_NAME],
         extra_json_schema={"pattern": PRINTABLE},
     ),
@@ -46,15 +46,17 @@ class GroupLine(Wire):
     """A watchlist, without its mints."""
 
     group_id: Annotated[int, about("The number of the watchlist.", 7)]
-    name: Annotated[str, about("The name its owner gave it.", EXAMPLE_NAME)]
-    mint_count: Annotated[int, about("How many mints are on it.", 1)]
-    created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
+    name: Annotated[str, about("The name that its owner gave it.", EXAMPLE_NAME)]
+    mint_count: Annotated[int, about("The number of mints on the watchlist.", 1)]
+    created_at: Annotated[
+        int, about("When the watchlist was created, Unix seconds.", 1_763_460_000)
+    ]
 
 
 class Groups(Wire):
     """The watchlists of an account."""
 
-    groups: Annotated[list[GroupLine], about("In the order in which they were made.")]
+    groups: Annotated[list[GroupLine], about("In the order in which they were created.")]
 
 
 class FilledGroup(GroupLine):

@@ -65,5 +65,5 @@ async def test_the_check_fails_once_the_rate_of_sol_is_late(tmp_path: Path) -> N
             swaps = [PricedSwap(MINTS[0], 0, 0, -1, 0, True, 10, 1.0, 0.01, "pool")]  # noqa: FBT003
             await market.store.write([NewSlot(header, swaps)])
             await follower.catch_up()
-        with pytest.raises(ServiceUnavailable, match=f"{RATE_LATE_S + 1} s ago: prices stand"):
+        with pytest.raises(ServiceUnavailable, match=f"{RATE_LATE_S + 1} s ago, so prices"):
             await follower.expect_rate()

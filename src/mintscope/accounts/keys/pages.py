@@ -393,7 +393,7 @@ class KeyPages:
         overlap = request.form.text("overlap")
         if overlap not in OVERLAPS_MS:
             return _rotate_page(
-                key, request.now, errors={"overlap": ("Choose one of the listed options.")}
+                key, request.now, errors={"overlap": "Choose one of the listed options."}
             )
         issued = None
         try:

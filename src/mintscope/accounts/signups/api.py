@@ -66,7 +66,7 @@ CodeText = Annotated[
     str,
     msgspec.Meta(
         pattern=f"^[0-9]{{{CODE_DIGITS}}}$",
-        description="The code that the e-mail holds.",
+        description="The code in the e-mail.",
         examples=["12345678"],
     ),
 ]
@@ -76,7 +76,7 @@ Handle = Annotated[
         msgspec.Meta(max_length=HANDLE_LENGTH_MAX, extra_json_schema={"pattern": LINE}),
     ]
     | None,
-    about("The name of the applicant there, or null.", "@agent"),
+    about("The applicant's name on that platform, or null.", "@agent"),
 ]
 Motivation = Annotated[
     str,
@@ -91,7 +91,7 @@ Motivation = Annotated[
 Done = Annotated[bool, about("Always true.", True)]  # noqa: FBT003 - an example
 Text = Annotated[str, about("The next step, in a sentence.", "Exchange the secret for the key.")]
 Scopes = Annotated[list[Scope], about("Scopes of the key.")]
-KeyHint = Annotated[str, about("Its last characters, to recognise it.", "a3f9")]
+KeyHint = Annotated[str, about("The last characters of the key, to recognise it.", "a3f9")]
 UserName = Annotated[str, about("The name of the account.", "agent-7f3a")]
 UserNumber = Annotated[int, about("The number of the account.", 7)]
 
@@ -107,8 +107,8 @@ class BetaSignup(Wire, kw_only=True):
     scopes: Annotated[
         list[Scope],
         about(
-            "Scopes of the key besides reading: `trade:write` buys and deposits"
-            " credits, `signals:write` makes alerts, `groups:write` watchlists, `wallets:write`"
+            "Scopes of the key besides reading: `trade:write` buys and deposits credits,"
+            " `signals:write` creates alerts, `groups:write` creates watchlists, `wallets:write`"
             " links wallets.",
             ["trade:write"],
         ),
@@ -120,7 +120,9 @@ class BetaSignedUp(Wire, kw_only=True):
 
     success: Done = True
     signup_id: Annotated[int, about("The number of the application.", 12)]
-    application_secret: Annotated[str, about("Its secret, shown once.", EXAMPLE_SECRET)]
+    application_secret: Annotated[
+        str, about("The secret of the application, shown once.", EXAMPLE_SECRET)
+    ]
     instructions: Annotated[str, about("The next step.", "Confirm the mailbox.")]
 
 
@@ -218,7 +220,7 @@ class RevokedKey(Wire):
 class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
     """The scopes that a key requests."""
 
-    scopes: Annotated[list[Scope], about("The scopes to ask for.", ["trade:write"])]
+    scopes: Annotated[list[Scope], about("The scopes to request.", ["trade:write"])]
     motivation: Annotated[
         str,
         msgspec.Meta(

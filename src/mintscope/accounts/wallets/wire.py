@@ -21,7 +21,9 @@ LIMIT_MAX = 100
 
 Amount = Annotated[
     int,
-    msgspec.Meta(ge=1, le=CREDITS_MAX, description="How many credits; absent: all.", examples=[10]),
+    msgspec.Meta(
+        ge=1, le=CREDITS_MAX, description="The number of credits; absent: all.", examples=[10]
+    ),
 ]
 Cap = Annotated[
     int,
@@ -158,7 +160,7 @@ class LinkRequest(Wire, forbid_unknown_fields=True):
 class LinkProof(LinkRequest):
     """The challenge, and its signature by the wallet."""
 
-    challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
+    challenge: Annotated[str, about("The text of the challenge, unchanged.", EXAMPLE_CHALLENGE)]
     signature: Annotated[str, about("Its signature, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE)]
 
 
@@ -167,7 +169,9 @@ class PaymentsQuery(Wire):
 
     limit: Annotated[
         int,
-        msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many payments at most.", examples=[50]),
+        msgspec.Meta(
+            ge=1, le=LIMIT_MAX, description="The maximum number of payments.", examples=[50]
+        ),
     ] = 50
     cursor: CursorText = None
 
@@ -180,14 +184,14 @@ class PaymentLine(Wire):
     resource: Annotated[
         str,
         about(
-            "The purchase: path and query. Plain /v1/token: a restored payment; which report"
-            " or page it bought is unknown.",
+            "The purchase: path and query. If it is only /v1/token, the payment was restored, and"
+            " its report or page is unknown.",
             "/v1/credits/purchase?bundle=10",
         ),
     ]
     amount: Annotated[int, about("The price, in atoms.", 25_000)]
     paid: Annotated[int, about("The amount that arrived, in atoms.", 25_000)]
-    credits: Annotated[int, about("Credits it bought; 0 for a request of its own.", 10)]
+    credits: Annotated[int, about("Credits that it bought; 0 if it paid for a single request.", 10)]
     state: Annotated[str, about("pending, issued, failed or frozen.", "issued")]
     reason: Annotated[str | None, about("Why it failed or is frozen.", None)]
     begun_at: Annotated[int, about("When it was sent, Unix seconds.", 1_763_460_000)]
@@ -196,7 +200,9 @@ class PaymentLine(Wire):
     ]
     asset: Annotated[
         str | None,
-        about("The mint of the token it was made in; null: made before that was kept.", USDC),
+        about(
+            "The mint of the token that was paid; null: the payment is older than this field.", USDC
+        ),
     ]
 
 

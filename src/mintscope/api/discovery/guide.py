@@ -69,7 +69,7 @@ def _prices() -> str:
         f"- {each.credits} credits: {each.usd.normalize():f} USD ({each.discount_percent} % off)"
         for each in BUNDLES
     ]
-    head = f"A paid call costs  {REQUEST_USD} USD by x402, or one prepaid credit.\n"
+    head = f"A paid call costs {REQUEST_USD} USD by x402, or one prepaid credit.\n"
     return "\n".join([head, *lines])
 
 

@@ -184,7 +184,7 @@ EXAMPLE_REQUEST_ID: Final = b"5f0c1d2e0000002a"
 EXAMPLE_REF: Final = "#/components/examples/"
 EXAMPLE_ORIGIN: Final = "https://api.example"
 RESPONSE_HEADERS: Final = {
-    "X-Request-Id": ("The id of this request; include it when you report a problem.")
+    "X-Request-Id": "The id of this request; include it when you report a problem."
 }
 LIMIT_HEADERS: Final = {
     "RateLimit": "The rest of the limit: r requests are left for t seconds.",

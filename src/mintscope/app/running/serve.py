@@ -182,7 +182,7 @@ READ_BYTES_MAX: Final = 64 * 1024
 RETRY_AFTER_S: Final = 5
 # An earlier request of the client may have sent a payment; this process cannot know.
 MESSAGE: Final = (
-    "The service cannot start; it is tried again. This request charged nothing. If it carries a"
+    "The service cannot start and is being restarted. This request charged nothing. If it has a"
     " payment, do not pay again: send the same payment again, with the same Idempotency-Key."
 )
 

@@ -205,7 +205,7 @@ class LogTailer:
         if self._rate.is_late:
             ago_s = self._rate.seconds
             raise ServiceUnavailable(
-                f"SOL was last traded against a dollar {ago_s} s ago: prices stand still"
+                f"SOL was last traded against a dollar {ago_s} s ago, so prices do not change"
             )
 
     async def expect_final(self) -> None:
@@ -214,8 +214,8 @@ class LogTailer:
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
             raise ServiceUnavailable(
-                f"the newest final block is {late_s:.0f} s behind the newest: candles and lists"
-                " stand still; the node names no newer final block"
+                f"the newest final block is {late_s:.0f} s behind the newest: candles and lists do"
+                " not change, because the node names no newer final block"
             )
 
     async def expect_folded(self) -> None:

@@ -67,7 +67,7 @@ def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
         fee = f"{facts.transfer_fee_bps / PERCENT:g} %"
         kind: Literal["risk", "plain"] = "risk" if facts.transfer_fee_bps else "plain"
         yield MintFact(
-            kind, f"A transfer costs {fee}", ("The issuer takes this fee from every transfer.")
+            kind, f"A transfer costs {fee}", "The issuer takes this fee from every transfer."
         )
     if facts.transfer_hook is not None:
         yield MintFact(
