@@ -285,7 +285,7 @@ async def test_the_log_records_new_and_removed_administrators(
         await accounts.review.remove_user(alice.user_id, actor=COMMAND_LINE)
 
     assert str(last.value) == (
-        f"{mallory.username} is the last administrator: make another account administrator first"
+        f"{mallory.username} is the last administrator: make another account an administrator first"
     )
     assert str(gone.value) == "there is no account with the number 1"
     found = reported(service.rows(EVENTS))

@@ -95,12 +95,12 @@ def test_the_scopes_and_their_descriptions_are_unchanged() -> None:
     assert {scope for scope in Scope if not scope.is_write} == READ_SCOPES
     assert [(area.read, area.write) for area in AREAS] == [
         (
-            "Spend the credits of your account on data, and see what was spent.",
+            "Spend the credits of your account on data, and see its spending.",
             "Buy credits, move credits between your account and credit tokens, and lower caps.",
         ),
-        ("See linked wallets and what they have paid.", "Link and unlink wallets."),
+        ("See linked wallets and their payments.", "Link and unlink wallets."),
         (
-            "See alerts and what they have fired.",
+            "See alerts and their firings.",
             "Make, change, test and delete alerts.",
         ),
         ("See watchlists.", "Make, change and delete watchlists."),

@@ -70,8 +70,8 @@ async def test_a_good_certificate_is_shown_with_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("days", "is_trusted", "words"),
     [
-        (3, True, "is good for 3.0 days: renew it"),
-        (-1, True, "certificate has expired: renew it"),
+        (3, True, "is valid for 3.0 more days: renew it"),
+        (-1, True, "certificate has expired: renew the certificate"),
         (90, False, "clients refuse the certificate of localhost"),
     ],
 )

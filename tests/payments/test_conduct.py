@@ -161,7 +161,7 @@ def test_open_sales_have_no_closure() -> None:
             {"fund": 2_890_879},
             False,
             Closure(
-                why="the fee payer has 2890879 lamports left for fees, and needs more",
+                why="the fee payer has 2890879 lamports left for fees, which is too little",
                 is_for_all=True,
             ),
         ),
@@ -169,7 +169,7 @@ def test_open_sales_have_no_closure() -> None:
             {"reverted": 20_000_001 - FEE},
             False,
             Closure(
-                why="the network fees of this hour, or those of payments under way, are used up",
+                why="the budget for network fees of this hour, or of pending payments, is used up",
                 is_for_all=True,
             ),
         ),
@@ -177,8 +177,8 @@ def test_open_sales_have_no_closure() -> None:
             {"reverted": 10_000_001 - FEE, "uncovered": 10_000_001 - FEE},
             False,
             Closure(
-                why="to payers that bought nothing within 24 hours: their share of the fees is"
-                " used up",
+                why="to payers that bought nothing within 24 hours, because their share of the fee"
+                " budget is used up",
                 is_for_all=False,
             ),
         ),
@@ -186,8 +186,8 @@ def test_open_sales_have_no_closure() -> None:
             {"pending": 50_000_001 - FEE, "new_payers": 50_000_001 - FEE},
             False,
             Closure(
-                why="to payers that bought nothing within 24 hours: their share of the fees is"
-                " used up",
+                why="to payers that bought nothing within 24 hours, because their share of the fee"
+                " budget is used up",
                 is_for_all=False,
             ),
         ),

@@ -99,7 +99,7 @@ async def test_a_refusal_is_reported_with_the_error_of_the_node(watched: Watched
     with pytest.raises(Unreachable):
         await watched.watched.block(Slot(100), CONFIRMED)
     said = await watched.said(age_s=25)
-    assert "no usable answer if it is asked for a block: HTTP 429, 5 times in a row" in said
+    assert "no usable answer to requests for a block: HTTP 429, 5 times in a row" in said
     assert said.endswith("the newest block is 25 s old")
     watched.node.failure = ""
     await watched.watched.block(Slot(100), CONFIRMED)

@@ -75,7 +75,9 @@ class Argon2Hasher:
     async def _run(self, work: Callable[[], T]) -> T:
         # The queue of a ThreadPoolExecutor itself has no limit.
         if not self._places.acquire(blocking=False):
-            raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
+            raise ServiceUnavailable(
+                "Too many people are signing in right now. Try again in a moment."
+            )
         future = self._threads.submit(work)
         future.add_done_callback(lambda _: self._places.release())  # even if the client left
         return await asyncio.wrap_future(future)

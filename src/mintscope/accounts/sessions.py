@@ -190,7 +190,8 @@ def expect_removable(rows: AccountRows, user: User) -> None:
         )
     if user.is_administrator and set(rows.users.administrators()) == {user.user_id}:
         raise NotPossible(
-            f"{user.username} is the last administrator: make another account administrator first"
+            f"{user.username} is the last administrator: make another account an administrator"
+            " first"
         )
 
 

@@ -127,7 +127,7 @@ def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
     if len(url) > URL_LENGTH_MAX or not url.isascii() or not url.isprintable() or " " in url:
         return f"{expected}, in ASCII"
     if not parts.hostname or parts.username is not None or parts.fragment:
-        return f"{expected}, with a host, without user or fragment"
+        return f"{expected}, with a host, and without a user or a fragment"
     if parts.scheme != "https" and not (
         allows_loopback and parts.scheme == "http" and is_loopback(parts.hostname)
     ):

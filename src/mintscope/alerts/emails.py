@@ -383,7 +383,9 @@ def flaw_of(asked: AlertRule, *, allows_loopback: bool) -> str | None:
     if len(asked.message) > MESSAGE_LENGTH_MAX or not asked.message.isprintable():
         return f"expected message to be printable, of at most {MESSAGE_LENGTH_MAX} characters"
     if asked.field not in FIELDS:
-        return f"expected field to name a number of a report, as price.usd; was {asked.field!r}"
+        return (
+            f"expected field to name a number of a report, such as price.usd; was {asked.field!r}"
+        )
     if asked.compared is not None:
         flaw = _of_comparison(asked, asked.compared)
         if flaw is not None:

@@ -38,7 +38,7 @@ NOT_JOINED: Final = "waits: a backfill is read, and ingest has not joined it yet
 SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
 GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # the attempt resumes after these waits
 TOO_MUCH: Final = "its blocks need more than half of the requests of chain.gap_calls_per_day, {}"
-BUG: Final = "an error of the service; the log of ingest has its trace"
+BUG: Final = "an error of the service; see the log of ingest"
 
 log = structlog.get_logger()
 

@@ -231,8 +231,8 @@ class VenueWatch:
             for program, venue in list(silent.items())[:NAMED_MAX]
         )
         raise ServiceUnavailable(
-            f"{len(silent)} programs no longer have swaps: {said}: were they upgraded, or are"
-            " transactions left out of the blocks? mintscope programs --unread"
+            f"{len(silent)} programs no longer have swaps: {said}: the programs may have been"
+            " upgraded, or the blocks may lack transactions: run mintscope programs --unread"
         )
 
 

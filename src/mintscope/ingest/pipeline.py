@@ -301,5 +301,6 @@ class Writing:
             self._trouble = ""
             return
         raise ServiceUnavailable(
-            f"the market cannot be written: {self._trouble}: is the disk full? is PostgreSQL there?"
+            f"the market cannot be written: {self._trouble}: check that the disk has free space and"
+            " that PostgreSQL runs"
         )

@@ -49,9 +49,9 @@ PASSWORD_LENGTH_MIN: Final = 12
 PASSWORD_CHARACTERS_MIN: Final = 6
 _PRINTABLE: Final = frozenset(string.printable.encode())
 
-IS_EXAMPLE: Final = "it stands in the documents of mintscope, which everybody knows"
-IS_REGULAR: Final = "it repeats or counts, so it can be guessed"
-IS_TEXT: Final = "it spells a text, so it can be guessed"
+IS_EXAMPLE: Final = "it is an example in the documents of mintscope, which are public"
+IS_REGULAR: Final = "it has repeated or consecutive characters, so it can be guessed"
+IS_TEXT: Final = "it is a text, so it can be guessed"
 
 
 def is_example(text: str) -> bool:

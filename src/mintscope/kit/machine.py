@@ -57,7 +57,7 @@ class Machine:
         if free < self.disk_bytes_min:
             raise ServiceUnavailable(
                 f"expected {self.disk_bytes_min // MIB:,} MiB free on the disk of the data; there"
-                f" are {free // MIB:,}: make room, or move the data to a larger disk"
+                f" are {free // MIB:,}: free some space, or move the data to a larger disk"
             )
 
     async def expect_memory(self) -> None:
@@ -76,7 +76,7 @@ class Machine:
                 raise ServiceUnavailable(
                     f"the write-ahead log of {name} has {size // MIB:,} MiB; at most"
                     f" {self.wal_bytes_max // MIB:,} are usual: a backup, or another program that"
-                    " reads the file, keeps it from being shortened"
+                    " reads the file, prevents the service from shortening it"
                 )
 
 
@@ -176,14 +176,14 @@ class PublicAddress:
         except ssl.SSLCertVerificationError as refusal:
             self._trouble = (
                 f"clients refuse the certificate of {self._named}: {refusal.verify_message}: renew"
-                " it, and serve the whole chain"
+                " the certificate, and serve the whole chain"
             )
         except TimeoutError:
             self._trouble = f"{self._origin} gives no answer within {TIMEOUT_S:g} s"
         except OSError as trouble:
             self._trouble = (
-                f"{self._origin} cannot be reached from here: {trouble}: look at the proxy and"
-                " at the name"
+                f"{self._origin} cannot be reached from this machine: {trouble}: check the proxy"
+                " and the host name"
             )
 
     async def expect_reachable(self) -> None:
@@ -222,7 +222,7 @@ class PublicAddress:
         days = (expires_at - self._clock.now() / SECOND_MS) / DAY_S
         if days >= self._days_min:
             return None
-        return f"the certificate of {self._named} is good for {days:.1f} days: renew it"
+        return f"the certificate of {self._named} is valid for {days:.1f} more days: renew it"
 
 
 def _expires_at(writer: asyncio.StreamWriter) -> float | None:

@@ -224,7 +224,7 @@ SHORTER: Final = {
     "to": "Unix seconds, included.",
     "partial": "true: young tokens, too.",
     "candles": "all: the open ones, too.",
-    "tradeUsd": "Its move of the price is taken off (estimate).",
+    "tradeUsd": "Its estimated price impact is subtracted.",
     "order": "asc: the least first.",
     "in": "",
     "tf": "",

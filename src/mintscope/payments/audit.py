@@ -553,12 +553,15 @@ def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Cl
             is_for_all=True,
         )
     if at_risk.fund is not None and at_risk.fund < budget.fund_lamports_min:
-        why = f"the fee payer has {at_risk.fund} lamports left for fees, and needs more"
+        why = f"the fee payer has {at_risk.fund} lamports left for fees, which is too little"
         return Closure(why=why, is_for_all=True)
     if not at_risk.allow(budget, _BUYER, fee_lamports=FEE_LAMPORTS_USUAL):
-        why = "the network fees of this hour, or those of payments under way, are used up"
+        why = "the budget for network fees of this hour, or of pending payments, is used up"
         return Closure(why=why, is_for_all=True)
     if not at_risk.allow(budget, _STRANGER, fee_lamports=FEE_LAMPORTS_USUAL):
-        why = "to payers that bought nothing within 24 hours: their share of the fees is used up"
+        why = (
+            "to payers that bought nothing within 24 hours, because their share of the fee budget"
+            " is used up"
+        )
         return Closure(why=why, is_for_all=False)
     return None

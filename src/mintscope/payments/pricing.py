@@ -78,7 +78,7 @@ class Doubt(StrEnum):
     TOO_LOW = "a bundle would cost more atoms than a payment can carry"
     CLOCK = "this machine's clock and the chain's are too far apart"
     OTHER_CHAIN = "payments settle on another chain than the one that is followed"
-    UNUSABLE = "the payment token or the treasury cannot be used, or could not be looked at"
+    UNUSABLE = "the payment token or the treasury cannot be used, or could not be checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,8 +221,8 @@ class WatchedNode:
         if self._failures:
             asked, failure = next(iter(self._failures.items()))
             return (
-                f"the node gives no usable answer if it is asked for {asked}: {failure}: look at"
-                " the provider, chain.rpc_url and its key"
+                f"the node gives no usable answer to requests for {asked}: {failure}: look at the"
+                " provider, chain.rpc_url and its key"
             )
         asked_at_s, asked = min(self._asked.values(), default=(now_s, ""))
         if now_s - asked_at_s > SILENT_S:

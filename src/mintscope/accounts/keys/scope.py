@@ -48,19 +48,19 @@ AREAS: Final = (
     Area(
         "trade",
         "Data and credits",
-        "Spend the credits of your account on data, and see what was spent.",
+        "Spend the credits of your account on data, and see its spending.",
         "Buy credits, move credits between your account and credit tokens, and lower caps.",
     ),
     Area(
         "wallets",
         "Wallets",
-        "See linked wallets and what they have paid.",
+        "See linked wallets and their payments.",
         "Link and unlink wallets.",
     ),
     Area(
         "signals",
         "Alerts",
-        "See alerts and what they have fired.",
+        "See alerts and their firings.",
         "Make, change, test and delete alerts.",
     ),
     Area("groups", "Watchlists", "See watchlists.", "Make, change and delete watchlists."),

@@ -60,7 +60,7 @@ def check_folder(config: Config) -> Iterator[Finding]:
     if free_bytes < DISK_BYTES_MIN:
         yield fail(room, "free some space, or set data_dir to a folder on a larger disk")
     elif free_bytes < DISK_BYTES_LOW:
-        yield warn(room, "make room, or keep less: market.retention_*")
+        yield warn(room, "free some space, or keep less data: market.retention_*")
     else:
         yield ok(room if folder.exists() else f"{room}, made at the first start")
     if folder.exists() and folder.stat().st_mode & OTHERS:
@@ -316,7 +316,9 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
             " address"
         )
         if "CERTIFICATE_VERIFY_FAILED" in str(error):  # part of OpenSSL's message
-            fix = "clients refuse its certificate: renew it, and serve the whole chain"
+            fix = (
+                "clients refuse the certificate of the service: renew it, and serve the whole chain"
+            )
         yield warn(f"surfaces: {origin} does not answer: {error}", fix)
         return
     if not found:

@@ -51,7 +51,7 @@ def held(
         while not _is_locked(file):
             if time.monotonic() >= end_s:
                 raise FolderInUse(
-                    f"expected to be the only {role} of {folder}; another one is running"
+                    f"expected to be the only {role} of {folder}; another {role} is running"
                 )
             time.sleep(LOOK_AGAIN_S)
         yield
