@@ -76,7 +76,9 @@ class ScreenQuery(wire.Wire):
     limit: Annotated[
         int,
         Meta(
-            ge=1, le=PAGE_MAX, description="The most tokens on a page; every page costs the same."
+            ge=1,
+            le=PAGE_MAX,
+            description="The maximum number of tokens on a page; every page costs the same.",
         ),
     ] = PAGE_MAX
     cursor: Annotated[
@@ -111,7 +113,7 @@ class ScreenPage(wire.Wire):
     """A page of the matching tokens, as of a final slot."""
 
     tokens: Annotated[list[ScreenedToken], about("The tokens, in the order that was asked for.")]
-    matches: Annotated[int, about("How many tokens there are on all pages.", 42)]
+    matches: Annotated[int, about("The number of tokens on all pages.", 42)]
     slot: Annotated[int, about("The final slot.", 380_000_000)]
     as_of: Annotated[int, about("Its time, Unix seconds.", 1_763_460_000)]
     next_cursor: Annotated[

@@ -96,9 +96,13 @@ class PriceChange(Wire):
 
     m5: Annotated[
         float | None,
-        about("Over 5 minutes, as a fraction: 0.05 is 5 % more; null: too young.", 0.004),
+        about(
+            "Over 5 minutes, as a fraction: 0.05 is 5 % more; null: the token is too young.", 0.004
+        ),
     ]
-    h1: Annotated[float | None, about("Over an hour, as a fraction; null: too young.", 0.012)]
+    h1: Annotated[
+        float | None, about("Over an hour, as a fraction; null: the token is too young.", 0.012)
+    ]
     d1: Annotated[
         float | None,
         about(
@@ -150,12 +154,13 @@ class ListedToken(Wire):
         ),
     ]
     ready_timeframes: Annotated[
-        list[str], about("Those with enough candles for all indicators.", ["m1", "m5"])
+        list[str],
+        about("The timeframes that have enough candles for all indicators.", ["m1", "m5"]),
     ]
     tracked_since: Annotated[
-        int | None, about("Since when it is tracked, Unix seconds.", 1_763_200_800)
+        int | None, about("When tracking of the token began, Unix seconds.", 1_763_200_800)
     ]
-    age_s: Annotated[int | None, about("Seconds from then to asOf.", 259_200)]
+    age_s: Annotated[int | None, about("Seconds from the start of tracking to asOf.", 259_200)]
     ui_multiplier: Annotated[float | None, about(MULTIPLIED, None)]
     change_since: Annotated[
         int | None,

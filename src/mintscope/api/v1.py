@@ -352,9 +352,12 @@ class ReportLine(Wire):
     """One mint of a batch: its report, or the error that explains its absence."""
 
     token: Annotated[str, about("The mint, base58.", WSOL, USDC)]
-    report: Annotated[TokenReport | UnsetType, about("Its report, where there is one.")] = UNSET
+    report: Annotated[
+        TokenReport | UnsetType, about("The report of the mint, if there is one.")
+    ] = UNSET
     error: Annotated[
-        ErrorBody | UnsetType, about("Why there is none.", NOT_TRACKED, instead_of="report")
+        ErrorBody | UnsetType,
+        about("The reason why there is no report.", NOT_TRACKED, instead_of="report"),
     ] = UNSET
 
 

@@ -167,7 +167,10 @@ class PoolLine(Wire):
     kept: Annotated[FlowOfPool, Meta(description="Volume since swapsSince.")]
     since: Annotated[
         int | None,
-        about("Its first swap since it is followed, Unix seconds; null: no swap yet.", 1763400000),
+        about(
+            "The first swap of the pool since tracking began, Unix seconds; null: no swap yet.",
+            1763400000,
+        ),
     ]
     fee: Annotated[
         float | None,
@@ -240,7 +243,10 @@ class TradersQuery(Wire):
     """Query of GET /v1/token/{tokenAddress}/traders."""
 
     limit: Annotated[
-        int, Meta(ge=1, le=TRADERS_MAX, description="How many traders; it costs the same.")
+        int,
+        Meta(
+            ge=1, le=TRADERS_MAX, description="The number of traders; it does not change the cost."
+        ),
     ] = 20
 
 
@@ -292,7 +298,7 @@ class TraderLine(Wire):
     """One trader in the stored swaps."""
 
     trader: Annotated[
-        str, about("The beginning of the address that signs, 8 characters.", "7fUAJdSt")
+        str, about("The beginning of the signer's address, 8 characters.", "7fUAJdSt")
     ]
     bought_usd: Annotated[float, about("Bought, US dollars.", 1250.5)]
     sold_usd: Annotated[float, about("Sold, US dollars.", 900.25)]
@@ -340,7 +346,7 @@ class FirstBuyerLine(Wire):
     """The first purchase of a trader."""
 
     trader: Annotated[
-        str, about("The beginning of the address that signs, 8 characters.", "7fUAJdSt")
+        str, about("The beginning of the signer's address, 8 characters.", "7fUAJdSt")
     ]
     at: Annotated[int, about("The time of the purchase, Unix seconds.", 1_763_459_100)]
     bought_usd: Annotated[float, about("Bought, US dollars.", 50.25)]

@@ -142,7 +142,7 @@ class PriceLine(Wire):
 class PricePage(Wire):
     """A line for each token and time, in the order of the request."""
 
-    found: Annotated[int, about("How many prices there are.", 1)]
+    found: Annotated[int, about("The number of prices.", 1)]
     prices: Annotated[list[PriceLine], about("A line for each.")]
 
 

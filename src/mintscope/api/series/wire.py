@@ -38,7 +38,7 @@ Since = Annotated[
     Meta(
         ge=0,
         le=TIME_MAX,
-        description="Earliest start, Unix seconds.",
+        description="The earliest start of a candle, Unix seconds.",
         examples=[1_763_200_800],
     ),
 ]
@@ -47,7 +47,7 @@ Until = Annotated[
     Meta(
         ge=0,
         le=TIME_MAX,
-        description="Latest start, Unix seconds.",
+        description="The latest start of a candle, Unix seconds.",
         examples=[1_763_460_000],
     ),
 ]
@@ -78,8 +78,8 @@ class CandlesQuery(Wire, rename=NAMED):
     tf: Annotated[
         Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"],
         Meta(
-            description="How wide candles are. They begin at full minutes, hours, days of UTC. s15:"
-            " as long as swaps are kept.",
+            description="The length of the candles. They begin at full minutes, hours or days of"
+            " UTC. s15: only for the time for which swaps are kept.",
             examples=["m5"],
         ),
     ]
@@ -90,7 +90,7 @@ class CandlesQuery(Wire, rename=NAMED):
         Meta(
             ge=1,
             le=CANDLES_MAX,
-            description="How many candles; a page costs the same.",
+            description="The number of candles; each page costs the same.",
             examples=[100],
         ),
     ] = 100
@@ -99,7 +99,7 @@ class CandlesQuery(Wire, rename=NAMED):
     fill: Annotated[
         Literal["none", "previous"],
         Meta(
-            description="previous: a span without a price has a candle of the close before, with"
+            description="previous: a span without a price has a candle at the close before, with"
             " the volume of the span."
         ),
     ] = "none"
@@ -142,7 +142,9 @@ class SolPrices(Wire, gc=False):
 class Candle(Wire, gc=False):
     """The prices, the volume and the number of swaps of one span of time."""
 
-    t: Annotated[int, Meta(description="When it begins, Unix seconds.", examples=[1_763_459_700])]
+    t: Annotated[
+        int, Meta(description="When the candle begins, Unix seconds.", examples=[1_763_459_700])
+    ]
     o: Annotated[float, Meta(description="Open, USD per whole token.", examples=[171.0])]
     h: Annotated[float, Meta(description="High, USD per whole token.", examples=[171.5])]
     l: Annotated[float, Meta(description="Low, USD.", examples=[170.75])]  # noqa: E741 - as charts do
@@ -174,11 +176,15 @@ class Candle(Wire, gc=False):
     imported: Annotated[
         bool,
         Meta(
-            description="A provider gave it, or a part of it: it is not made of swaps.",
+            description=(
+                "The candle, or a part of it, is from a provider and not computed from swaps."
+            ),
             examples=[False],
         ),
     ]
-    is_open: Annotated[bool, Meta(description="It has not ended, and may change.", examples=[True])]
+    is_open: Annotated[
+        bool, Meta(description="The candle has not ended, and may change.", examples=[True])
+    ]
 
 
 class SupplyUsed(Wire):
@@ -225,7 +231,7 @@ class CandlePage(Wire, rename=NAMED):
     """A page of candles."""
 
     token: Token
-    tf: Annotated[str, Meta(description="How wide the candles are.", examples=["m5"])]
+    tf: Annotated[str, Meta(description="The length of the candles.", examples=["m5"])]
     candles: Annotated[
         list[Candle], Meta(description="Oldest first; the next page has those before them.")
     ]
@@ -235,7 +241,7 @@ class CandlePage(Wire, rename=NAMED):
     supply: Annotated[SupplyUsed | UnsetType, on_request("The supply of market caps.")] = UNSET
     volume_profile: Annotated[
         VolumeProfile | UnsetType | None,
-        on_request("Volume by price of the page; null: nothing was traded."),
+        on_request("The volume of the page by price; null: nothing was traded."),
     ] = UNSET
 
 
@@ -250,7 +256,7 @@ class SwapsQuery(Wire):
     """Query of GET /v1/token/{tokenAddress}/swaps."""
 
     limit: Annotated[
-        int, Meta(ge=1, le=SWAPS_MAX, description="How many swaps; a page costs the same.")
+        int, Meta(ge=1, le=SWAPS_MAX, description="The number of swaps; each page costs the same.")
     ] = 100
     cursor: Annotated[
         str, Meta(description="nextCursor of the page before.", examples=[SWAP_CURSOR])
@@ -266,7 +272,7 @@ class Amount(Wire, gc=False):
     decimal: Annotated[
         str | None,
         Meta(
-            description="In whole tokens, exact; null where the decimals are not known.",
+            description="In whole tokens, exact; null if the decimals are not known.",
             examples=["1.5"],
         ),
     ]
@@ -292,7 +298,7 @@ class SwapLine(Wire, gc=False):
     program: Annotated[
         str,
         Meta(
-            description="Which exchange, by its short name; its address if it is not listed.",
+            description="The short name of the exchange, or its address if it is not listed.",
             examples=["pumpswap"],
         ),
     ]
@@ -323,9 +329,18 @@ class SwapLine(Wire, gc=False):
         ),
     ]
     sets_price: Annotated[
-        bool, Meta(description="Whether it is in a candle: another pool may decide the price.")
+        bool,
+        Meta(
+            description=(
+                "Whether the price of the swap is in a candle; if not, another pool may decide the"
+                " price."
+            )
+        ),
     ]
-    is_final: Annotated[bool, Meta(description="Its block is final; else it is confirmed.")]
+    is_final: Annotated[
+        bool,
+        Meta(description=("Whether the block of the swap is final; otherwise it is confirmed.")),
+    ]
     recognised_by: Annotated[
         Literal["table", "transfers"],
         Meta(
@@ -344,7 +359,11 @@ class SwapLine(Wire, gc=False):
     ]
     excluded_volume: Annotated[
         float | None,
-        Meta(description="USD that changed hands and are in no volume; null: the swap counts."),
+        Meta(
+            description=(
+                "The traded USD that are not counted in any volume; null: the swap is counted."
+            )
+        ),
     ]
     excluded_reason: Annotated[
         Literal["otherPool", "roundTrip", "noPrice", "quote"] | None,
@@ -406,7 +425,7 @@ class IndicatorsQuery(Wire, rename=NAMED):
     tf: Annotated[
         Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"],
         Meta(
-            description="How wide the candles are. s15: of swaps, for as long as these are kept.",
+            description="The length of the candles. s15: only for the time for which swaps are kept.",
             examples=["m5"],
         ),
     ]
@@ -417,7 +436,8 @@ class IndicatorsQuery(Wire, rename=NAMED):
     from_: Since = 0
     to: Until = TIME_MAX
     limit: Annotated[
-        int, Meta(ge=1, le=CANDLES_MAX, description="How many points; a page costs the same.")
+        int,
+        Meta(ge=1, le=CANDLES_MAX, description=("The number of points; each page costs the same.")),
     ] = 100
     cursor: CursorText = ""
     candles: Included = "all"
@@ -502,7 +522,7 @@ class IndicatorPage(Wire, rename={**NAMED, "exact_from": "exactFrom"}):
     """A page of indicators."""
 
     token: Token
-    tf: Annotated[str, Meta(description="How wide the candles are.", examples=["m5"])]
+    tf: Annotated[str, Meta(description="The length of the candles.", examples=["m5"])]
     points: Annotated[
         list[IndicatorPoint], Meta(description="Oldest first; the next page has those before.")
     ]
