@@ -88,7 +88,7 @@ class HowToPay(Wire):
     trial: Annotated[
         str | UnsetType,
         about(
-            "The path of the same report for free, a few times a day.",
+            "The URL of the same report, which is free a few times a day.",
             f"https://api.example/v1/trial/{WSOL}",
         ),
     ] = UNSET

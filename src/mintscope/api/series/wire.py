@@ -425,7 +425,7 @@ class IndicatorsQuery(Wire, rename=NAMED):
     tf: Annotated[
         Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"],
         Meta(
-            description="The length of the candles. s15: only for the time for which swaps are kept.",
+            description="The length of the candles. s15: only while swaps are kept.",
             examples=["m5"],
         ),
     ]
