@@ -1,5 +1,6 @@
 """`mintscope api`: the process that answers clients."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -52,7 +53,7 @@ from mintscope.app.web_api import create_api, limits_of, other_limit
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, SystemClock
-from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.http.application import Draining, Server, make_server
 from mintscope.kit.http.connections import FastPath
 from mintscope.kit.http.rate_limit import AddressLimits
@@ -175,6 +176,17 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())  # last: collections then skip all existing objects
     server = create_server(config.api, app, clock, api.fast_path, api.websocket_paths, draining)
+    return await _run(server, listener, ready, refused)
+
+
+async def _run(
+    server: Server, listener: socket, ready: Ready, refused: asyncio.Future[UnusableStore]
+) -> int | None:
+    """Serve *listener* until the server is stopped; return the number of the signal, or None.
+
+    If *refused* gets an error meanwhile, stop the server and raise that error.
+    """
+    host, port = listener.getsockname()[:2]
     refused.add_done_callback(lambda _: server.stop())
     with server.capture_signals():  # a supervisor may stop a process that is ready
         ready(host, port)
