@@ -193,12 +193,12 @@ ROWS: Final = (
     Row(
         name="the node stands still",
         breaks=of_node(faults.stands_still),
-        naming=node_naming("stands still|node_stands_still", "does the node lag"),
+        naming=node_naming("does not advance|node_stands_still", "does the node lag"),
     ),
     Row(
         name="the node is 400 slots behind",
         breaks=of_node(faults.behind),
-        naming=node_naming("stands still|the node is behind", "does the node lag"),
+        naming=node_naming("does not advance|the node is behind", "does the node lag"),
     ),
     Row(
         name="the key is revoked (401)",
@@ -289,9 +289,9 @@ ROWS: Final = (
         name="the certificate ends in 2 days",
         breaks=shows("ends soon"),
         naming=Naming(
-            log="is good for .* days",
+            log="is valid for .* more days",
             alerts="MintscopeAddress",
-            status="address: .* is good for",
+            status="address: .* is valid for",
         ),
     ),
     Row(

@@ -194,7 +194,7 @@ async def test_invalid_networks_are_reported_together_with_all_other_errors(
     assert answer.status_code == 422
     text = words(answer)
     assert flaw in text
-    assert "Give the key a name" in text
+    assert "Enter a name that tells you later" in text
     assert "Expected a whole number of credits" in text
     expect_harmless(answer)
     assert "sent_before" not in text

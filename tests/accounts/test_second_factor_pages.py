@@ -78,7 +78,7 @@ async def test_signing_in_requires_a_fresh_code_of_the_app(site: Website, alice:
         assert where(await person.open("/settings/account")).startswith("/sign-in")
         wrong = await person.send("/sign-in/code", {"ticket": for_it, "code": "000000"})
         assert wrong.status_code == 422
-        assert "not right" in words(wrong)
+        assert "This code is wrong" in words(wrong)
         form = {"ticket": for_it, "next": "/settings/account"}
         entered = await person.send("/sign-in/code", form | {"code": f" {phone.code()} "})
         assert where(entered) == "/settings/account"
@@ -87,7 +87,7 @@ async def test_signing_in_requires_a_fresh_code_of_the_app(site: Website, alice:
         again = {"ticket": await ticket(thief), "code": phone.code()}
         assert (await thief.send("/sign-in/code", again)).status_code == 422
         used = {"ticket": for_it, "code": phone.code(later=1)}
-        assert "Sign in once more" in words(await thief.send("/sign-in/code", used))
+        assert "Sign in again" in words(await thief.send("/sign-in/code", used))
         assert thief.cookie is None
 
 
@@ -161,12 +161,12 @@ async def test_a_ticket_ends_after_ten_minutes_or_a_change_of_the_password(
         late = await ticket(person)
         site.clock.advance(10 * MINUTE_MS)
         sent = await person.send("/sign-in/code", {"ticket": late, "code": phone.code()})
-        assert "Sign in once more" in words(sent)
+        assert "Sign in again" in words(sent)
         voided = await ticket(person)
         await alice.send("/prove", {"password": PASSWORD})
         await alice.send("/settings/account/password", {"password": "staple horse battery"})
         sent = await person.send("/sign-in/code", {"ticket": voided, "code": phone.code()})
-        assert "Sign in once more" in words(sent)
+        assert "Sign in again" in words(sent)
         assert person.cookie is None
         assert where(await person.open("/sign-in/code")) == "/sign-in"
 

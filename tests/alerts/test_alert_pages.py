@@ -87,7 +87,7 @@ async def test_a_form_is_filled_in_again_if_its_session_has_ended(alice: Person)
         page = await alice.open(back)
 
         assert back.partition("?")[0] == place
-        assert "This form was not saved, because its session had ended." in words(page)
+        assert "This form was not saved, because your session had ended." in words(page)
         for text in typed.values():
             assert f'value="{escape(text)}"' in page.text, text
         assert '<option value="each" selected>' in page.text

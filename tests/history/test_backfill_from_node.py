@@ -65,7 +65,7 @@ async def test_a_requested_backfill_is_estimated_read_and_joined(tmp_path: Path)
             assert estimated.cost.transactions > 100
             assert estimated.from_time > since, "the node reaches back no further"
             await market.backfill_jobs.confirm(estimated.ask_id)
-            await reaches(market, BackfillState.READING, "All is read")
+            await reaches(market, BackfillState.READING, "All swaps are read")
             for _ in range(200):
                 chain.tick()
             write(chain, blocks, leave_out=made - HEAD)

@@ -93,4 +93,4 @@ async def test_an_address_that_does_not_lead_here_is_reported() -> None:
         assert "502 Bad Gateway" in await said(f"http://127.0.0.1:{port}")
     async with served(None, b"x" * 100_000) as port:
         assert "does it lead to this service?" in await said(f"http://127.0.0.1:{port}")
-    assert "cannot be reached from here" in await said(f"http://127.0.0.1:{free_port()}")
+    assert "cannot be reached from this machine" in await said(f"http://127.0.0.1:{free_port()}")

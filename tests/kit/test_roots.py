@@ -49,7 +49,7 @@ def test_a_malformed_root_is_refused_without_being_shown(text: str) -> None:
 
 
 def test_a_root_that_can_be_guessed_is_refused() -> None:
-    with pytest.raises(ValueError, match="everybody knows"):
+    with pytest.raises(ValueError, match="the documents of mintscope, which are public"):
         parse_root("1:" + "0" * 64)
 
 

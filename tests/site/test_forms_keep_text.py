@@ -101,7 +101,7 @@ async def test_the_text_of_a_form_is_restored_after_a_sign_in_without_scripts(
             again = await alice.open(back)
             shown = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
             assert re.search(f'name="{name}"[^>]*value="{re.escape(shown)}"', again.text), form
-            assert "This form was not saved, because its session had ended." in words(again)
+            assert "This form was not saved, because your session had ended." in words(again)
             if page in {"/watchlists", "/settings/account"}:
                 assert shown not in (await mallory.open(back)).text, "it is another's"
     assert EVERY not in words(await alice.open("/watchlists"))

@@ -173,7 +173,7 @@ async def test_an_invalid_own_memo_is_refused_with_the_rules_for_memos(
     answer = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, memo=memo))
 
     expect_refused(answer, "quote_invalid")
-    assert "a memo of your own, a text of 16 to 64 bytes" in answer.json()["error"]["message"]
+    assert "Your own memo (a text of 16 to 64 bytes" in answer.json()["error"]["message"]
     assert world.calls == []
 
 

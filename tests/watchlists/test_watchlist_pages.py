@@ -86,10 +86,10 @@ async def test_a_watchlist_shows_a_price_or_that_a_token_is_not_tracked(alice: P
 @pytest.mark.parametrize(
     ("form", "field", "text", "reported"),
     [
-        ("", "name", " ", "Give it a name"),
-        ("", "name", "x" * 65, "Give it a name"),
-        ("", "name", "a\nb", "Give it a name"),
-        ("/rename", "name", "", "Give it a name"),
+        ("", "name", " ", "Enter a name"),
+        ("", "name", "x" * 65, "Enter a name"),
+        ("", "name", "a\nb", "Enter a name"),
+        ("/rename", "name", "", "Enter a name"),
         ("/add", "mint", "nothing", "No tracked token has this name"),
         ("/add", "mint", "", "Name a token: its name or symbol, or its mint address."),
     ],
@@ -117,8 +117,8 @@ async def test_watchlists_and_their_tokens_are_limited(site: Website, alice: Per
     one_more = await alice.send("/watchlists", {"name": "More"})
     token_more = await alice.send(f"{path}/add", {"mint": WSOL})
 
-    assert "as many as there can be" in words(one_more)
-    assert "as many as there can be" in words(token_more)
+    assert "which is the maximum" in words(one_more)
+    assert "which is the maximum" in words(token_more)
     assert "Create a watchlist" not in words(await alice.open("/watchlists"))
 
 

@@ -63,7 +63,7 @@ def test_rotate_with_print_prints_a_root_for_the_configuration(
     assert not (tmp_path / "roots").exists()
 
     monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER", "0" * 64)
-    with pytest.raises(ConfigError, match="everybody knows"):
+    with pytest.raises(ConfigError, match="the documents of mintscope, which are public"):
         load()
     monkeypatch.setenv("MINTSCOPE_CREDITS__ROOTS", printed.stdout.strip())
     (kept,) = load().config.credits.roots
@@ -83,7 +83,7 @@ def test_an_example_pepper_is_accepted_only_beside_a_root_in_the_folder(
     with pytest.raises(ConfigError, match=r"roots to be closed to other users"):
         load()
     (tmp_path / "roots").unlink()
-    with pytest.raises(ConfigError, match="everybody knows"):
+    with pytest.raises(ConfigError, match="the documents of mintscope, which are public"):
         load()
 
 
