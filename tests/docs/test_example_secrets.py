@@ -100,4 +100,7 @@ def test_the_unchanged_example_of_a_deployment_is_refused(
         "credits.pepper",
         "store",
     ]
-    assert all("the documents of mintscope, which are public" in problem for problem in caught.value.problems)
+    assert all(
+        "the documents of mintscope, which are public" in problem
+        for problem in caught.value.problems
+    )

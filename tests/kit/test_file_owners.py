@@ -57,7 +57,9 @@ def test_an_access_error_names_the_owner_and_the_user(tmp_path: Path) -> None:
     with another_user():
         closed = access_trouble(tmp_path / "data" / "money.sqlite")
     assert closed is not None
-    assert closed.endswith(f" belongs to root, and this process runs as {NOBODY.pw_name}: run it as root")
+    assert closed.endswith(
+        f" belongs to root, and this process runs as {NOBODY.pw_name}: run it as root"
+    )
 
 
 @of_root
