@@ -66,8 +66,11 @@ async def test_the_page_of_a_working_service_shows_no_fault(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("finality", "said"),
     [
-        (Behind(1, 0.43), "A block is final 430 ms after it is read, as on Alpenglow."),
-        (Behind(32, 12.8), "A block is final 12,800 ms after it is read, as before Alpenglow."),
+        (Behind(1, 0.43), "A block becomes final 430 ms after it is read, as on Alpenglow."),
+        (
+            Behind(32, 12.8),
+            "A block becomes final 12,800 ms after it is read, as before Alpenglow.",
+        ),
         (None, "The finality time is not measured yet."),
     ],
 )
@@ -143,7 +146,7 @@ async def test_closed_sales_and_a_violation_of_the_books_are_shown(tmp_path: Pat
         "Sales Closed Stopped by an audit or an administrator. Existing credits keep working."
         in page
     )
-    assert "Nothing is sold: stopped by an audit or an administrator" in page
+    assert "Credits are not sold: stopped by an audit or an administrator" in page
     assert "do not match" in page
     assert "account 7" in page
     assert "Every balance is the sum of its entries" in page

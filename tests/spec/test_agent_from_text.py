@@ -51,7 +51,7 @@ class Reader:
         (address,) = re.findall(r"\[The whole guide\]\((\S+)\)", index)
         self.guide = (await self.shop.client.get(address.removeprefix(ORIGIN))).text
         assert re.search(r"in `Authorization: Bearer`", index)  # where a key is sent
-        assert re.search(r"same request with\s+`PAYMENT-SIGNATURE`", index)  # how it is paid for
+        assert re.search(r"same\s+request\s+with\s+`PAYMENT-SIGNATURE`", index)  # how to pay
 
     def find(self, does: str) -> Written:
         """Return the only call whose description contains *does*."""

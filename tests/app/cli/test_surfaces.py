@@ -118,7 +118,7 @@ def terms(**changes: Any) -> Callable[[httpx.Response], None]:
             at("/favicon.ico", header("cross-origin-resource-policy", "same-origin")),
             "cannot be loaded by the pages of directories",
         ),
-        (at("/mcp", status(404)), "/mcp is not there"),
+        (at("/mcp", status(404)), "/mcp is not served"),
         (at("/no-such-path", status(200)), "a path that does not exist is not answered 404"),
         (at(PAID, status(503)), "is answered 503 without payment, not 402"),
         (at(PAID, without("payment-required")), "has no PAYMENT-REQUIRED of x402 version 2"),

@@ -437,6 +437,6 @@ def _done(found: Plan, listed: int | str | None) -> Iterator[str]:
 
 @app.command()
 def compact(*, as_json: output.AsJson = False, config: ConfigFile = None) -> None:
-    """Rewrite the files of a stopped installation as small as they can be."""
+    """Rewrite the files of a stopped installation without unused space."""
     done = engine_of(configured(config).config).compact()
     output.print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)

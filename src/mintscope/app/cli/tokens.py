@@ -237,7 +237,7 @@ def export_day(
     ] = tables.TableFormat.PARQUET,
     config: ConfigFile = None,
 ) -> None:
-    """Write the candles of DAY, of every tracked mint, to files of about a million rows.
+    """Write the candles of every tracked mint on DAY to files of about a million rows.
 
     A row has the mint, and then the columns of `candles?format=csv`. The files replace those of an
     earlier export of DAY with the same TF and FORMAT in FOLDER. Works while the service runs.

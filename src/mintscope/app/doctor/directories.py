@@ -376,7 +376,7 @@ def listing(
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write the files by which directories list a running service, and print all flaws in them.
+    """Write the files with which directories list a running service, and print their flaws.
 
     FOLDER/providers/OPERATOR/NAME is for a pull request to pay.sh. FOLDER/server.json is for the
     publisher tool of the MCP registry.
