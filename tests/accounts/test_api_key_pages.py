@@ -194,7 +194,7 @@ async def test_invalid_networks_are_reported_together_with_all_other_errors(
     assert answer.status_code == 422
     text = words(answer)
     assert flaw in text
-    assert "Enter a name that tells you later" in text
+    assert "Enter a name by which you recognize" in text
     assert "Expected a whole number of credits" in text
     expect_harmless(answer)
     assert "sent_before" not in text
@@ -253,7 +253,7 @@ async def test_an_account_has_at_most_a_hundred_active_keys(site: Website, alice
 @pytest.mark.parametrize(
     ("query", "complaint"),
     [
-        ("name=", "Enter a name that tells you later what the key is for."),
+        ("name=", "Enter a name by which you recognize the key later."),
         (f"name={'x' * 65}", "Expected at most 64 characters; there were 65."),
         ("name=a%0Ab", "Expected a name without control characters."),
         ("name=a&trade=all", "Choose none, read, or read and write."),

@@ -132,7 +132,7 @@ async def test_a_refused_form_says_why_and_keeps_the_typed_text(
     await visitor.sign_up("eve@keys.example")
     await visitor.open(f"{KEYS}/new?preset=trading-bot")
     await visitor.press("Review")
-    await visitor.reads("Enter a name that tells you later what the key is for.")
+    await visitor.reads("Enter a name by which you recognize the key later.")
     trade = visitor.page.get_by_role("group", name="Data and credits")
     await expect(trade.get_by_label("Read and write")).to_be_checked()
     await expect(visitor.page.get_by_label("Name")).to_be_focused()

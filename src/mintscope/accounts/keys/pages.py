@@ -127,7 +127,7 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
 def parse_name(name: str) -> str:
     """Return *name* if it is a valid key name.  Raises InvalidForm."""
     if not name:
-        raise InvalidForm({"name": "Enter a name that tells you later what the key is for."})
+        raise InvalidForm({"name": "Enter a name by which you recognize the key later."})
     if not name.isprintable():
         raise InvalidForm({"name": "Expected a name without control characters."})
     if len(name) > NAME_LENGTH_MAX:
