@@ -211,7 +211,9 @@ async def open_user(scene: Scene, name: str) -> None:
 @pytest.mark.process
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 300)
-async def test_each_crossing_is_logged_once_and_each_limit_is_reported_once(tmp_path: Path) -> None:
+async def test_each_firing_of_a_flood_is_logged_once_and_each_limit_is_reported_once(
+    tmp_path: Path,
+) -> None:
     async with flooded(tmp_path) as (scene, alerts):
         emails = await scene.store.read(lambda rows: rows.emails.newest(9_999))
     with closing(apsw.Connection(str(tmp_path / MONEY_FILE))) as db:

@@ -196,7 +196,7 @@ def test_a_hole_in_the_log_is_noticed() -> None:
         TRACKS.apply(log.kept[1])
 
 
-def test_bases_packed_by_another_version_are_refused() -> None:
+def test_alert_bases_packed_by_another_version_are_refused() -> None:
     for packed in (b"", b"x", pack.__doc__.encode() if pack.__doc__ else b""):
         with pytest.raises(ValueError, match="as this version packs it"):
             unpack(packed)

@@ -155,7 +155,7 @@ def test_a_higher_rate_and_a_shorter_time_are_better() -> None:
     assert compare.ratio("ms", 100.0, 120.0) == pytest.approx(1.2)
 
 
-def test_mintscope_and_its_floor_are_measured_in_turns() -> None:
+def test_the_benchmark_alternates_between_mintscope_and_the_baseline() -> None:
     turns = importlib.import_module("bench.turns")
     called: list[str] = []
     taken = turns.take_turns(

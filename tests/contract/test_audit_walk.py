@@ -154,7 +154,7 @@ def test_a_walk_finds_nothing_in_sound_books_while_entries_are_added(
     assert (found, parts >= 31 / A_PART) == ([], True)
 
 
-def test_a_wrong_entry_is_found_at_each_position_with_all_that_contradict_it(
+def test_the_audit_finds_a_wrong_entry_at_any_position_and_its_contradictions(
     db: Database, connect: Connect, engine: str
 ) -> None:
     """At the beginning of a part, within a part, and among the newest entries.
@@ -253,7 +253,7 @@ def plan_of(engine: str, db: Any, statement: str) -> list[str]:
     return [str(row[0]) for row in db.execute(f"EXPLAIN {text}")]
 
 
-def test_no_part_reads_the_journal_from_end_to_end(db: Database, engine: str) -> None:
+def test_no_part_of_an_audit_scans_the_whole_journal(db: Database, engine: str) -> None:
     """With many entries, because PostgreSQL plans by its statistics of the tables."""
     if engine == "postgresql":  # its trigger accepts one entry of an account per statement
         db.execute("ALTER TABLE credit_entry DISABLE TRIGGER ALL")

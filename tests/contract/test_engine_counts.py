@@ -29,7 +29,7 @@ class Item:
         return pytest.Mark(name, (self._engine,), {}, _ispytest=True) if self._engine else None
 
 
-def test_variants_take_turns_on_the_engines() -> None:
+def test_variants_of_a_test_alternate_between_the_engines() -> None:
     names = [
         f"spec/test_a.py::test_{test}[{engine}-{way}-{variant}]"
         for test, variants in (("one", "abcd"), ("two", "a"))

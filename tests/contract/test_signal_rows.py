@@ -154,7 +154,7 @@ async def test_firings_are_listed_in_pages_and_purged_by_age(
     assert [each.firing_id for each in left] == numbers[3:]
 
 
-async def test_giving_up_a_signal_ends_only_its_firings_with_a_webhook(
+async def test_giving_up_the_webhooks_of_an_alert_ends_only_its_webhook_firings(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two

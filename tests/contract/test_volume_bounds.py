@@ -82,7 +82,7 @@ async def test_volume_beyond_every_limit_is_folded_and_read(market: Market) -> N
         assert 0.0 <= line.pressure <= 1.0
 
 
-def test_pressure_is_right_beyond_every_limit() -> None:
+def test_pressure_is_correct_if_volumes_exceed_every_limit() -> None:
     engine = Engine(1)
     for slot in range(SLOTS):
         at = UnixS(START + slot)

@@ -43,7 +43,7 @@ def test_failed_probes_of_a_balancer_do_not_count_as_server_errors(tmp_path: Pat
     assert fires(tmp_path, SERVER_ERRORS, "20m", failing)
 
 
-def test_the_alert_fires_at_the_first_burst_of_an_unknown_version(tmp_path: Path) -> None:
+def test_the_alert_fires_at_the_first_transactions_of_an_unknown_version(tmp_path: Path) -> None:
     name = 'mintscope_quarantined_total{program="a",reason="unknown_version"}'
     burst = "_x9 3x50"
     assert fires(tmp_path, VERSION, "15m", {name: burst})

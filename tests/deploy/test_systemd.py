@@ -83,7 +83,7 @@ def test_there_are_units_for_serve_api_ingest_and_backup() -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_every_section_and_key_is_known(name: str) -> None:
+def test_the_units_have_only_known_sections_and_keys(name: str) -> None:
     assert UNITS[name].keys() | {"Install"} == KNOWN.keys()
     for section, lines in UNITS[name].items():
         keys = [key for key, _ in lines]

@@ -35,7 +35,7 @@ def test_the_uncompiled_kernel_agrees_with_the_reference(text: str) -> None:
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(DIGITS, st.sampled_from(["", "z" * 13, "1" * 13, "HDwcJBJXjL9"]))
-def test_a_head_is_the_first_eight_bytes(text: str, start: str) -> None:
+def test_the_head_of_a_base58_text_is_its_first_eight_bytes(text: str, start: str) -> None:
     assert base58.head(start + text) == unb58(start + text)[:8]
     assert base58.head(start + text, 1) == unb58(start + text)[:1]
 

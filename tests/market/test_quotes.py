@@ -69,7 +69,7 @@ def test_only_usdc_usdt_and_sol_are_quotes_without_known_prices() -> None:
     ]  # fmt: skip
 
 
-def test_a_dollar_is_an_anchor_once_its_own_market_agrees() -> None:
+def test_a_dollar_token_is_an_anchor_once_its_own_market_agrees() -> None:
     assert USD1 not in market({}).dollars
     assert USD1 in market({USD1: 0.9995}).dollars
     assert USD1 in market({USD1: 1.0099}).dollars
@@ -106,7 +106,7 @@ def test_wrong_prices_of_half_of_the_dollars_remove_no_other_dollar(
     assert market(honest | bought).dollars == honest.keys()
 
 
-def test_the_deviation_of_each_dollar_is_reported() -> None:
+def test_the_deviation_of_each_dollar_token_is_reported() -> None:
     off = market({USDC: 1.0, PYUSD: 1.0, USD1: 0.9}).off_peg
 
     assert off == {USDC: 0.0, USDT: 0.0, PYUSD: 0.0, USD1: pytest.approx(-0.1)}

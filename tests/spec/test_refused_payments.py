@@ -357,7 +357,7 @@ async def test_one_payment_sent_twenty_times_at_once_is_served_once(
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-async def test_one_payment_is_served_of_twenty_with_funds_for_one(
+async def test_only_one_of_twenty_payments_with_funds_for_one_is_served(
     world: World, processes: int
 ) -> None:
     poor = world.fund("poor", atoms=25_000)

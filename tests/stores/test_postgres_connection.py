@@ -93,7 +93,9 @@ def test_a_commit_whose_answer_was_lost_is_looked_up(
     losing.close()
 
 
-def test_the_next_transaction_or_snapshot_reconnects(db: PostgresDatabase, dsn: str) -> None:
+def test_the_next_database_transaction_or_snapshot_reconnects(
+    db: PostgresDatabase, dsn: str
+) -> None:
     lose(db, dsn)
     with db.transaction():
         db.execute(ADD, (1,))

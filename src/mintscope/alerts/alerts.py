@@ -57,7 +57,7 @@ class AlertBounds:
     """The limits of alerts.
 
     of_all_max        the most evaluated alerts of all users together
-    mints_max         the most different mints of these evaluated alerts
+    mints_max         the most mints that these evaluated alerts can have in all
     firings_hour_max  the most firings of an alert that are sent in an hour
     allows_loopback   whether webhooks can go to addresses of this machine, also by plain http
     telegram_bot      the user name of the operator's Telegram bot; "": there is no bot

@@ -119,7 +119,8 @@ class TokenRoutes:
         """The facts of a token on chain: supply, authorities, extensions.
 
         Returns the facts of a token on the chain: name, supply, mint and freeze authorities, fees
-        and other extensions, also in sentences. Costs nothing; 60 requests a minute and address.
+        and other extensions, each also described in a sentence. Costs nothing; at most 60 requests
+        a minute from one address, unless the service sets another limit.
         """
         await self.limit.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])

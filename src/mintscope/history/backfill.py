@@ -330,9 +330,10 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*, in micro-USD; unchanged if the log has no evidence.
+    """Return the volume of a logged *swap*, in micro-USD.
 
-    With evidence, the volume is 0 if the swap does not count or does not set the price (*sets*).
+    If the log does not record whether the swap counts, its volume is unchanged.  Otherwise it is
+    the flow if the swap counts and sets the price (*sets* is true), else 0.
     """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:

@@ -1,6 +1,6 @@
 """Reads requested backfills while ingest runs.
 
-Progress is stored after each step, so that after a kill the next ingest resumes at that step.
+Progress is stored after each step; after a kill, the next ingest continues with the next step.
 """
 
 import asyncio

@@ -170,7 +170,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
     def ready(self, time: UnixS) -> float:
-        """Return the micro-USD that count at *time*, ignoring the pool's age and signers."""
+        """Return the pool's weight at *time*, in micro-USD; its age and signers are ignored."""
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:

@@ -232,7 +232,10 @@ class RpcSettlement:
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> ports.Rejected | ports.TreasuryUnusable:
-        """Return the outcome of a failed simulation; a fault of our account is TreasuryUnusable."""
+        """Return the outcome of a failed simulation.
+
+        It is TreasuryUnusable if the token account of the treasury is the cause, else Rejected.
+        """
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):

@@ -43,9 +43,9 @@ class KeptChunk(Protocol):
 
 
 class PartChunk(NamedTuple):
-    """Trades of a closed part, each row once: a part of D1 has `swaps`, a minute has `bought`.
+    """Closes and volumes of a closed minute or part of D1; one entry for each row that traded.
 
-    It implements `KeptChunk`, in memory.
+    A minute has `bought`, a part of D1 has `swaps`.  It implements `KeptChunk`, in memory.
     """
 
     rows: Rows

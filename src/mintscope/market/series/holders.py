@@ -83,7 +83,7 @@ class Holders(NamedTuple):
 
     @property
     def burned(self) -> int:
-        """The raw amount that these accounts hold at burn addresses."""
+        """The raw amount in those of the largest accounts that burn addresses own."""
         return sum(one.amount for one in self.holders if one.kind is HolderKind.BURNED)
 
 

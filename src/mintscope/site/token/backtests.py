@@ -145,7 +145,7 @@ class BacktestPages:
         yield post(PATH, self.buy, Access.SIGNED_IN, refilled=tuple(FIRST))
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the form, and the test in the address if the user bought it."""
+        """Show the form, and the results of the backtest in the query if the user bought it."""
         mint = request.mint
         values = filled(request.query_params)
         if not request.query_params.texts("where"):

@@ -275,7 +275,10 @@ class Assembler:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot* as `_banks` does; drop the first slot of the session."""
+        """Return the banks of *slot* as `_banks` does.
+
+        If *slot* is the first slot of the session, drop it and all older slots.
+        """
         if self._closed < 0:
             self._closed = slot
             for each in [each for each in self._slots if each <= slot]:

@@ -7,7 +7,7 @@ from mintscope_client.calls.requests import call_of, query_of
 
 
 class WalletChallenge(msgspec.Struct, frozen=True, rename="camel"):
-    """A text that the owner of a wallet signs with it, to prove that the wallet is theirs."""
+    """A text to sign with a wallet, as proof that the signer owns the wallet."""
 
     challenge: str
     expires_at: int

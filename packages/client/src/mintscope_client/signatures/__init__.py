@@ -1,1 +1,1 @@
-"""Signatures of wallets, which spend credits, and of services, which prove payments."""
+"""Signatures by wallets, to spend credits, and by services, to prove payments."""
