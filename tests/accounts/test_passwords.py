@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from threading import Event, Semaphore
+from threading import Barrier, Event, Semaphore
 
 import pytest
 
@@ -74,15 +74,18 @@ async def test_a_check_is_refused_while_four_hashes_wait_and_accepted_later(
 
 
 class HeldHashes:
-    """Begins hashes, and computes none until `go_on` is set."""
+    """Begins hashes, and computes none until `go_on` is set; then two at a time, in two threads."""
 
     def __init__(self) -> None:
         self.go_on = Event()
         self._begun = Semaphore(0)
+        self._together = Barrier(2)
 
     def hash(self, password: str) -> str:
         self._begun.release()
         assert self.go_on.wait(PATIENCE_S)
+        # A pair is computed only after each thread has ended its hash of the pair before.
+        self._together.wait(PATIENCE_S)
         return f"hash of {password}"
 
     def wait_begun(self, count: int) -> None:
