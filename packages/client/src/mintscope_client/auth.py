@@ -141,7 +141,10 @@ class PaymentAuth(PayingAuth):
         try:
             required, offer = self._wallet.choose(demand)
         except OverSpendLimit:
-            sent = self._journal.find(key)  # its amount, which is counted, may reach the limit
+            # Another thread may have reached the limit with its payment for this key.  It holds the
+            # lock until it has recorded that payment.
+            with self._recording:
+                sent = self._journal.find(key)
             if sent is not None:
                 return sent
             yield from self._bury(list(self._journal))
