@@ -197,7 +197,8 @@ class Interrupted:
 
 def interrupted(alice: Person, meanwhile: Callable[[], Awaitable[object]]) -> Person:
     """Return the person of *alice* at pages whose next change comes after *meanwhile*."""
-    accounts, clock = alice.site.accounts, alice.site.clock
+    accounts = alice.site.accounts
+    clock = alice.site.clock
     store: Any = Interrupted(accounts.signals.store, meanwhile)
     app = create_web(
         parts=replace(accounts, signals=replace(accounts.signals, store=store)),

@@ -70,7 +70,8 @@ async def test_a_program_with_a_single_burst_is_not_reported_as_silent() -> None
 
 async def test_no_venue_is_silent_while_the_chain_stands_still() -> None:
     """These blocks are from 2023, so by the clock of the machine the silence takes years."""
-    begin, end = 1_700_000_000, 1_700_001_199
+    begin = 1_700_000_000
+    end = begin + 1_199
     watch = VenueWatch()
     for second in range(begin, end + 1):
         watch.note(UnixS(second), {"still": 3, "first": 1})

@@ -130,6 +130,7 @@ async def test_any_message_is_answered_without_an_internal_error_and_charged_onl
         assert answer.status_code < 500, (content, answer.text)
         assert InternalError().args[0].encode() not in answer.content, content
         assert b"Internal" not in answer.content, (content, answer.text)
-        before, left = left, await service.left(token)
+        before = left
+        left = await service.left(token)
         assert before - left == (b'"buySellPressure":' in answer.content), (content, answer.text)
     assert left < CREDITS, "the last message buys a report"

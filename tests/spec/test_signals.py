@@ -402,8 +402,10 @@ async def test_at_most_three_webhooks_of_one_alert_wait(service: Service, key: s
 async def test_a_new_address_or_a_test_ends_the_pause_after_a_failed_webhook(
     service: Service, key: str
 ) -> None:
-    one, two = "https://example.org/one", "https://example.org/two"
-    made, deliveries = await make(service, key, webhookUrl=one), deliveries_of(service, 9)
+    one = "https://example.org/one"
+    two = "https://example.org/two"
+    made = await make(service, key, webhookUrl=one)
+    deliveries = deliveries_of(service, 9)
     path = f"{SIGNALS}/{made['signalId']}"
 
     async def refused() -> list[str]:
@@ -438,8 +440,10 @@ async def test_a_new_address_or_a_test_ends_the_pause_after_a_failed_webhook(
 async def test_a_failure_of_the_old_url_does_not_affect_the_new_url(
     service: Service, key: str, *, is_gone: bool, later_ms: int
 ) -> None:
-    one, two = "https://example.org/one", "https://example.org/two"
-    made, deliveries = await make(service, key, webhookUrl=one), deliveries_of(service, 9)
+    one = "https://example.org/one"
+    two = "https://example.org/two"
+    made = await make(service, key, webhookUrl=one)
+    deliveries = deliveries_of(service, 9)
     path = f"{SIGNALS}/{made['signalId']}"
     assert (await call(service, key, "POST", f"{path}/test")).status_code == 201
     await deliveries.take_in()
