@@ -52,7 +52,7 @@ IS_KEPT: Final = (
     " --days by more than a day"
 )
 KEPT: Final = (
-    "{}. All that was read is kept: ask again later, or join it without them by"
+    "{}. All that was read is kept: request it again later, or join it without them by"
     " mintscope history {} --days {} --incomplete"
 )
 

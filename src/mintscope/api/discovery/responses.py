@@ -141,8 +141,8 @@ REMEDIES: Final[Mapping[ErrorCode, str]] = {
         "Wait until the month that the message names, or ask the owner of the key to raise the cap."
     ),
     ErrorCode.RATE_LIMITED: "Wait `Retry-After` seconds.",
-    ErrorCode.DATA_STALE: "Ask again later.",
-    ErrorCode.SERVICE_UNAVAILABLE: "Ask again later.",
+    ErrorCode.DATA_STALE: "Send the request again later.",
+    ErrorCode.SERVICE_UNAVAILABLE: "Send the request again later.",
     ErrorCode.INVALID_BUNDLE: "Choose a bundle of `/v1/credits/bundles`.",
     ErrorCode.INVALID_PAYMENT: "Correct the header; nothing was sent.",
     ErrorCode.PRICE_UNAVAILABLE: "Send the request again later, or spend credits.",

@@ -43,7 +43,7 @@ PAUSE_S_MAX: Final = 64  # the longest pause after failures
 
 NOT_NAMED: Final = "The node of this service does not name the largest accounts of a token."
 NOT_NOW: Final = "The holders cannot be read now; try again in a few minutes."
-USED_UP: Final = "The calls for holders of this day are used up; ask again tomorrow (UTC)."
+USED_UP: Final = "The calls for holders of this day are used up; try again tomorrow (UTC)."
 
 T = TypeVar("T")
 
