@@ -113,7 +113,7 @@ def test_recorded_transactions_decode_equally_from_bytes_and_json(shared_data: P
 
 @pytest.mark.storm
 def test_devchain_transactions_decode_equally_from_bytes_and_json() -> None:
-    """Blocks with six programs and routes, which need no recorded data."""
+    """Blocks of the devchain have swaps of six programs, and routes; no recorded data is needed."""
     chain = Devchain(seed=5, now=NOW, mints=40, history_days=0)
     count = 0
     for _ in range(40):
@@ -133,7 +133,7 @@ def test_devchain_transactions_decode_equally_from_bytes_and_json() -> None:
 def test_a_routed_swap_decodes_equally_from_bytes_and_json(
     signers: tuple[str, ...], loaded: tuple[str, ...]
 ) -> None:
-    """For two signers the decoder reads the earlier balances; loaded keys follow static keys."""
+    """With two signers the decoder also reads the balances before; loaded accounts come last."""
     moved = [transfer("user a", "vault a", 100), transfer("vault b", "user b", 70)]
     accounts = ["spl", "amm", AUTHORITY, *(f"other {i}" for i in range(14))]
     swap = Ix(RAYDIUM, accounts, b"\x09" + bytes(16), moved)
@@ -157,7 +157,7 @@ def test_a_routed_swap_decodes_equally_from_bytes_and_json(
     ],
 )
 def test_temporary_accounts_and_fee_mints_decode_equally_from_both_sources(opened: Ix) -> None:
-    """The seller gets wrapped SOL in an account opened on the way, for a mint that keeps a fee."""
+    """The seller sells a mint with a transfer fee for wrapped SOL, paid to a temporary account."""
     moved = [with_fee("user a", "A", "vault a", 100, 3), transfer("vault b", "temporary", 70)]
     accounts = ["spl", "amm", AUTHORITY, *(f"other {i}" for i in range(14))]
     swap = Ix(RAYDIUM, accounts, b"\x09" + bytes(16), moved)

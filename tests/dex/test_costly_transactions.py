@@ -47,7 +47,7 @@ def seconds(tx: Tx) -> float:
 
 
 def sent_by_parts(*, arrives: int) -> Tx:
-    """Return a swap that sends 1 and 3 units in turns; *arrives* units reach the vault in all."""
+    """Return a swap that sends 1 and 3 units in turns; *arrives* units in total reach the vault."""
     parts = [1 + 2 * (number % 2) for number in range(CALLS)]
     calls = [checked("user a", A, "vault a", part, program=SPL_2022) for part in parts]
     tx = Tx(raydium(*calls, transfer("vault b", "user b", 70)))
@@ -56,14 +56,14 @@ def sent_by_parts(*, arrives: int) -> Tx:
 
 
 def test_fees_of_many_transfers_are_found_quickly() -> None:
-    """A mint that withholds 100 %, but at most 1 unit: no rate explains the sum of the fees."""
+    """The mint withholds 100 %, but at most 1 unit, so no rate explains the sum of the fees."""
     costly = sent_by_parts(arrives=CALLS)
     cheap = sent_by_parts(arrives=2 * CALLS)
     assert seconds(costly) < TIMES_MAX * seconds(cheap)
 
 
 def unwrapped(count: int, amount: int | None) -> Tx:
-    """Return a swap that is paid by *count* UnwrapLamports of *amount*, or of all if None."""
+    """Return a swap paid by *count* UnwrapLamports of *amount*; None: of the whole balance."""
     data = b"\x2d" + (b"\x00" if amount is None else b"\x01" + u64(amount))
     unwraps = [Ix(SPL, ["vault sol", USER, AUTHORITY], data)] * count
     batches = [batch(*unwraps[at : at + A_BATCH]) for at in range(0, count, A_BATCH)]

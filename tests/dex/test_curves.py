@@ -1,7 +1,8 @@
 """Curves that keep SOL as lamports and pay sales without a transfer: Moonit and Trench.
 
-Built from published layouts.  The scene does its own accounting: it moves lamports between
-accounts, writes a transfer only if the program would make one, and records the swaps.
+The transactions are built from published layouts.  A `Scene` does its own accounting: it moves
+lamports between accounts, adds a transfer only if the program would make one, and records the
+swaps.
 """
 
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Scene:
         self.before = self.held
 
     def accounts(self) -> list[str]:
-        """Return the accounts; the curve is the third with Moonit, and the fifth with Trench."""
+        """Return the accounts of a swap; the curve is the third of Moonit, the fifth of Trench."""
         if self.program == MOONIT:
             fees = ["dex fee", "helio fee"]
             return [USER, "user a", "curve", "vault a", *fees, A, "config", SPL, "ata", SYSTEM]
@@ -76,7 +77,7 @@ class Scene:
         self.rows.append((self.name, address("curve"), WSOL, paid, A, tokens))
 
     def sell(self, tokens: int, paid: int) -> None:
-        """Lamports of the curve go to the user and to fees; no call shows these payments."""
+        """Add a sale, for which the curve pays lamports that no instruction shows."""
         moved = [transfer("user a", "vault a", tokens)]
         self.call(Ix(self.program, self.accounts(), head("sell") + u64(tokens, paid), moved))
         self.held -= paid

@@ -1,4 +1,4 @@
-"""Event layouts against real event bytes whose fields others have published."""
+"""Event layouts, tested with real event bytes whose fields others have published."""
 
 import json
 import struct
@@ -119,7 +119,7 @@ def test_a_swap_is_quarantined_if_its_event_disagrees_with_the_transfer() -> Non
 @pytest.mark.parametrize("head", ["b817ee6167c5d33d", "5df6823ce7e940b2", "c2ab1c46684d5b2f"])
 @pytest.mark.parametrize("quote", [WSOL, "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"])
 def test_a_curve_may_be_quoted_in_dollars(head: str, quote: str) -> None:
-    """Since 2026 the quote stands at the end of the event, behind a string and a list."""
+    """Since 2026 the mint of the quote is near the end of the event, after a string and a list."""
     is_buy = head != "5df6823ce7e940b2"
     fixed = pumpfun_event(MINT, 7_000 if quote == WSOL else 0, 900_000, is_buy=is_buy)
     fixed += bytes(16 + 250 - len(fixed))
@@ -147,7 +147,7 @@ def test_an_event_with_zero_amounts_gives_no_swap() -> None:
 
 
 def test_a_purchase_without_event_is_read_from_its_transfers() -> None:
-    """A purchase has lamports to the curve and tokens from it; a sale has no lamports."""
+    """The transfers of a purchase show both amounts; those of a sale show no lamports."""
     tokens = transfer("curve tokens", "user tokens", 400)
     bought = Ix(
         PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [tokens, lamports("user", "curve", 9)]

@@ -136,7 +136,7 @@ class _Exchange:
         return "+".join(sorted(map(address, self.vaults)))
 
     def moved(self, *, is_2022: bool) -> list[Ix]:
-        """Return the transfers of both sides."""
+        """Return the transfers of the swap: from the user to a vault, and from a vault back."""
         program = SPL_2022 if is_2022 else SPL
         paid, received = self.amounts
         (user, target), (vault, source) = self.users, self.vaults
@@ -167,10 +167,10 @@ def built(
     dresses: Sequence[str] = DRESSES,
     router: str = JUPITER,
 ) -> list[Built]:
-    """Return all instructions of *layouts* in each of the *dresses*.
+    """Return transactions with all instructions of *layouts*, each in all variants *dresses*.
 
-    Two dresses have a *router*.  "routed": the router calls the venue.  "carried": it also receives
-    and pays the tokens of both sides with its accounts.
+    Two variants have a *router*.  "routed": the router calls the venue.  "carried": the router also
+    receives and pays the tokens of both sides with its own accounts.
 
     mark    makes the accounts of these transactions differ from those with another mark
     """
@@ -247,7 +247,7 @@ def _exchanges(
 
 
 def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
-    """Return *call* between transfers to the router's accounts and transfers from them."""
+    """Return *call* between a transfer to the router's account and a transfer back to the user."""
     first, last = exchanges[0], exchanges[-1]
     for exchange in exchanges:
         for word, mint in zip(exchange.users, exchange.mints, strict=True):
@@ -346,7 +346,10 @@ ELSEWHERE = {("manifest", b"\x06")}
 
 
 def expect_all(read: Sequence[Expected]) -> None:
-    """Assert the swaps of the whole block, in order; first, the programs of wrong swaps."""
+    """Assert that *read* are the expected swaps of the whole block, in order.
+
+    The first assertion names the programs whose swaps are wrong.
+    """
     expected = [swap for each in whole() for swap in each.swaps]
     assert {swap.program for swap in set(expected) ^ set(read)} == set()
     assert read == expected
@@ -365,7 +368,7 @@ def seen(swap: Swap) -> Expected:
 
 
 def test_every_swap_of_the_block_is_printed_with_its_pool(tmp_path: Path) -> None:
-    """Plain, below a router, in batches of both token programs, hooked, eight calls deep."""
+    """Swaps are plain, below a router, in batches, with a transfer hook, or eight calls deep."""
     path = tmp_path / "block.json"
     path.write_text(json.dumps(block(whole())))
     result = CliRunner().invoke(app, ["decode", str(path)])
@@ -403,7 +406,7 @@ def status(said: geyser_pb2.SlotStatus, bank_id: int) -> Message:
 
 @pytest.mark.parametrize("dies_at", [0, 500, 2_000])
 def test_the_confirmed_bank_is_read_if_two_banks_interleave(dies_at: int) -> None:
-    """The other bank has the same venues with other amounts, and dies."""
+    """The bank that is not confirmed has the same venues with other accounts, and dies."""
     buffer = BlockBuffer()
     assembler = Assembler(buffer, ManualClock(UnixMs(0)), is_joined=True)
     before = geyser_pb2.SubscribeUpdateTransaction(slot=SLOT - 1, bank_id=1)
@@ -428,7 +431,7 @@ UNLISTED: Final = Layout(address("an unlisted venue"), address("an unlisted venu
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_swap_below_a_router_is_found_once(router: str) -> None:
-    """Router and venue may be listed or not; the tokens may pass through the router's accounts."""
+    """The router and the venue may be listed or not; the router may hold the tokens in between."""
     transactions = built([*LAYOUTS, UNLISTED], dresses=ROUTED, router=router)
     raws = [msgspec.Raw(msgspec.json.encode(each.entry)) for each in transactions]
     decoded = decode_json(raws)
@@ -456,7 +459,7 @@ def test_every_row_of_the_table_has_a_built_transaction() -> None:
 
 
 def test_the_block_has_each_layout_in_each_dress_and_the_deepest_calls() -> None:
-    """Its calls go as deep as the chain allows, and each layout is built in each dress."""
+    """The calls are as deep as the chain allows, and each layout is built in each variant."""
     heights = [
         inner["stackHeight"]
         for each in whole()

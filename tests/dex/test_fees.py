@@ -54,7 +54,7 @@ class FeeMint:
     def send(
         self, source: str, target: str, amount: int, *, is_named: bool = False
     ) -> tuple[Ix, int]:
-        """Return the instruction, and the amount that arrives."""
+        """Return a transfer of *amount*, and the amount that arrives."""
         for account in (source, target):
             self.before.setdefault(account, 10**15)
             self.held.setdefault(account, 10**15)
@@ -122,7 +122,7 @@ def test_the_paid_amount_is_the_loss_of_the_vault() -> None:
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_vaults_without_a_known_owner_gain_the_arrived_amount(is_named: bool) -> None:  # noqa: FBT001
-    """The amounts are those of the trader's side, but a withheld fee reached no vault."""
+    """The amounts are read from the trader's side, without the fee, which reached no vault."""
     mint = FeeMint(rate=400)
     sent, arrived = mint.send("user a", "vault a", 1000, is_named=is_named)
     call = Ix(TESSERA, ["x", "y"], b"\x10" + bytes(17), [sent, PAID])
@@ -151,7 +151,7 @@ GAINS = {"MintTo": 13, "MintToChecked": 13, "Burn": -13, "BurnChecked": -13, "a 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("is_batched", [False, True])
 def test_other_changes_of_the_vault_do_not_affect_the_amount(other: str, is_batched: bool) -> None:  # noqa: FBT001
-    """The other instructions are beside the swap; their layouts give the change."""
+    """Another instruction, outside the swap, may change the vault's balance by a known amount."""
     mint = FeeMint(rate=250)
     sent, arrived = mint.send("user a", "vault a", 1000)
     mint.held["vault a"] += GAINS.get(other, 0)
@@ -164,7 +164,7 @@ def test_other_changes_of_the_vault_do_not_affect_the_amount(other: str, is_batc
 
 @pytest.mark.parametrize("head", ["1b05", "1a03", "ff01", "99"])
 def test_an_unknown_instruction_on_the_vault_leaves_the_sent_amount(head: str) -> None:
-    """A confidential deposit, withheld tokens withdrawn to the vault, a cut batch, a new kind."""
+    """Examples: a confidential deposit, a withdrawal of fees, a cut batch, a new instruction."""
     mint = FeeMint(rate=250)
     sent, _ = mint.send("user a", "vault a", 1000)
     beside = Ix(SPL_2022, ["vault a", "x"], bytes.fromhex(head))
@@ -174,7 +174,7 @@ def test_an_unknown_instruction_on_the_vault_leaves_the_sent_amount(head: str) -
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (50, 50), (0, 2000), (50, 0)])
 def test_balances_that_no_fee_explains_leave_the_sent_amount(before: int, after: int) -> None:
-    """No balance is recorded, or it rose by more than was sent, or it fell."""
+    """The balance of the vault did not change, rose by more than was sent, or fell."""
     sent = checked("user a", A, "vault a", 1000, program=SPL_2022)
     tx = Tx(raydium(sent, PAID)).holds("user a", A, USER).holds("user b", B, USER, 9)
     tx.holds("vault a", A, AUTHORITY, before=before, after=after).holds("vault b", B, AUTHORITY, 9)
@@ -214,7 +214,7 @@ def test_the_fee_of_a_hooked_transfer_is_subtracted() -> None:
 def test_a_reused_vault_gains_the_arrived_amount_of_each_swap(
     data: st.DataObject, rate: int, *, is_capped: bool
 ) -> None:
-    """Several swaps of one pool in one transaction, fees named or not, in both directions."""
+    """One transaction has several swaps in one pool, in both directions, with fees named or not."""
     mint = FeeMint(rate, most=data.draw(st.integers(1, 10**6)) if is_capped else 2**64)
     calls: list[Ix] = []
     expected: Amounts = []
@@ -273,7 +273,7 @@ def test_a_recorded_fee_without_a_fee_instruction_is_subtracted(shared_data: Pat
 
 
 def test_a_recorded_fee_on_a_route_is_subtracted(shared_data: Path) -> None:
-    """The label of 2024 has the sent amount, 358,800; the vault's balance rose by 344,448."""
+    """The recorded expectation is the sent amount, 358,800; the vault's balance rose by 344,448."""
     raw, lines = recorded(shared_data, "transactions", "2bhr1FWq")
     first, *others = expected_of(lines)
 

@@ -131,7 +131,7 @@ def test_transfers_of_a_hook_do_not_count_in_the_swap(
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_hooked_transfer_outside_a_swap_gives_no_swap(hook: str) -> None:
-    """The transfer is at the top, below a router, in a batch, or below a liquidity call."""
+    """The hooked transfer is at the top level, below a router, in a batch, or below a deposit."""
     moved = hooked(SENT, *HOOKS[hook])
     deposit = raydium(moved)
     deposit.data = b"\x03" + bytes(16)
@@ -142,7 +142,7 @@ def test_a_hooked_transfer_outside_a_swap_gives_no_swap(hook: str) -> None:
 
 
 def test_a_swap_made_by_a_hook_is_read() -> None:
-    """The hook sells its fee in a pool: a call of a DEX like any other."""
+    """The hook sells its fee in a pool, which is a call of a DEX like any other."""
     sold = raydium(transfer("hook b", "vault b", 3), transfer("vault a", "hook a", 2))
     hook = hooked(SENT, transfer("user b", "hook b", 3), sold)
     decoded = decode(pooled(raydium(hook, PAID)))
@@ -163,7 +163,7 @@ def test_a_hook_in_a_batch_does_not_change_the_swap() -> None:
 @pytest.mark.parametrize("depth", range(2, DEPTH + 1))
 @pytest.mark.parametrize("is_hooked", [False, True])
 def test_a_swap_is_read_at_every_call_depth_of_the_chain(depth: int, is_hooked: bool) -> None:  # noqa: FBT001
-    """The swap's transfers stand at height *depth*, and a hook with its transfer below them."""
+    """The swap's transfers are at height *depth*; a hook and its transfer are below them."""
     sent = hooked(SENT, transfer("user b", "hook b", 3)) if is_hooked else SENT
     call = raydium(sent, PAID)
     for level in range(depth - 2):

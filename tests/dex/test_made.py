@@ -1,4 +1,4 @@
-"""Programs and forms without a recorded transaction, built from layouts and event bytes."""
+"""Swaps of which no transaction is recorded, built from layouts and published event bytes."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def amounts(swaps: list[Swap]) -> list[tuple[str, int, str, int]]:
 
 
 def users(tx: Tx) -> Tx:
-    """Add the trader's three token accounts to *tx*."""
+    """Add the trader's three token accounts to *tx*, and return *tx*."""
     return tx.holds("user a", A, USER).holds("user b", B, USER, 9).holds("user c", C, USER, 2)
 
 
@@ -86,7 +86,7 @@ EXCHANGE = (transfer("user a", "vault a", 100), transfer("vault b", "user b", 70
 
 
 def test_a_damm_v1_swap_is_read_from_the_calls_of_its_vault_program() -> None:
-    """Each side has its own vault; LP tokens are minted on the way."""
+    """Each side has its own vault; the deposit into a vault also mints LP tokens."""
     vault_program = "24Uqj9JCLxUeoC3hGfh5W3s9FM9uCHDS2SG3LYwBpyTi"
     minted = Ix("spl", ["lp mint", "a lp", "authority"], b"\x07" + u64(5))
     deposit = Ix(vault_program, ["vault A"], bytes(8), [transfer("user a", "tokens a", 95), minted])
@@ -130,7 +130,7 @@ def test_a_damm_v1_reserve_is_the_share_of_the_pool_in_the_common_vault() -> Non
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("referred", [0, 7])
 def test_a_damm_v2_swap_is_read_with_either_event(head: bytes, version: int, referred: int) -> None:
-    """The offsets of the older event are from published bytes, of the newer from the layout."""
+    """Offsets of the older event are from published bytes, those of the newer from its layout."""
     owner = "HLnpSz9h2S4hiLQ43rnSD9XkcUThA7B8hQMKmDaiTLcC"
     received, paid = 200_000_000, 155_508_363_191_534
     fields = bytearray(180)
@@ -222,7 +222,7 @@ def test_the_launchlab_reserve_is_the_bounded_virtual_reserve_plus_the_vault(
     counts: int,
     is_buy: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """The virtual reserve counts up to that of a common curve; the vault holds 5 * 10**9."""
+    """At most the virtual reserve of a usual curve counts; the vault holds 5 * 10**9 units."""
     owner = "WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh"
     reserves = bytes(48) + u64(virtual) + bytes(24) + u64(5 * 10**9)
     fields = reserves + u64(1_468_700, 5_004_973_052) + bytes(26)
@@ -341,7 +341,7 @@ def test_a_closed_program_that_mints_or_burns_gives_no_swap(kind: int) -> None:
 
 
 def test_instructions_with_a_head_of_one_byte_do_not_fill_the_cache() -> None:
-    """Each swap has other amounts, and would displace a head that recurs."""
+    """Each swap has other amounts, so caching its data would displace entries that recur."""
     base58.common_head.cache_clear()
     random = Random(1)
     for _ in range(500):
@@ -422,7 +422,7 @@ def test_an_instruction_named_stake_deposit_or_liquidate_is_no_swap(word: str) -
 def test_liquidity_that_is_added_or_removed_is_never_a_swap(
     gained: int, other: int, *, is_added: bool, makes: bool
 ) -> None:
-    """For any ratio, on one side or both, with or without shares that are minted or burned."""
+    """This holds for any ratio, for one mint or both, and whether or not shares are made."""
     pairs = [("user a", "vault a", gained), ("user b", "vault b", other)]
     tokens = [transfer(*((u, v) if is_added else (v, u)), n) for u, v, n in pairs]
     if makes:
@@ -466,7 +466,7 @@ def test_buying_and_selling_in_one_transaction_is_two_swaps() -> None:
 
 
 def test_the_mint_of_a_temporary_account_is_known_from_vault_or_opening() -> None:
-    """An account of wrapped SOL that is opened and closed on the way is in no balance."""
+    """An account that the transaction opens and closes has no balance before or after."""
     moved = [transfer("temporary", "vault a", 100), EXCHANGE[1]]
     tx = pool(Tx(raydium(*moved)), ("vault a", A), ("vault b", B), owner=RAYDIUM_AUTHORITY)
     assert amounts(decode(tx.holds("user b", B, USER)).swaps) == [(A, 100, B, 70)]
@@ -564,7 +564,7 @@ def fee_tx(*, named_fee: int, gained: int, again: bool = False) -> Tx:
 
 
 def test_the_amount_of_a_fee_mint_is_the_amount_that_reached_the_vault() -> None:
-    """The vault's balance decides if no other call touched the vault; otherwise the named fee."""
+    """The vault's balance shows it if no other call touched the vault; otherwise the named fee."""
     assert amounts(decode(fee_tx(named_fee=40, gained=960)).swaps) == [(A, 960, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955)).swaps) == [(A, 955, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955, again=True)).swaps) == [(A, 960, B, 70)]

@@ -31,7 +31,7 @@ Row = tuple[str, str | None, str, int, str, int]
 
 
 def fill_log(fill: Fill, market: str = "market", taker: str = USER) -> str:
-    """FillLog: market, maker, taker, both mints, price u128, base and quote atoms, orders, side."""
+    """Return the log line of a *fill*, with the fields of the published struct FillLog."""
     order, is_buy, base, quote = fill
     parties = b"".join(unb58(address(word)) for word in (market, "maker", taker))
     numbers = u64(0, 1, base, quote, 77, order) + bytes([is_buy]) + bytes(15)
@@ -60,7 +60,7 @@ def tx(*calls: Ix, log: list[str] | None) -> Tx:
 
 
 def decode(made: Tx) -> Decoded:
-    """Decode as in a block, where a search leaves out most transactions without calls."""
+    """Return the decoded *made*, read in the same way as the transactions of a block."""
     return decode_block(JsonTransactions([made.raw()]))  # type: ignore[list-item]
 
 
@@ -103,7 +103,7 @@ def test_the_fills_of_one_order_are_one_swap(fills: list[Fill]) -> None:
 
 
 def test_two_batches_below_a_wrapper_have_their_own_fills() -> None:
-    """Data in the log of other programs is ignored, even if it begins like a fill."""
+    """Data that other programs log is ignored, even if it begins like a fill."""
     forged = fill_log((5, True, 1, 1))
     log = ran(
         "wrapper",
@@ -166,7 +166,7 @@ def test_a_batch_without_fills_gives_no_swap(lines: list[str]) -> None:
 
 @pytest.mark.parametrize("log", [None, []])
 def test_a_batch_without_a_log_is_quarantined(log: list[str] | None) -> None:
-    """Without the log, the batch may have filled orders."""
+    """Only the log shows whether the batch filled orders."""
     decoded = decode(tx(batch_update(), log=log))
 
     assert decoded.swaps == []
@@ -184,7 +184,7 @@ def test_protobuf_gives_the_same_swap() -> None:
 
 
 def test_no_log_makes_the_decoder_fail() -> None:
-    """Lines of the log are lost, doubled or in another order."""
+    """Lines of the log are lost, repeated or in another order."""
     random = Random(7)
     calls = [batch_update(), batch_update("second")]
     whole = ran("wrapper", *ran(MANIFEST, fill_log((1, True, 1, 2)), depth=2), "Program ", "x",

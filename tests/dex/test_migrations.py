@@ -1,4 +1,4 @@
-"""A migration names the pool that replaces a curve: from published layouts, and recorded."""
+"""A migration names the pool that replaces a curve, in built and in recorded transactions."""
 
 import hashlib
 from pathlib import Path
@@ -104,7 +104,7 @@ BASE: Final = address("mint of a curve")
 
 
 def migration(layout: Layout, *, cut: int = 0) -> Tx:
-    """Return a transaction that moves a curve's tokens, without its last *cut* accounts."""
+    """Return a migration of a curve, whose instruction lacks its last *cut* accounts."""
     words = {"BASE": BASE, "SOL": WSOL}
     accounts = [words.get(name, name) for name in layout.accounts.split()]
     head = hashlib.sha256(f"global:{layout.instruction}".encode()).digest()[:8]
@@ -151,7 +151,7 @@ def test_another_instruction_of_a_curve_gives_no_migration() -> None:
 
 
 def test_the_recorded_migration_of_pumpfun_has_its_curve_and_pool(shared_data: Path) -> None:
-    """Its event names the same curve and pool."""
+    """The event in the transaction names the same curve and pool."""
     path = shared_data / "transactions_2026" / "tx" / f"{RECORDED}.json"
     if not path.is_file():
         pytest.skip(f"the recorded transaction is not there: {path}")

@@ -1,8 +1,8 @@
 """Calls without an exchange, in the forms of real programs, give neither swap nor report.
 
-Built from public layouts: first bytes, order of the transfers, owners of the accounts.  Each is
-called directly and by a bot.  At the end are the limits of decision 56: calls that are no
-exchange, but have the transfers of one.
+The calls are built from public layouts: first bytes, order of the transfers, owners of the
+accounts.  Each is called directly and by a bot.  At the end are the limits of decision 56: calls
+that are no exchange, but have the same transfers as an exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def get(mint: str, amount: int) -> Ix:
 
 @dataclass(frozen=True)
 class Case:
-    """One call; or several, each at the top level."""
+    """Calls without an exchange: usually one; several are at the top level side by side."""
 
     calls: tuple[Ix, ...]
 
@@ -263,7 +263,7 @@ def test_calls_without_an_exchange_give_neither_swap_nor_report(caller: str | No
 
 
 def test_a_swap_beside_a_call_without_an_exchange_is_read() -> None:
-    """A call of one program hides no call of another in the same transaction."""
+    """A call without an exchange does not hide a swap of another program in its transaction."""
     read = {name: rows(beside_a_swap(case)) for name, case in CASES.items()}
     swap = (address("amm"), A, 5, B, 7)
 
@@ -300,7 +300,7 @@ def test_liquidity_in_both_mints_is_never_a_swap(
     *,
     is_added: bool,
 ) -> None:
-    """For any owner of the shares, and also if the earned fees are paid out with them.
+    """This holds for any owner of the shares, and also if the call pays out earned fees.
 
     Fees that are paid out at a deposit are smaller than the deposit: both mints still move in.
     """
@@ -335,7 +335,7 @@ OF_NAMES = {
 
 
 def of_program(case: Case, address: str) -> Case:
-    """Return *case* as calls of the program at *address*, by heads that no layout has."""
+    """Return *case* as calls of the program at *address*, with first bytes of no known layout."""
     heads = (call.data if len(call.data) == 8 else b"\xf0" + call.data[1:] for call in case.calls)
     calls = zip(case.calls, heads, strict=True)
     return Case(tuple(replace(call, program=address, data=data) for call, data in calls))
@@ -387,7 +387,7 @@ def test_an_exchange_paid_from_an_account_of_a_router_is_read() -> None:
 
 
 def test_a_payment_to_an_owner_who_pays_several_accounts_is_no_swap() -> None:
-    """It may be a payroll: the transfers do not show which parties exchanged."""
+    """The owner may pay wages: the transfers do not show which parties exchanged."""
     many = transfer(f"vault {B}", f"other {B}", 4)
     case = Case.of(UNKNOWN, b"\x02", give(A, 9), transfer(f"vault {B}", f"friend {B}", 4), many)
 
@@ -406,7 +406,7 @@ TRADERS = {
 
 @pytest.mark.parametrize("who", TRADERS)
 def test_the_direction_of_a_swap_is_known_if_only_the_vault_owner_exchanged(who: str) -> None:
-    """The instruction has no account of the vaults' owner; no other owner gave and received."""
+    """The owner of the vaults is no account of the call; no other owner gave and received."""
     case = Case.of(TESSERA, b"\x10" + bytes(17), *TRADERS[who])
 
     assert rows(decode(case)) == [("tessera", A, 9, B, 4)]
@@ -435,7 +435,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_known_limits_count_as_recognised_by_transfers(name: str) -> None:
-    """Decision 56: they count in the volume, are marked, and set prices only with other swaps."""
+    """By decision 56, such calls add volume and are marked; their pools alone set no price."""
     decoded = decode(LIMITS[name])
 
     assert rows(decoded) == [(address(UNKNOWN), A, 9, B, 10)]
@@ -445,7 +445,7 @@ def test_known_limits_count_as_recognised_by_transfers(name: str) -> None:
 
 @pytest.mark.parametrize("program", [SAVE, KAMINO, RAYDIUM_FARM])
 def test_lenders_and_farms_below_a_router_give_no_swap(program: str) -> None:
-    """Below a router less evidence suffices for a swap, but the transfers of a lender do not."""
+    """Below a router less evidence is needed for a swap, but a lender's transfers are no swap."""
     lender = Ix(program, ["x"], b"\x0c", [give(A, 9), get(B, 10)])
     routed = Case((Ix(JUPITER, [USER], bytes(8), [Ix("a bot", ["x"], b"\x01", [lender])]),))
     straight = Case((Ix(JUPITER, [USER], bytes(8), [lender]),))

@@ -1,4 +1,4 @@
-"""The table of programs: its ids and the first bytes of their instructions."""
+"""The table of programs: the program ids, and the first bytes of instructions."""
 
 import json
 from collections import defaultdict

@@ -42,7 +42,7 @@ def of_2026(shared_data: Path) -> Lines:
 
 @pytest.fixture(scope="module")
 def of_autumn(shared_data: Path) -> Lines:
-    """Return transactions of April to October 2026, with programs that the other folders lack."""
+    """Return recorded transactions of April to October 2026, and their expected swaps."""
     return of_folder(shared_data / "transactions_2026b")
 
 
@@ -60,7 +60,7 @@ def of_folder(folder: Path) -> Lines:
 
 
 def assert_exact(found: Lines) -> int:
-    """Compare order, pool, mints, amounts, decimals and side; return the number of swaps."""
+    """Assert that order, pool, mints, amounts, decimals and side are exact; return the count."""
     count = 0
     for one in found:
         swaps = decode_transaction(one["raw"], 0).swaps
@@ -79,17 +79,17 @@ def assert_exact(found: Lines) -> int:
 
 
 def test_every_hop_is_exact(recorded: Lines) -> None:
-    """Order, pool, mints, amounts, decimals and side of all 91 hops; no other hop is found."""
+    """Order, pool, mints, amounts, decimals and side are exact for all 91 hops, and only these."""
     assert assert_exact(recorded) == 91
 
 
 def test_every_hop_of_2026_is_exact(of_2026: Lines) -> None:
-    """46 of 46 hops, one of them in a transaction of version 1."""
+    """All 46 hops are found, one of them in a transaction of version 1."""
     assert assert_exact(of_2026) == 46
 
 
 def test_every_hop_of_autumn_2026_is_exact(of_autumn: Lines) -> None:
-    """113 of 113 hops, and no hop in the twelve transactions that only look like swaps."""
+    """All 113 hops are found, and none in the twelve transactions that only look like swaps."""
     assert assert_exact(of_autumn) == 113
     assert sum(not one["expected"] for one in of_autumn) == 12
 
@@ -108,7 +108,7 @@ def test_one_pool_has_one_name(recorded: Lines, of_2026: Lines, of_autumn: Lines
 
 @pytest.mark.parametrize("tag", ["no_swap", "failed"])
 def test_a_transaction_without_a_swap_gives_no_swap(recorded: Lines, tag: str) -> None:
-    """Liquidity, token creation, tips, placed limit orders, and failed transactions."""
+    """Examples: liquidity changes, token creations, tips, limit orders, failed transactions."""
     tagged = [one for one in recorded if tag in one["tags"]]
 
     assert tagged
@@ -174,7 +174,7 @@ def test_a_swap_without_recorded_inner_instructions_is_quarantined(shared_data: 
 
 
 def test_the_signer_is_the_trader(recorded: Lines) -> None:
-    """Four wallets buy in one transaction; a keeper pays for someone's order."""
+    """In one transaction four wallets buy, and each of the four is the signer of its own swap."""
     by_start = {one["signature"][:8]: one["raw"] for one in recorded}
     bundle = decode_transaction(by_start["JBnrBbgq"], 0).swaps
     wash = decode_transaction(by_start["33LHUzKf"], 0).swaps
@@ -292,7 +292,7 @@ CLOSED = {
 def test_sol_prices_of_closed_markets_have_over_10_000_dollars_of_depth(
     recorded: Lines, of_2026: Lines, of_autumn: Lines
 ) -> None:
-    """Therefore they are among the pools that agree on the SOL/USD rate."""
+    """So these markets are deep enough to be among the pools that agree on the SOL/USD rate."""
     shown: set[str] = set()
     for one in recorded + of_2026 + of_autumn:
         for swap in decode_transaction(one["raw"], 0).swaps:

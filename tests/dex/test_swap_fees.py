@@ -32,7 +32,10 @@ def u64(data: bytes, at: int) -> int:
 
 
 def paid(data: bytes) -> tuple[int, int] | None:
-    """Return the amounts of the quote and of the fee; only in a sale the quote has the fee, too."""
+    """Return the quote amount and the fee in an event; None if the event lacks a fee.
+
+    The quote amount includes the fee only in a sale.
+    """
     fields = data[16:]
     if data[8:16] != TRADE:
         # quote_amount_in or _out, and user_quote_amount_in or _out: one is without all fees.
@@ -64,7 +67,7 @@ def events_of(transaction: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def agrees(fee_bps: int | None, data: bytes) -> bool:
-    """Return whether the amounts in the event give this fee; up to three fees are rounded up."""
+    """Return whether the amounts in *data* give *fee_bps*; up to three fees are rounded up."""
     found = paid(data)
     if found is None or fee_bps is None:
         return found is None and fee_bps is None
@@ -113,7 +116,7 @@ def vectors(shared_data: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_fee_rate_without_an_amount_does_not_count(vectors: dict[str, dict[str, Any]]) -> None:
-    """Both pools have no creator, but their events have a creator rate of 5."""
+    """Neither pool has a creator, but both events have a creator rate of 5 basis points."""
     for name in ("unpack_buy_event_v2", "unpack_sell_event_v2"):
         one = vectors[name]
         fields = one["expected"]
@@ -140,7 +143,7 @@ RATES = {"pumpfun": {153: 95, 201: 3}, "pumpswap": {64: 20, 80: 5, 336: 3}}
 
 
 def newest(name: str, discriminator: bytes, text: bytes) -> bytes:
-    """Return an event with fees of 20, 5 and 3, or 95 and 3, and a cashback of 7."""
+    """Return an event with fees of 20, 5 and 3 bps, or 95 and 3 bps, and a cashback of 7 bps."""
     fields = bytearray(352 if name == "pumpswap" else 250)
     for at, rate in RATES[name].items():
         struct.pack_into("<QQ", fields, at, rate, 1)
@@ -161,7 +164,7 @@ def newest(name: str, discriminator: bytes, text: bytes) -> bytes:
 def test_a_truncated_event_gives_no_fee_or_the_fee_without_cashback(
     name: str, discriminator: bytes, fee: int
 ) -> None:
-    """Older events are shorter; impossible rates give no fee."""
+    """Older events are shorter, and lack the cashback or all fees; impossible rates give no fee."""
     data = newest(name, discriminator, b"buy_exact_quote_in")
 
     assert fee_of(call_of(name, data + b"grown later")) == fee

@@ -1,4 +1,4 @@
-"""Batches of the token programs: bytes written from the documented layout, and properties.
+"""Batches of the token programs, written from the documented layout or drawn at random.
 
 The layout is ff, then for each instruction (number of accounts u8, length of data u8, data); the
 accounts follow one another.
@@ -51,7 +51,7 @@ def instruction(data: bytes, accounts: list[int], *, is_text: bool = True) -> In
 
 
 def opened(data: bytes, accounts: list[int]) -> list[tuple[list[int], bytes]]:
-    """Return the expansion of *data*; assert that text and bytes give the same."""
+    """Return the accounts and data of each instruction in *data*, equal for text and bytes."""
     found = []
     for is_text in (True, False):
         expanded = batches.expand([instruction(data, accounts, is_text=is_text)], {})
@@ -76,7 +76,7 @@ def decode(tx: Tx) -> Decoded:
 
 
 def test_a_batch_of_two_transfers_is_expanded() -> None:
-    """03 09 03 + 100, then 04 0a 0c + 70 + decimals 9: the accounts follow one another."""
+    """The bytes are 03 09 03 + 100, then 04 0a 0c + 70 + decimals 9; accounts are in one list."""
     data = bytes.fromhex("ff 0309 03 6400000000000000 040a 0c 4600000000000000 09")
 
     assert opened(data, [5, 6, 7, 8, 1, 2, 7]) == [
@@ -86,7 +86,7 @@ def test_a_batch_of_two_transfers_is_expanded() -> None:
 
 
 def test_a_nested_batch_takes_its_accounts_from_the_outer_batch() -> None:
-    """close; [sync; [close, close]]; sync."""
+    """The batch is close, [sync, [close, close]], sync; brackets are nested batches."""
     inner = bytes.fromhex("ff 0301 09 0301 09")
     middle = bytes.fromhex("ff 0101 11") + bytes([6, len(inner)]) + inner
     data = bytes.fromhex("ff 0301 09") + bytes([7, len(middle)]) + middle + bytes.fromhex("0101 11")
@@ -344,7 +344,7 @@ def transfers(draw: st.DrawFn) -> Moves:
 
 @st.composite
 def batched(draw: st.DrawFn, moved: Moves) -> Moves:
-    """Draw the same instructions, some of them in batches, which may be nested."""
+    """Draw the instructions *moved*, some of them in batches, which may be nested."""
     found = [copy.deepcopy(one) for one in moved]
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(found) - 1))
@@ -358,7 +358,7 @@ def batched(draw: st.DrawFn, moved: Moves) -> Moves:
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_batching_does_not_change_the_decoded_transaction(data: st.DataObject) -> None:
-    """At any nesting, in both programs, before or beside other transfers."""
+    """This holds at any nesting, in both token programs, and beside other transfers."""
     program = data.draw(st.sampled_from([SPL, SPL_2022]))
     moved = [Ix(program, one.accounts, one.data) for one in data.draw(transfers())]
     owner = data.draw(st.sampled_from([RAYDIUM_V4, SOLFI]))

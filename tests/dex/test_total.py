@@ -1,4 +1,4 @@
-"""The decoder returns a sound result for any bytes, and tests reach each of its reasons."""
+"""The decoder returns a sound result for any bytes, and gives each reason to quarantine."""
 
 import copy
 import json
@@ -42,7 +42,7 @@ MINT = b58(bytes(range(100, 132)))
 
 
 def everything() -> Tx:
-    """Return one transaction with a call of every kind that the decoder reads."""
+    """Return one transaction with swaps of five programs, read from transfers or events."""
     amm = ["spl", "amm", RAYDIUM_AUTHORITY]
     swap = Ix(
         RAYDIUM_V4,
@@ -272,7 +272,7 @@ def pumpfun(fields: bytes, accounts: int = 7) -> bytes:
 
 
 def enriched(entry: dict[str, Any], amount: int | str) -> dict[str, Any]:
-    """Set the token balance of every account after the transaction to *amount*."""
+    """Set the token balance of every account after the transaction to *amount*; return *entry*."""
     for balance in entry["meta"]["postTokenBalances"]:
         balance["uiTokenAmount"]["amount"] = str(amount)
     return entry
@@ -282,14 +282,14 @@ FULL = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_bu
 
 
 def two_owners() -> Tx:
-    """The signer exchanges with an unlisted program, but its two vaults have two owners."""
+    """Return an exchange with an unlisted program whose two vaults have two owners."""
     tx = Tx(Ix("unlisted", ["x"], b"\x01", [GIVEN, TAKEN]))
     tx.holds("user a", A, USER).holds("user b", B, USER)
     return tx.holds("vault a", A, "one").holds("vault b", B, "another")
 
 
 def shared_curve() -> bytes:
-    """Two sales of Moonit on one curve: its lamports do not show how much each of them paid."""
+    """Return a sale on a curve of Moonit beside another call that may take its lamports."""
     moonit = "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG"
     data = bytes.fromhex("33e685a4017f83ad") + bytes(24)
     sale = Ix(moonit, [USER, "user a", "curve", "vault a"], data, [GIVEN])
@@ -299,7 +299,7 @@ def shared_curve() -> bytes:
 
 
 def cut_log() -> bytes:
-    """A batch of Manifest's orders with a truncated log; only the log shows the fills."""
+    """Return a batch of Manifest's orders with a truncated log; only the log shows the fills."""
     tx = Tx(Ix("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", [USER, "market"], b"\x06"))
     tx.log = ["Log truncated"]
     return tx.raw()
@@ -453,7 +453,7 @@ def test_an_unreadable_transaction_gives_its_reason(case: str) -> None:
 
 
 def test_every_reason_is_reached() -> None:
-    """No transaction gives DECODER_BUG: it means that the decoder failed."""
+    """No transaction gives DECODER_BUG, which means that the decoder failed."""
     reached = {reason for _, reason in REASONS.values()}
     assert reached == set(QuarantineReason) - {QuarantineReason.DECODER_BUG}
 

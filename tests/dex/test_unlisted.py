@@ -69,13 +69,13 @@ def rows(decoded: Decoded) -> list[tuple[str, str | None, str, int, str, int]]:
 
 
 def held(tx: Tx, owner: str, quote: str = B) -> Tx:
-    """Add the trader's two token accounts and the two vaults of *owner* to *tx*."""
+    """Add the trader's two token accounts and the two vaults of *owner* to *tx*; return *tx*."""
     tx.holds("user a", A, USER).holds("user b", quote, USER)
     return tx.holds("vault a", A, owner).holds("vault b", quote, owner)
 
 
 def trade_event(mint: str, quotes: int, tokens: int, quote: str, *, is_buy: bool) -> Ix:
-    """TradeEvent: mint, sol, token, is_buy, user, ...; in the tail the quote and its amount."""
+    """Return a TradeEvent of pump.fun, with the quote and the quote amount in its tail."""
     fields = unb58(mint) + u64(quotes, tokens) + bytes([is_buy]) + unb58(address(USER))
     tail = bytes(250 - len(fields)) + bytes(30) + unb58(quote) + u64(quotes) + bytes(16)
     return event(PUMPFUN, SELF_CALL + TRADE + fields + tail)
@@ -115,7 +115,7 @@ def test_an_unlisted_pumpfun_instruction_is_read_from_its_event(quote: str) -> N
 
 
 def swap_event(pool: str, received: int, paid: int, *, is_buy: bool) -> Ix:
-    """Fourteen numbers, then the pool; a buy has the quote with the pool's fee at 96."""
+    """Return a swap event of PumpSwap: fourteen numbers, then the pool."""
     numbers = [0] * 14
     numbers[1], numbers[12] = (paid, received) if is_buy else (received, paid)
     fields = u64(*numbers) + unb58(address(pool)) + bytes(200)
@@ -132,7 +132,7 @@ def swap_event(pool: str, received: int, paid: int, *, is_buy: bool) -> Ix:
     ],
 )
 def test_pumpswap_v2_amounts_are_those_of_its_event(head: str, *, is_buy: bool) -> None:
-    """In a purchase 980 of 1,000 paid units were traded; in a sale the vault paid 900 of 920."""
+    """A buyer pays 1,000 units, of which the event counts 980; a seller gets 900 of its 920."""
     accounts = ["pool", USER, "config", A, B, "user a", "user b", "vault a", "vault b"]
     received, paid = ((B, 980), (A, 7_000)) if is_buy else ((A, 7_000), (B, 920))
     reported = swap_event("pool", received[1], paid[1], is_buy=is_buy)

@@ -1,7 +1,7 @@
 """Exchanges of unlisted programs that are not read, but reported with the program's address.
 
-Built from the forms of launchpads in native SOL, of markets whose vault program moves the tokens,
-and of routers that fill a part of an order themselves.  They give no swap.
+The transactions have the forms of launchpads in native SOL, of markets whose vault program moves
+the tokens, and of routers that fill a part of an order themselves.  They give no swap.
 """
 
 import json
@@ -81,7 +81,10 @@ def launchpad(data: bytes, *moved: Ix) -> Ix:
 
 
 def traded(callers: list[str], call: Ix, *, curve: tuple[int, int], user: tuple[int, int]) -> Tx:
-    """Return a transaction whose token balances are of only one mint."""
+    """Return a transaction with token balances of only one mint.
+
+    curve, user   the lamports before and after the transaction
+    """
     tx = Tx(*called(callers, call)).holds("user a", A, USER).holds("vault a", A, "authority")
     return tx.with_lamports("curve", *curve).with_lamports(USER, *user)
 
@@ -123,7 +126,7 @@ def test_a_sale_that_only_the_balances_show_is_reported(callers: list[str]) -> N
 
 
 def test_the_balances_of_lamports_are_read_once() -> None:
-    """Each read parses the transaction again."""
+    """A second read would parse the transaction again."""
     call = launchpad(b"\x03", SOLD)
     tx = traded([], call, curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL - 5_000))
     transaction = read_transaction(tx.raw(), 0)
@@ -175,7 +178,7 @@ def test_a_purchase_whose_lamports_are_wrapped_in_the_vault_is_reported() -> Non
 
 
 def test_a_bot_whose_account_traded_with_the_launchpad_is_reported() -> None:
-    """Only all transfers of the bot together show that a signer exchanged."""
+    """Only the transfers of the bot and of the launchpad together show that a signer exchanged."""
     through = launchpad(
         b"\x02", lamports("bot's", "curve", SOL), transfer("vault a", "bot's a", 700)
     )
@@ -258,7 +261,7 @@ def test_tokens_are_no_sale_if_the_lamports_left_the_curve_for_other_reasons(
 
 
 def test_tokens_are_no_sale_if_a_transfer_explains_the_lost_lamports() -> None:
-    """Another call of the transaction paid them, as a crank pays its keeper."""
+    """Another call of the transaction transfers the lamports, for example to pay a keeper."""
     tx = traded([], launchpad(b"\x03", SOLD), curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL))
     tx.calls.append(lamports("curve", USER, SOL))
 
@@ -267,7 +270,7 @@ def test_tokens_are_no_sale_if_a_transfer_explains_the_lost_lamports() -> None:
 
 @pytest.mark.parametrize("router", [JUPITER, BLOOM])
 def test_a_venue_in_lamports_below_a_router_is_read(router: str) -> None:
-    """The router may be in the table, or only have a name; both kinds call venues."""
+    """The router may be in the table of programs, or be one of the other known routers."""
     call = launchpad(b"\x02", *BOUGHT)
     tx = traded([router], call, curve=(SOL, 2 * SOL), user=(5 * SOL, 4 * SOL))
     tx.holds("vault a", A, "curve")
@@ -360,7 +363,7 @@ VENUE = "a venue"
 
 
 def hop(source: tuple[str, int], target: tuple[str, int]) -> Ix:
-    """Return a swap of the venue: *source* pays its first vault, the second pays *target*."""
+    """Return a swap of the venue: *source* pays pool a, and pool b pays *target*."""
     moved = [transfer(source[0], "pool a", source[1]), transfer("pool b", target[0], target[1])]
     return Ix(VENUE, ["x"], b"\x07", moved)
 

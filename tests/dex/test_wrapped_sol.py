@@ -53,7 +53,7 @@ def sync(account: str) -> Ix:
 
 
 def create(account: str, owner: str, payer: str = USER) -> list[Ix]:
-    """Create an account with its reserve, and initialise it for wrapped SOL."""
+    """Return instructions that create an account with its rent, and open it for wrapped SOL."""
     space = u64(RESERVE, 165) + unb58(SPL)
     made = Ix(SYSTEM, [payer, account], bytes(4) + space)
     return [made, Ix(SPL, [account, WSOL], b"\x12" + unb58(address(owner)))]
@@ -64,7 +64,7 @@ def raydium(*calls: Ix) -> Ix:
 
 
 def swap_call(program: str, *calls: Ix) -> Ix:
-    """Return a call of a listed, unlisted or closed program, with or without a known owner."""
+    """Return a call of a program: "listed", "unlisted", "owned" (closed, known owner), "closed"."""
     if program == "listed":
         return raydium(*calls)
     if program == "unlisted":
@@ -127,7 +127,7 @@ def test_lamports_paid_by_a_vault_count_as_wrapped_sol(
 
 
 def closed(tx: Tx, account: str, owner: str, before: int) -> Tx:
-    """Add *account* of wrapped SOL to the balances before the transaction, not after it."""
+    """Add *account* of wrapped SOL to the balances before the transaction only; return *tx*."""
     tx.holds(account, WSOL, owner, 9, before=before)
     entry = tx.entry
 
@@ -211,7 +211,7 @@ def test_an_account_opened_and_closed_twice_pays_its_own_amount_each_time() -> N
 
 
 def test_lamports_before_an_account_is_opened_are_its_reserve() -> None:
-    """This holds also if SyncNative is called later."""
+    """This holds even if SyncNative is called later."""
     opened = create("temporary", AUTHORITY)[1]
     moved = [opened, transfer("vault sol", "temporary", 70), sync("temporary")]
     call = raydium(SENT, *moved, close("temporary", USER))
@@ -239,7 +239,7 @@ def test_a_cut_instruction_is_quarantined(cut: Ix) -> None:
 def test_the_paid_amount_is_all_sol_that_left_the_account_until_it_closed(
     data: st.DataObject, before: int, *, is_batched: bool
 ) -> None:
-    """The oracle computes the balance of the pool's account, instruction by instruction."""
+    """The test computes the balance of the pool's account, instruction by instruction."""
     unsynced = data.draw(st.integers(0, 100))
     given = lamports("someone", "temporary", unsynced)
     held, left, calls = before, 0, []

@@ -1,6 +1,6 @@
 """The layouts of the swap instructions of every venue, written by hand from public descriptions.
 
-No data comes from the table of the decoder, so neither can hide a mistake of the other.
+No data comes from the table of the decoder, so neither source can hide a mistake of the other.
 """
 
 import hashlib

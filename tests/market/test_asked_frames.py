@@ -1,4 +1,4 @@
-"""Asked frames against the definitions, wherever the frames begin."""
+"""Asked frames agree with the definitions of their values, wherever the frames begin."""
 
 from collections.abc import Sequence
 from random import Random
@@ -36,7 +36,7 @@ def bars(trades: Sequence[Trade], width_s: int) -> list[Bar]:
 
 
 def begun(kept: Sequence[Trade], dropped_until: int = 0) -> Frames:
-    """Return frames from stored candles, which begin at *dropped_until*, and the newest swaps."""
+    """Return frames begun from candles of *kept* since *dropped_until*, and its newest trades."""
     frames = Frames()
     rows = {Timeframe.M15: bars(kept, 900), Timeframe.H1: bars(kept, 3_600)}
     shown = {name: [bar for bar in of if bar.bucket >= dropped_until] for name, of in rows.items()}
@@ -106,7 +106,7 @@ def test_averages_without_their_beginning_are_exact_or_null() -> None:
 
 
 def test_frames_that_were_not_begun_are_not_available() -> None:
-    """Frames of 15 seconds need no candles, so that wider frames are unknown afterwards."""
+    """Beginning frames of 15 seconds reads no candles, so it makes no wider frames available."""
     short = Frames()
     short.begin_short([])
     wide = Frames()

@@ -1,4 +1,4 @@
-"""The traders of a mint by span, as the fold books them, against a slow definition."""
+"""The traders of a mint in each span, as the fold stores them, agree with a slow definition."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def market(seed: int, swaps: int, step_s: int) -> list[Timed]:
 
 
 def booked(swaps: Sequence[Timed], seed: int) -> tuple[bytes | None, list[CrowdRow]]:
-    """Return the book and the spans that have ended, after random batches."""
+    """Return the state of the book, and the ended spans, after *swaps* in random batches."""
     rng = Random(seed)
     state: bytes | None = None
     stored: list[CrowdRow] = []
@@ -69,7 +69,7 @@ def kept(state: bytes | None, stored: Sequence[CrowdRow], now: int) -> LoggedSwa
 
 
 def slow(swaps: Sequence[Timed], now: int, minutes: int) -> tuple[object, ...]:
-    """Return the crowd of the spans of *minutes*, from a list of its swaps."""
+    """Return the crowd of the last *minutes* at *now*, computed from the list of all swaps."""
     flows: Counter[str] = Counter()
     buyers: set[str] = set()
     sellers: set[str] = set()
@@ -119,7 +119,7 @@ def test_swaps_without_a_signer_make_no_crowd() -> None:
 def test_a_span_has_a_maximum_of_traders_and_is_marked_as_capped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Traders above the maximum count only in swaps and flow, and never as the largest trader."""
+    """Traders above the maximum count only in swaps and flow, and not among the largest traders."""
     monkeypatch.setattr(crowd_book, "TRADERS_MAX", 20)
     swaps = [(BEGIN + n // 200, swap(f"t{n % 50}", 10, is_buy=n % 50 < 25)) for n in range(400)]
 

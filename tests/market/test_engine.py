@@ -1,4 +1,4 @@
-"""The engine against the definitions, over random streams, real trades and boundaries."""
+"""The engine agrees with the definitions, for random streams, real trades and boundaries."""
 
 import csv
 import math
@@ -152,7 +152,7 @@ def test_reports_of_real_trades_agree_with_the_definitions_at_ten_moments(
 
 @pytest.mark.parametrize("width", ["1m", "5m"])
 def test_candles_of_real_trades_equal_the_published_candles(shared_data: Path, width: str) -> None:
-    """This checks the oracle against candles that the publisher made of the same trades."""
+    """The candles by the tests' definition equal those that the publisher of the trades made."""
     trades = real_trades(shared_data / "ohlcv/trades/freqtrade_xrp_eth.csv")
     path = shared_data / f"ohlcv/candles/freqtrade_xrp_eth_{width}.csv"
     with path.open(newline="") as file:

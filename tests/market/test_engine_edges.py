@@ -26,7 +26,7 @@ WHOLE, LOADED = 0, 1
 
 
 def candle(minute: int, high: float, low: float) -> list[Trade]:
-    """Return the two trades of a minute."""
+    """Return two trades of *minute*: a purchase at *high*, then a sale at *low*."""
     at = made_swaps.START + 60 * minute
     return [
         Trade(at, high, 0.1, 10, is_buy=True),
@@ -61,7 +61,7 @@ def test_swings_are_right_if_an_extreme_leaves_with_each_candle(count: int, step
 @pytest.mark.parametrize("at", [0, 1, 50, 98])
 @pytest.mark.parametrize("is_high", [True, False])
 def test_the_next_extreme_is_found_at_any_place_of_the_ring(at: int, is_high: bool) -> None:  # noqa: FBT001
-    """The first candle is the extreme and leaves; the next extreme is at one place of the ring."""
+    """The candle with the extreme leaves the window; each case has the next one elsewhere."""
     trades = []
     for minute in range(102 + at):
         shift = {0: 300.0, 99 + at: 100.0}.get(minute, 0.0)
@@ -77,7 +77,10 @@ def timed(trades: list[Trade]) -> list[Timed]:
 
 
 def loaded_and_whole(trades: list[Trade], folded: int, read: int) -> None:
-    """Compare a row loaded after *read* trades, *folded* of them, with a row of all trades."""
+    """Assert that a row loaded after *read* trades equals a row that all trades were applied to.
+
+    folded   the number of trades that the loaded state includes
+    """
     kept = Kept()
     kept.fold(timed(trades[:folded]))
     ENGINE.clear(WHOLE)
@@ -95,7 +98,7 @@ def loaded_and_whole(trades: list[Trade], folded: int, read: int) -> None:
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 40])
 @pytest.mark.parametrize("step", [1.0, -1.0])
 def test_a_loaded_young_mint_equals_a_mint_that_stayed_in_memory(length: int, step: float) -> None:
-    """Also if only a part of its open candle was folded."""
+    """This holds even if only a part of the mint's open candle was folded."""
     trades = [
         trade
         for minute in range(20)
@@ -144,7 +147,7 @@ def test_a_series_equals_the_values_served_candle_by_candle() -> None:
 
 
 def test_the_state_of_a_fold_without_swaps_is_empty() -> None:
-    """States of all versions have this form: a bucket of -1 means no candle."""
+    """In states of all versions, a bucket of -1 means that there is no candle."""
     record = read_state(MintFold().state())[0]
 
     assert (record["version"], record["first"], record["price_sol"]) == (2, 0, 0.0)
@@ -155,7 +158,7 @@ def test_the_state_of_a_fold_without_swaps_is_empty() -> None:
 
 
 def test_a_swap_at_time_0_is_in_candles() -> None:
-    """A node may give this time to its first blocks."""
+    """A node may give time 0 to its first blocks."""
     fold = MintFold()
     fold.apply(UnixS(0), made_swaps.swap(Trade(0, 2.0, None, 5, is_buy=True)))
 

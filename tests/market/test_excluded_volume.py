@@ -42,7 +42,7 @@ def begun() -> Standings:
 
 
 def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
-    """Return the swaps of one more slot, priced, each in a transaction of its own."""
+    """Return *swaps*, priced as swaps of the next slot, each in a transaction of its own."""
     standings.begin(Slot(1_000))
     apart = [one._replace(transaction_index=at) for at, one in enumerate(swaps)]
     time = UnixS(START + 601)
@@ -52,7 +52,7 @@ def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
 
 @given(st.floats(0.001, 1_000.0).filter(lambda usd: not 1.9 < usd < 2.1), st.integers(1, 5))
 def test_wash_trades_at_another_price_add_no_volume(usd: float, swaps: int) -> None:
-    """Up to five swaps of 1.5 million dollars, at any price but that of the market."""
+    """The trades are up to five swaps of 1.5 million dollars, at any price but the market's."""
     washed = [trade("private", usd, tokens=1_500_000 / usd, depth=100)] * swaps
     priced = then(begun(), *washed, trade("honest", 2.01))
 
@@ -66,7 +66,7 @@ def test_wash_trades_at_another_price_add_no_volume(usd: float, swaps: int) -> N
 
 
 def test_an_absurd_price_adds_no_volume() -> None:
-    """A million dollars for a few raw units of the token have no price that can be compared."""
+    """A swap of a million dollars for a few raw units of the token has no usable price."""
     few = swap(TOKEN, USDC, base_amount=999, quote_amount=10**12)
     absurd = swap(TOKEN, USDC, base_amount=1_000, quote_amount=10**15, base_decimals=20)
     priced = then(begun(), few, absurd)
@@ -89,7 +89,7 @@ def test_dust_counts_up_to_ten_cents(micro_usd: int, volume: int) -> None:
 
 
 def test_dust_in_a_pool_that_sets_no_price_adds_no_volume() -> None:
-    """Ten cents for a few raw units, repeated at will, would make any volume."""
+    """Otherwise swaps of ten cents for a few raw units, repeated at will, would make any volume."""
     known = trade("private", 2.0, depth=10)
     priced = then(begun(), known, *[dust("private", 99_999), dust("unknown", 99_999)] * 3)
 
@@ -125,9 +125,9 @@ def test_the_log_keeps_evidence_and_volume_of_swaps() -> None:
 
 
 def test_a_joined_backfill_decides_volume_again() -> None:
-    """The live log began with the swap of a stranger, which set the price; the backfill is older.
+    """After the join, the swap that set the live log's first price is rejected, without volume.
 
-    In turn, a swap that was rejected counts once it sets the price.
+    The next swap, which was rejected, now sets the price and adds volume.
     """
     younger, older = Standings(), begun()
     before: Standing | None = older.of(TOKEN)

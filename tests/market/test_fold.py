@@ -1,4 +1,4 @@
-"""The durable fold: rows as defined, and nothing lost between two writes or loads."""
+"""The finalized fold writes the rows of the definition, and loses nothing between writes."""
 
 import random
 
@@ -31,7 +31,7 @@ def timed(trades: list[Trade]) -> list[Timed]:
 
 
 def folded(trades: list[Trade], writes: int, seed: int) -> Kept:
-    """Fold *trades* in about *writes* transactions of random size."""
+    """Return the stored data after *trades*, folded in about *writes* batches of random size."""
     kept, rng, at = Kept(), random.Random(seed), 0
     while at < len(trades):
         size = 1 + rng.randrange(2 * len(trades) // writes + 1)
@@ -158,7 +158,7 @@ def test_a_hundred_candles_of_an_earlier_version_are_enough() -> None:
 def test_a_loaded_mint_is_bit_identical_to_a_mint_with_all_trades(
     seed: int, length: int, gap_s: float, cut_at: tuple[float, float], pause: float
 ) -> None:
-    """Cut anywhere: folded up to one point, loaded at another, followed to the end."""
+    """The trades are folded up to one random point, loaded up to another, and then applied."""
     trades = made_swaps.stream(seed, length, gap_s)
     cut = round(length * max(cut_at))
     done = round(length * min(cut_at))
@@ -219,7 +219,7 @@ def test_a_loaded_fold_without_new_swaps_has_no_rows_to_write() -> None:
 
 
 def test_a_new_row_is_reported_once() -> None:
-    """Old candles are looked for only if a row is new."""
+    """The store looks for candles to delete only if a row is new."""
     fold = MintFold()
     for time, opened in [
         (60, list(Timeframe)),

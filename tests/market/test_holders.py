@@ -1,4 +1,4 @@
-"""Holders, read from a node: their names, and the calls that a reading costs."""
+"""Holders of a token, read from a node: their names, and the number of calls to the node."""
 
 import asyncio
 from base64 import b64encode
@@ -48,7 +48,7 @@ def state_of(address: str) -> dict[str, Any] | None:
 
 
 class Node:
-    """Answers as a node does; if there is a *code*, it refuses the first method with it."""
+    """Answers like a node; if *code* is set, the first method gets an error with this code."""
 
     def __init__(self) -> None:
         self.code: int | None = None
@@ -162,7 +162,7 @@ async def test_an_answer_without_accounts_counts_as_a_failure(
 async def test_requests_soon_after_a_failure_send_no_calls(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
-    """A caller repeats requests for a token that the node refuses, or while the node is away."""
+    """A caller repeats requests for a token that the node refuses, or while the node is down."""
     holders = reader(100)
     node.code = -32010
     for _ in range(50):
@@ -198,7 +198,7 @@ async def test_a_token_that_fails_repeatedly_does_not_pause_others(
 
 
 async def test_a_node_that_does_not_answer_blocks_no_caller(node: Node, clock: ManualClock) -> None:
-    """A fresh reading is returned while another is under way, and each wait has an end."""
+    """Known holders are returned while other holders are being read, and each wait has a limit."""
     is_silent = False
     is_asked = asyncio.Event()
 

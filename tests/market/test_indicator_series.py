@@ -23,7 +23,7 @@ CLOSE: Final = 1e-9
 
 
 def made(count: int, seed: int = 1) -> list[SeriesCandle]:
-    """Return candles with gaps between them, of prices that wander."""
+    """Return *count* candles of a random walk, with gaps between some of them."""
     random, price, at, candles = Random(seed), 100.0, 1_700_006_400, []
     for _ in range(count):
         at += WIDTH_S * random.choice([1, 1, 1, 4])
@@ -51,7 +51,7 @@ def whole(candles: list[SeriesCandle]) -> dict[str, Floats]:
 
 
 def nan_of(values: list[Any], *fields: str) -> Floats:
-    """Return the rows of talipp, NaN for None."""
+    """Return *fields* of each of *values*, results of talipp, as a row; NaN for None."""
     return np.array(
         [
             [np.nan if each is None or (v := getattr(each, f)) is None else v for f in fields]
@@ -159,7 +159,7 @@ def test_a_flat_series_has_an_rsi_of_50_and_no_range() -> None:
 @pytest.mark.parametrize("flat", [0.1, 1 / 3, 7e-9, 123.456])
 @pytest.mark.parametrize("moves", [0, 3, 14, 60])
 def test_the_stochastic_rsi_of_a_price_that_stands_still_is_50(flat: float, moves: int) -> None:
-    """After some moves Wilder's means shrink forever: their quotient differs only by rounding."""
+    """After some moves Wilder's means shrink forever, and their ratio changes only by rounding."""
     closes = [flat * (1 + (n * 37 % 101) / 700) for n in range(moves)] + [flat] * 300
     candles = [
         SeriesCandle(UnixS(n * 60), c, c, c, c, 0, 0, 1, *[None] * 4) for n, c in enumerate(closes)

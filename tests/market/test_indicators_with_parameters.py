@@ -1,4 +1,4 @@
-"""Indicators with parameters agree with TA-Lib, talipp or TradingView, at every row."""
+"""Indicators with parameters agree with TA-Lib, talipp or TradingView, for every candle."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ def made_bars(request: pytest.FixtureRequest) -> Bars:
 
 
 def rows(values: Sequence[Any], *fields: str) -> Floats:
-    """Return the rows of talipp, NaN for None."""
+    """Return *fields* of each of *values*, results of talipp, as a row; NaN for None."""
     return np.array(
         [
             [np.nan if each is None or (v := getattr(each, f)) is None else v for f in fields]
@@ -255,7 +255,7 @@ def test_ichimoku_agrees_with_talipp(bars: Bars, conversion: int, base: int, spa
 
 
 def test_the_cloud_is_as_far_ahead_as_its_description_says() -> None:
-    """As in TradingView, which counts the current candle as the first of `base`."""
+    """TradingView does the same: it counts the current candle as the first of `base` candles."""
     found = read("ichimoku(9,26,52)").of(SERIES["jumping"])
     ahead = 26 - 1
     near(found[ahead:, 2], found[:-ahead, :2].mean(axis=1))
@@ -265,7 +265,7 @@ def test_the_cloud_is_as_far_ahead_as_its_description_says() -> None:
 
 
 def test_the_anchored_price_agrees_with_its_definition(bars: Bars) -> None:
-    """No library has it: the sums of its definition, exact, at every row."""
+    """No library has this price, so each value is compared with exact sums of the definition."""
     found = read(f"avwap({bars.times[100]})").of(bars)
     assert np.isnan(found[:100]).all()
     paid = tokens = Fraction(0)

@@ -1,4 +1,4 @@
-"""The confirmed fold at random moments against a replay of the log from its start."""
+"""Reports of the live market agree, at random moments, with a replay of the log from its start."""
 
 import random
 
@@ -29,7 +29,7 @@ def priced(mint: Mint, index: int, rng: random.Random) -> PricedSwap:
 
 
 def stood(time: int, rng: random.Random) -> bytes:
-    """Return a possible standing of pools after a slot at *time*."""
+    """Return a random standing of pools after a slot at *time*, packed."""
     offers = [
         Offer(f"pool {rng.randrange(3)}", f"{n}", 1.0, 0.01, 5, rng.randrange(10**12), UnixS(at))
         for n, at in enumerate((time - 900, time - 60, time))
@@ -42,7 +42,7 @@ def stood(time: int, rng: random.Random) -> bytes:
 
 
 def replayed(log: FakeLog, seq: int, mint: Mint) -> bytes | None:
-    """Return the report of *mint* at *seq*; None if there is too little."""
+    """Return the report of *mint* at *seq* as JSON; None if there are too few data."""
     now = log.tip_at(seq).time
     if now is None:
         return None
@@ -57,7 +57,7 @@ def replayed(log: FakeLog, seq: int, mint: Mint) -> bytes | None:
 
 
 class Script:
-    """A log that grows and a market that follows it, loads in flight between them."""
+    """Random steps of a log that grows, and of a market that follows it and loads mints."""
 
     def __init__(self, seed: int, capacity: int) -> None:
         self.rng = random.Random(seed)
@@ -170,7 +170,7 @@ def test_reports_agree_with_the_log_after_any_events(seed: int, capacity: int, s
 
 @pytest.mark.parametrize("seed", range(24))
 def test_reports_agree_with_the_log_in_a_short_history(seed: int) -> None:
-    """Short enough for `make mutation`, which runs it as plain Python."""
+    """The history is short enough for `make mutation`, which runs the engine as plain Python."""
     script = Script(seed, 1 + seed % 3)
     for _ in range(90):
         script.step()
@@ -338,7 +338,7 @@ def test_a_report_is_made_once_per_second_and_swap() -> None:
 
 
 def test_a_tag_changes_only_if_more_than_the_time_has_changed() -> None:
-    """It is the same in every process, whenever the mint was loaded there."""
+    """The tag is the same in every process, whenever the process loaded the mint."""
     log = log_of()
     log.append(20, START + 90_000)
     market = market_of(log)

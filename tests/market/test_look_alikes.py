@@ -1,4 +1,4 @@
-"""Names that look the same are folded into one; others are not."""
+"""Names that look the same have the same normal form; other names do not."""
 
 from unicodedata import normalize
 

@@ -1,4 +1,4 @@
-"""Series of candles that are made of other candles, or of swaps."""
+"""Series of candles that are computed from narrower candles or from swaps."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 
 class Rows(list[SeriesCandle]):
-    """Rows that note the threads that iterate over them."""
+    """Rows that record the threads that iterate over them."""
 
     def __init__(self, rows: list[SeriesCandle]) -> None:
         super().__init__(rows)
@@ -63,7 +63,7 @@ def test_a_page_without_prices_leads_to_older_pages() -> None:
 
 
 def test_a_span_without_a_price_in_sol_is_filled_and_keeps_its_volume() -> None:
-    """One of its swaps had no price in SOL, or it was imported: it has a candle only in USD."""
+    """A span has a candle only in USD if it was imported, or a swap in it had no price in SOL."""
     known = (0.1, 0.4, 0.1, 0.2)
     rows = [
         SeriesCandle(UnixS(0), 1.0, 4.0, 1.0, 2.0, 10, 20, 3, *known),

@@ -138,7 +138,7 @@ def test_extensions_are_read_and_the_name_in_the_mint_precedes_metaplex() -> Non
 
 
 def scaled(multiplier: float, effective_at: int, newer: float) -> bytes:
-    """ScaledUiAmountConfig: authority, f64, i64, f64."""
+    """Return the bytes of a ScaledUiAmountConfig: authority, f64, i64, f64."""
     return key(MAKER) + struct.pack("<d", multiplier) + struct.pack("<qd", effective_at, newer)
 
 
@@ -156,7 +156,7 @@ def test_a_multiplier_is_read_with_its_successor() -> None:
 
 
 def test_a_multiplier_is_read_from_the_bytes_of_the_layout() -> None:
-    """2.0 is 0000000000000040 and 0.1 is 9a9999999999b93f, little-endian; the time is -1."""
+    """The bytes are 2.0, the time -1 and 0.1: 0000000000000040 is 2.0, 9a9999999999b93f is 0.1."""
     value = bytes.fromhex("0000000000000040 ffffffffffffffff 9a9999999999b93f")
 
     assert read_scaled(NO_ADDRESS + value) == ScaledUiAmount(

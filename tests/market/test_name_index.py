@@ -1,4 +1,4 @@
-"""The index of names finds the same lines as a search of each line."""
+"""The index of names finds the same names as a search of each one."""
 
 import numpy as np
 from hypothesis import given

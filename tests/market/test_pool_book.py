@@ -1,4 +1,4 @@
-"""The pools of a mint as the fold books them, against a slow definition."""
+"""The pools of a mint, as the fold stores them, agree with a slow definition."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def market(seed: int, pools: int, swaps: int, step_s: int) -> list[Timed]:
 
 
 def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[str, Row]]:
-    """Return book and rows after random batches, those of the newest span from the book."""
+    """Return the pools and all candles after *swaps* in random batches."""
     rng = Random(seed)
     state: bytes | None = None
     stored: dict[tuple[int, int], Row] = {}
@@ -88,7 +88,7 @@ def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[st
 
 
 def slow(swaps: Sequence[Timed]) -> dict[str, Row]:
-    """Return the rows of all pools, each from a list of its swaps."""
+    """Return the candles of all pools, each computed from a list of its swaps."""
     groups: dict[tuple[int, str], list[PricedSwap]] = defaultdict(list)
     for _, time, swap in swaps:
         if swap.pool is not None and swap.evidence is not None and not swap.evidence.succeeds:
@@ -105,7 +105,7 @@ def slow(swaps: Sequence[Timed]) -> dict[str, Row]:
 
 
 def newest_fees(swaps: Sequence[Timed]) -> dict[str | None, int | None]:
-    """Return the fee of each pool: that of its newest swap with a fee."""
+    """Return the fee of each pool: the fee of the newest swap that shows one."""
     fees: dict[str | None, int | None] = {}
     for _, _, swap in swaps:
         shown = None if swap.evidence is None else swap.evidence.fee_bps
@@ -135,7 +135,7 @@ def test_candles_of_pools_agree_with_their_swaps_for_any_batches(seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_book_is_bounded_and_keeps_the_pools_that_are_traded(seed: int) -> None:
-    """If many made-up pools appear, the pools with the most volume stay, with all rows."""
+    """If many made-up pools appear, the pools with the most volume stay, with all their candles."""
     real = [one for one in market(seed, 3, 200, 60) if one[2].volume > 10**4]
     made = market(seed + 99, 400, 900, 20)
     dust = [
@@ -160,7 +160,7 @@ def bought(n: int, volume: int, pool: str) -> PricedSwap:
 
 
 def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() -> None:
-    """Many pools of a stranger cost only one delete for each pool that was stored."""
+    """If anyone opens many pools, the store deletes candles only of pools that it has stored."""
     book = PoolBook()
     for n in range(40):
         book.apply(Slot(n), UnixS(BEGIN), [bought(n, 1, f"{n}")])
@@ -171,7 +171,7 @@ def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() 
 
 
 def test_a_book_of_the_previous_version_has_no_fees() -> None:
-    """Fees were appended to the fields of a pool, and to the evidence of a swap."""
+    """Fees were added as the last field of a pool, and of the evidence of a swap."""
     older = ["pool", BEGIN, 5, 7, 2, "venue", "quote", None, None, None, 9]
     (one,) = booked(msgspec.msgpack.encode([older]))
     assert (one.progress, one.candle, one.fee_bps) == (9, None, None)

@@ -1,4 +1,4 @@
-"""Pools of real launches: their book and candles against a slow reading of the same trades."""
+"""The pool book and candles of real launches agree with a slow reading of the same trades."""
 
 import gzip
 import json

@@ -95,7 +95,7 @@ def test_the_fee_is_from_the_newest_swap_or_else_from_the_venue() -> None:
 
 @given(st.integers(1, 10**9), st.sampled_from((100, 1_000, 10_000)))
 def test_a_trade_moves_a_constant_product_exactly(quote_usd: int, usd: int) -> None:
-    """By the product itself: reserves x and y before, and after the trade."""
+    """The expected move is computed exactly, from reserves x and y whose product stays the same."""
     x, y = Fraction(quote_usd), Fraction(quote_usd, 2)  # at two dollars a token
     before = x / y
     bought = (x + usd) / (x * y / (x + usd))

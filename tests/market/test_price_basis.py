@@ -1,4 +1,4 @@
-"""A price states its basis: its pools, their liquidity and its age; and its confidence."""
+"""The basis of a price: its pools, their liquidity and its age; and its confidence."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -116,7 +116,7 @@ def test_liquidity_of_pools_that_agree_is_added() -> None:
 
 
 def test_liquidity_that_was_withdrawn_does_not_count_for_long() -> None:
-    """An attacker puts a million into a second pool for two minutes, and withdraws it unseen."""
+    """A second pool holds a million dollars for two minutes; no trade shows the withdrawal."""
     small = traded(1_500, depth=20_000)
     large = traded(1_020, depth=10**6, since_s=900, pool="second")
     at_once, later = (
@@ -170,7 +170,7 @@ def test_confidence_is_low_if_two_equal_pools_disagree() -> None:
 
 
 def test_a_silent_pool_weighs_at_most_as_much_as_while_it_trades() -> None:
-    """Nine pools trade at one price; eight as deep are silent, at another."""
+    """Nine pools trade at one price; eight equally deep pools at another price are silent."""
     trading = [traded(1_000, 2.0, pool=f"trading {number}") for number in range(9)]
     silent = [traded(950, 2.5, pool=f"silent {number}") for number in range(8)]
     offers = sorted((one for each in (*trading, *silent) for one in each), key=lambda one: one.time)
@@ -211,7 +211,12 @@ def test_an_earlier_price_pool_has_liquidity_only_once_a_swap_shows_it() -> None
 
 
 def of_hour(moments: Sequence[tuple[int, int, bool]], now_s: int) -> Fraction:
-    """Return the share as the docstring of `PriceBasis.rejected_share` defines it."""
+    """Return the share of rejected volume in the hour up to *now_s*, exactly.
+
+    moments   the time, the volume and whether it set the price, of each swap
+
+    Volume of the clock hour before counts in proportion to its minutes in that hour.
+    """
     newest = max((at for at, _, _ in moments), default=0) // HOUR_S
     total = {True: Fraction(0), False: Fraction(0)}
     for at, volume, sets in moments:
@@ -254,7 +259,7 @@ def test_a_standing_is_unchanged_by_packing_and_unpacking() -> None:
 
 
 def test_very_large_volumes_are_kept_in_64_bits() -> None:
-    """A made-up quote costs nothing: anyone can make any number of swaps of a billion dollars."""
+    """With a made-up quote, anyone can make any number of swaps of a billion dollars at no cost."""
     most = 10**9  # of one swap
     offers = [offer(at // 20, volume=most) for at in range(18_500)]
     offers += [offer(1_000 + at, usd=2.4, volume=most) for at in range(2)]

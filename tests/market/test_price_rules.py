@@ -1,4 +1,4 @@
-"""Results of the simulation of price rules: its own arithmetic, and the chosen rule."""
+"""Tests of the simulation of price rules: its arithmetic, and its results for the chosen rule."""
 
 from collections.abc import Callable
 from random import Random
@@ -96,7 +96,7 @@ def test_a_cheap_attack_moves_no_price(name: str, seed: int) -> None:
 def test_moving_a_price_takes_at_least_a_tenth_of_its_depth(
     name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Less money moves no price; this much lets its owner set any price."""
+    """Each market holds 100,000 USD; an attacker with less than 10,000 USD moves no price."""
     least = least_capital(ByStanding, RICH[name], most=400_000.0)
     reported = "more than 400,000" if least is None else f"{least:,.0f}"
     record_property("figure", f"to move 100,000 USD {name}: {reported} USD, less moves nothing")
@@ -136,7 +136,7 @@ def test_the_prices_of_real_launches_are_followed() -> None:
 def test_the_rule_of_decision_18_fails_in_these_markets(
     name: str, markets: dict[str, Made]
 ) -> None:
-    """This shows that the markets are hard enough to distinguish rules."""
+    """So these markets are hard enough to distinguish good rules from bad ones."""
     make: Callable[[], FirstVolume] = FirstVolume
     scenario = markets[name](1)
     assert judge(make(), scenario.trades, since_s=scenario.since_s).off_s > 300
@@ -163,7 +163,7 @@ def test_every_rule_that_is_not_chosen_is_wrong_where_the_chosen_rule_is_right(n
 
 
 def test_a_sale_before_a_jump_does_not_hide_the_jump() -> None:
-    """150,000 USD out of range, moved by 50 USD, do not outweigh a pool of 100,000 that trades."""
+    """A pool with 150,000 USD out of range does not outweigh one with 100,000 USD in range."""
     deep, out_of_range = 100_000 * 10**6, 150_000 * 10**6
     prepared = {641: (0.94, 40, False), 642: (0.94, 15, True), 643: (0.94, 16, True)}
     jump = {644: (0.94, 16, False), 645: (2.0, 50, True), 646: (2.0, 16, True)}

@@ -1,4 +1,4 @@
-"""Prices and volumes: against exact fractions, a naive median and real transactions."""
+"""Prices and volumes agree with exact fractions, a naive median and real transactions."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def header(
 
 
 def test_a_token_bought_with_sol_has_its_price_and_volume() -> None:
-    """2 SOL for 1,000 tokens of 6 decimals."""
+    """The swap pays 2 SOL for 1,000 tokens of 6 decimals."""
     priced = only([swap(TOKEN, WSOL, base_amount=10**9, quote_amount=2 * 10**9)])
 
     assert (priced.mint, priced.is_buy) == (TOKEN, True)
@@ -90,7 +90,7 @@ def test_sol_costs_one_sol_and_the_rate_in_dollars() -> None:
 
 @pytest.mark.parametrize("quote", [WSOL, USDC, USDT])
 def test_no_swap_counts_without_a_rate(quote: Mint) -> None:
-    """For any quote: see decision 3."""
+    """This holds for any quote (decision 3)."""
     priced = price_slot([swap(TOKEN, quote, base_amount=10**9, quote_amount=10**9)], None)
 
     assert priced.swaps == []
@@ -138,7 +138,7 @@ def test_unknown_decimals_set_no_price() -> None:
 
 
 def test_a_trader_on_both_sides_of_a_transaction_adds_no_volume() -> None:
-    """Decision 6: both sides within one transaction add no pressure; the price is valid."""
+    """Both sides in one transaction add no pressure, but their prices are valid (decision 6)."""
     both = [
         swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9, inner=0, signer="a"),
         swap(TOKEN, USDC, base_amount=10**9, quote_amount=10**8, inner=1, is_buy=False, signer="a"),
@@ -153,7 +153,7 @@ def test_a_trader_on_both_sides_of_a_transaction_adds_no_volume() -> None:
 
 
 def test_a_rejected_round_trip_that_changes_its_pool_is_in_the_log() -> None:
-    """After a restart, a pool is known only from the log: each change of it must be there."""
+    """After a restart, a pool is known only from the log, so the log must have each change."""
     pools = Standings()
     deep = swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9)
     deep = deep._replace(pool="deep", in_left=10**12)
@@ -198,7 +198,7 @@ AMOUNTS = st.one_of(
 def test_prices_and_volumes_of_any_amounts_are_finite_and_exact(
     base_amount: int, quote_amount: int, decimals: int | None, quote: Mint, usd: float
 ) -> None:
-    """The oracle is exact rational arithmetic from the definitions."""
+    """The expected values are computed from the definitions with exact fractions."""
     one = swap(
         TOKEN, quote, base_amount=base_amount, quote_amount=quote_amount, base_decimals=decimals
     )
@@ -317,7 +317,7 @@ def test_the_last_rate_is_valid_for_three_hundred_seconds() -> None:
 
 
 def real_swaps(shared_data: Path) -> list[tuple[dict[str, str], Swap, int]]:
-    """Return (expected row, swap, block time) of data/transactions."""
+    """Return (expected row, swap, block time) for each recorded swap of data/transactions."""
     rows = (shared_data / "transactions" / "expected_swaps.jsonl").read_text().splitlines()
     swaps = []
     for row in map(json.loads, rows):
@@ -331,7 +331,7 @@ def real_swaps(shared_data: Path) -> list[tuple[dict[str, str], Swap, int]]:
 
 
 def test_real_sol_prices_agree_with_the_prices_of_their_months(shared_data: Path) -> None:
-    """The figures are from the notes on swaps, section 2, of swaps of at least 0.05 SOL."""
+    """The expected prices are from notes on the recorded swaps, for swaps of at least 0.05 SOL."""
     found: dict[str, list[float]] = {}
     for _, made, time in real_swaps(shared_data):
         for one in sol_usd_samples([made]):
@@ -348,7 +348,7 @@ def test_real_sol_prices_agree_with_the_prices_of_their_months(shared_data: Path
 def test_real_swaps_of_a_mint_with_one_pool_all_set_the_price(
     shared_data: Path,
 ) -> None:
-    """In order of time, in one log: they are priced as if there were no rule."""
+    """The swaps, in order of time in one log, are priced as if no rule could reject a price."""
     pools, now, alone = Standings(), 0, 0
     rows = sorted(real_swaps(shared_data), key=lambda r: r[2] or 0)
     traded: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Quotes of other mints, and their value."""
+"""Mints other than SOL, USDC and USDT as quotes, and their values."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -89,7 +89,7 @@ def test_a_dollar_that_leaves_its_peg_is_no_anchor_until_it_is_back(
 
 
 def test_a_fall_of_usdc_removes_no_other_dollar() -> None:
-    """With USDC at 0.88, the markets of the others, most of them in USDC, show 1.136."""
+    """With USDC at 0.88, the other dollars, most of them traded in USDC, show 1.136."""
     prices = dict.fromkeys([USDT, *FURTHER], 1 / 0.88) | {USDC: 0.88}
     assert market(prices).dollars == {USDT, *FURTHER}
 
@@ -99,7 +99,7 @@ def test_a_fall_of_usdc_removes_no_other_dollar() -> None:
 def test_wrong_prices_of_half_of_the_dollars_remove_no_other_dollar(
     count: int, price: float
 ) -> None:
-    """An attacker can move the thinnest dollars; without an anchor no swap would have a price."""
+    """An attacker can move the thinnest dollars; without any dollar, swaps would have no price."""
     mints = [USDC, USDT, CASH, JUPUSD, PYUSD, USDS, USD1, USDG]
     honest = dict.fromkeys(mints[:count], 1.0)
     bought = dict.fromkeys(mints[-count:], price)
@@ -148,7 +148,7 @@ def test_a_token_quoted_in_a_staking_token_has_a_price_and_volume() -> None:
 
 @pytest.mark.parametrize("usd", [119.0, 121.0, 299.0, 301.0])
 def test_a_staking_token_is_a_quote_only_at_0_8_to_2_sol(usd: float) -> None:
-    """An attacker can move a thin one, and nothing bounds the reserves of pools quoted in it."""
+    """An attacker can move a thin staking token, and reserves quoted in it have no upper limit."""
     is_quote = market({WSOL: 150.0, JITOSOL: usd}).kind(JITOSOL) is QuoteKind.TOKEN
     assert is_quote is (120 <= usd <= 300)
     assert market({JITOSOL: usd}).kind(JITOSOL) is QuoteKind.TOKEN
@@ -168,7 +168,7 @@ def test_a_token_quoted_in_a_robust_token_has_a_price_but_no_volume() -> None:
 
 
 def test_a_token_priced_by_another_token_is_no_quote() -> None:
-    """So no price is two tokens away from an anchor, and no loop forms."""
+    """So no price is two tokens away from SOL or a dollar, and prices do not form a loop."""
     pools, time = Standings(), NOW
     for slot in range(4_000):
         time = UnixS(NOW + slot)
@@ -198,7 +198,7 @@ def test_two_tokens_of_the_same_rank_do_not_price_each_other() -> None:
 
 
 def test_swaps_of_a_slot_do_not_change_the_quotes_of_the_slot() -> None:
-    """The quotes of a slot are from before it, so that the order of its swaps does not matter."""
+    """The quotes of a slot are those before the slot, so the order of its swaps does not matter."""
     pools = Standings()
     pools.begin(Slot(1))
     pools.sets_price(JITOSOL, offer(187.5, NOW))
@@ -239,7 +239,9 @@ class TestMadeUpQuote:
     def began(
         self, depth_of_quote: int, *, moment: int = 0, moments: range = range(0)
     ) -> tuple[Standings, UnixS]:
-        """Return an honest pool of TOKEN at 2 USD that holds 100,000, and OTHER at 1 USD.
+        """Return the standings, and the time, after an hour of honest trades.
+
+        A pool of TOKEN at 2 USD holds 100,000 USD, and a pool of OTHER at 1 USD *depth_of_quote*.
 
         moment   the micro-USD in a second pool of OTHER, at its swaps in the slots *moments*
         """
@@ -268,7 +270,7 @@ class TestMadeUpQuote:
         moment: int = 0,
         moments: range = range(0),
     ) -> bool:
-        """Return whether a pool with a million of OTHER comes to decide the price of TOKEN."""
+        """Return whether a swap in a pool with a million OTHER sets the price of TOKEN."""
         pools, time = self.began(depth_of_quote, moment=moment, moments=moments)
         sets = False
         for number in range(seconds):
@@ -284,13 +286,13 @@ class TestMadeUpQuote:
         return sets
 
     def test_a_made_up_quote_buys_no_price(self) -> None:
-        """The honest pool is silent all the while, and weighs an eighth."""
+        """The honest pool is silent all that time, so it weighs only an eighth."""
         assert not self.sets_price(10 * 10**6, usd=6.0)
         assert not self.sets_price(90_000 * 10**6, usd=6.0)
 
     @pytest.mark.parametrize("moments", [range(1_800, 1_801), range(1_000, 1_601, 20)])
     def test_temporary_liquidity_does_not_back_a_made_up_quote(self, moments: range) -> None:
-        """120,000 USD in a second pool, at one swap or for twenty minutes, and then withdrawn."""
+        """A second pool holds 120,000 USD at one swap, or for twenty minutes, and then nothing."""
         moment = 120_000 * 10**6
         assert not self.sets_price(2_000 * 10**6, usd=6.0, moment=moment, moments=moments)
 

@@ -54,7 +54,7 @@ def leg(  # noqa: PLR0913 - what a swap says
 
 
 def begun(*pools: str, depth: int | None = DEPTH) -> Standings:
-    """Return *pools* that have traded for twenty minutes at 2 USD."""
+    """Return the standings after twenty minutes of trades in *pools* at 2 USD."""
     standings = Standings()
     for number in range(600):
         standings.begin(Slot(number))
@@ -65,7 +65,7 @@ def begun(*pools: str, depth: int | None = DEPTH) -> Standings:
 
 
 def then(standings: Standings, *swaps: Swap) -> Priced:
-    """Return one more slot with *swaps*, priced."""
+    """Return *swaps*, priced as the swaps of the next slot."""
     standings.begin(Slot(1_000))
     return price_slot(swaps, RATE, standings.sets_price, BASIC, UnixS(START + 1_201))
 
@@ -92,7 +92,7 @@ def test_a_round_trip_in_a_pool_sets_no_price() -> None:
 
 
 def test_a_round_trip_does_not_change_the_price_of_its_pool() -> None:
-    """In another pool of the same mint the next honest trade sets the price."""
+    """So the next honest trade, in another pool of the same mint, sets the price."""
     standings = begun("honest", "second")
     then(standings, leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1))
     assert pool_prices(standings) == {"honest": 2.0, "second": 2.0}
@@ -139,7 +139,7 @@ def test_a_route_through_a_token_is_no_round_trip() -> None:
 
 
 def test_a_loop_over_three_mints_sets_no_price() -> None:
-    """SOL buys the token, which is sold for dollars, which buy SOL: it ends where it began."""
+    """SOL buys the token, which is sold for dollars, which buy SOL: the loop is closed."""
     legs = (
         leg(2.2, signer="x", quote=WSOL),
         leg(2.3, pool="second", signer="x", is_buy=False, inner=1),
@@ -184,7 +184,7 @@ def test_a_split_purchase_is_no_loop() -> None:
 
 
 def test_two_keys_of_one_transaction_are_a_round_trip() -> None:
-    """No one else could trade between them."""
+    """No one else could trade between the swaps of the two keys."""
     reported = then(
         begun("honest"),
         leg(4.0, signer="x"),
@@ -235,7 +235,7 @@ def folded(swaps: Sequence[PricedSwap]) -> MintFold:
 
 
 def test_the_legs_of_a_round_trip_make_no_candle() -> None:
-    """They are in the log, for their evidence on their pool."""
+    """The legs are in the log because they are evidence about their pool."""
     trip = leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1)
     reported = then(begun("honest"), *trip).swaps
 
@@ -263,7 +263,7 @@ def test_round_trips_are_decided_in_the_same_way_from_the_log() -> None:
 
 
 def test_a_route_through_a_token_adds_no_volume_if_decided_from_the_log() -> None:
-    """The route sets prices, so that only its evidence in the log keeps its volume out."""
+    """The swaps of the route set prices; only their evidence in the log keeps their volume out."""
     standings = begun("honest", "second")
     before = standings.of(TOKEN)
     reported = then(

@@ -1,4 +1,4 @@
-"""Names as they are shown and searched, and the lines that a search finds."""
+"""The forms of a name for display and for search, and the names that a search finds."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The price of SOL in dollars: no pool, signer or transaction moves it alone."""
+"""The price of SOL in dollars: no pool, signer or transaction can move the price alone."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -30,7 +30,7 @@ TIE: Final = Fraction(1, 10**9)  # part of all weight: in it, floating point may
 
 
 def moved(rate: float | None) -> float:
-    """Return the distance of *rate* from 150 USD."""
+    """Return the difference between *rate* and 150 USD, as a fraction of 150 USD."""
     assert rate is not None
     return abs(rate / 150.0 - 1)
 
@@ -76,7 +76,7 @@ def test_one_pool_moves_the_rate_by_at_most_a_thousandth(  # noqa: PLR0913 - wha
 def test_one_signer_moves_the_rate_by_at_most_a_thousandth(
     usd: float, often: int, pools: int, own: int, depth: int
 ) -> None:
-    """The signer trades in honest pools and in own pools at once, as the last one in each slot."""
+    """The signer trades last in each slot, in honest pools and in pools of its own at once."""
     market = SolMarket()
     entered = [*list(HONEST.items())[:pools], *((f"own {at}", depth) for at in range(own))]
     for second in range(70):
@@ -95,7 +95,7 @@ def test_one_signer_moves_the_rate_by_at_most_a_thousandth(
 def test_one_transaction_moves_the_rate_by_at_most_a_thousandth(
     own: int, depth: int, usd: float
 ) -> None:
-    """The transaction has many signers, and trades in all honest pools and in new own pools."""
+    """The transaction has many signers, and trades in all honest pools and in new pools."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -109,7 +109,7 @@ def test_one_transaction_moves_the_rate_by_at_most_a_thousandth(
 
 
 def test_a_move_of_the_market_is_followed_in_the_second_slot() -> None:
-    """Each pool has its second trade by others then."""
+    """By then, two signers have traded at the new price in each pool."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -120,7 +120,10 @@ def test_a_move_of_the_market_is_followed_in_the_second_slot() -> None:
 
 
 def off_by(dollars: int, pools: int) -> float:
-    """Return the move of the rate by *dollars* in equal parts in *pools* pools, for a minute."""
+    """Return the change of the rate if pools with *dollars* in total trade 1.2 % above it.
+
+    The change is a fraction of the rate.  The *pools* pools are equal, and trade for a minute.
+    """
     market = SolMarket()
     rate: float | None = None
     for second in range(65):
@@ -140,7 +143,7 @@ def off_by(dollars: int, pools: int) -> float:
 
 @pytest.mark.parametrize("pools", [2, 4, 8])
 def test_a_move_of_one_percent_takes_as_much_as_all_other_pools_hold(pools: int) -> None:
-    """By calculation: equal pools are not reduced to a third, so half of all votes take as much."""
+    """By calculation: equal pools are not reduced to a third, so half of the votes need as much."""
     assert off_by(WHOLE * 99 // 100, pools) <= 0.001
     assert off_by(WHOLE * 101 // 100, pools) >= 0.01
 
@@ -148,7 +151,7 @@ def test_a_move_of_one_percent_takes_as_much_as_all_other_pools_hold(pools: int)
 def pushed(dollars: float, to: float) -> float:
     """Return the cost of multiplying the price in a pool of *dollars* by *to*, by buying SOL.
 
-    Constant product: dollars x SOL stays, so dollars grow by the root of the price.
+    The product of dollars and SOL stays constant, so dollars grow by the root of the price.
     """
     return dollars * (sqrt(to) - 1)
 
@@ -190,7 +193,7 @@ def test_a_push_of_honest_pools_moves_the_rate_only_with_half_of_the_votes(
 
 
 def test_the_rate_returns_with_the_next_trades_of_others() -> None:
-    """Two trades in each pool, by two signers, end the price that was paid for."""
+    """Two honest trades in each pool, by two signers, undo a move that cost money."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -206,7 +209,7 @@ def test_the_rate_returns_with_the_next_trades_of_others() -> None:
 
 
 def test_three_transactions_of_one_slot_are_one_vote() -> None:
-    """One bundle can hold them: with three signers, in all pools."""
+    """One bundle can contain transactions of three signers in all pools."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -219,7 +222,7 @@ def test_three_transactions_of_one_slot_are_one_vote() -> None:
 
 
 def test_the_rate_is_the_middle_price_of_three_pools() -> None:
-    """The pools with the highest and the lowest price decide only its bounds."""
+    """Two pools at fixed prices limit the rate; between these, the third pool sets it."""
     rates = []
     for closed in (149.0, 150.0, 151.0):
         samples = [
@@ -293,7 +296,7 @@ def test_a_slot_keeps_the_newest_samples_of_three_signers_with_least_depth() -> 
 
 
 def test_a_signer_who_is_last_in_each_slot_has_one_vote() -> None:
-    """From the earlier slots, the newest sample of another signer counts."""
+    """In the earlier slots, the newest sample of another signer counts."""
     honest = Sample(150.0, 10**9, 10**12, "pool", "honest")
     other = Sample(151.0, 10**9, 10**12, "pool", "other")
     last = Sample(160.0, 10**9, 10**12, "pool", "last")
@@ -359,7 +362,7 @@ def test_headers_are_stored_and_headers_of_an_earlier_version_are_read() -> None
 
 
 def test_each_price_in_dollars_is_its_price_in_sol_times_the_rate() -> None:
-    """In each slot in which the token and SOL trade, whichever pool of SOL traded last."""
+    """This holds in each slot in which a token and SOL trade, whichever pool of SOL traded last."""
     market = SolMarket(spread=0.01, has_standing=True)
     sol_price: float | None = None
     seen: set[float] = set()
@@ -383,7 +386,7 @@ def test_each_price_in_dollars_is_its_price_in_sol_times_the_rate() -> None:
 
 
 def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
-    """As each other token has; the rate is the newest of these prices."""
+    """SOL is then priced like any other token; the rate is the price of the newest swap."""
     market = SolMarket(has_standing=True)
     market.slot(NOW, [sale("only", usd, at=at) for at, usd in enumerate([152.0, 150.0])])
     assert [one.price_usd for one in market.priced] == [152.0, 150.0]
@@ -397,7 +400,7 @@ def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
 
 
 def test_the_price_of_sol_is_decided_in_the_same_way_from_the_log() -> None:
-    """The log keeps the price of a SOL swap in its own pool beside the rate."""
+    """For a swap of SOL, the log stores both the rate and the price in the pool of the swap."""
     market = SolMarket(has_standing=True)
     for number in range(60):
         market.slot(NOW + number, market.honest())

@@ -86,7 +86,7 @@ def shown(rows: Iterable[tuple[int, PricedSwap]]) -> list[float | None]:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_pool_that_holds_little_moves_no_price(data: st.DataObject) -> None:
-    """The honest rows are the same with it, bit for bit, and it never sets a price."""
+    """The log of the honest pool is the same without that pool, which never sets a price."""
     honest, time, usd = [], START, 2.0
     for number in range(data.draw(st.integers(10, 60))):
         time += data.draw(st.integers(1, 600))
@@ -162,7 +162,7 @@ def test_the_first_pool_sets_the_price_until_it_is_left_if_no_pool_has_balances(
 
 
 def test_a_round_trip_does_not_remove_the_weight_of_its_pool() -> None:
-    """A trade that adds no volume has moved money, too."""
+    """The trades of a round trip add no volume, but they show how much money moves the price."""
     honest = steady(100)
     at = honest[-1][0]
     pools = Standings()
@@ -217,14 +217,14 @@ def test_a_retracted_slot_restores_the_standing() -> None:
 
 
 def three_pools() -> list[Trade]:
-    """Return trades of pools that do not agree."""
+    """Return trades of three pools whose prices do not agree."""
     first, second = steady(30), steady(30, pool="second", usd=2.5, depth=80_000.0)
     third = steady(30, pool="third", usd=2.01, depth=None)
     return sorted([*first, *second, *third], key=lambda one: one[0])
 
 
 def test_a_restart_does_not_change_decisions() -> None:
-    """The state is written and read as the store does it."""
+    """The standings are written and read again in the same way as in the store."""
     pools, kept = Standings(), []
     for slot, (time, one) in enumerate(three_pools()):
         pools.begin(Slot(slot))
@@ -243,7 +243,7 @@ def test_a_restart_does_not_change_decisions() -> None:
 
 
 def test_rows_of_the_log_are_decided_again_with_the_same_result() -> None:
-    """A joined backfill prices the swaps after it again, from the rows of the log."""
+    """When a backfill is joined, later swaps are priced again from the rows of the log."""
     trades, pools = three_pools(), Standings()
     rows = priced(trades, pools)
     decided: Standing | None = None
@@ -258,7 +258,7 @@ def test_rows_of_the_log_are_decided_again_with_the_same_result() -> None:
 
 
 def test_a_price_pool_of_decision_18_still_sets_the_price() -> None:
-    """Its blob is read; the pool counts as deep until a swap shows its reserves."""
+    """Bytes of the older log are read; the pool counts as deep until a swap shows its reserves."""
     old = msgspec.msgpack.encode(["honest", 2.0, START, 1.5, START - 9_000, 7, None, 0, True])
     kept = unpack(old)
     assert kept == before_standing(

@@ -1,4 +1,4 @@
-"""The rule of prices against its definition, computed from all swaps of a mint each time.
+"""The rule of prices agrees with its definition, computed from all swaps of a mint.
 
 `defined` keeps no state: the weight of a pool comes from the list of its swaps (decision 114).
 """
@@ -37,9 +37,9 @@ def taken(swaps: Sequence[Offer]) -> list[Offer]:
 
 
 def least(swaps: Sequence[Offer], windows: int) -> int:
-    """Return the lowest reserve in the newest *windows* half minutes.
+    """Return the lowest reserve of a pool in the newest *windows* windows of half a minute.
 
-    They begin with the reserve after the last swap before them.
+    The reserve after the last swap before these windows counts, too.
     """
     since = swaps[-1].time // 30 - windows + 1
     before = [swap for swap in swaps if swap.time // 30 < since][-1:]
@@ -48,10 +48,11 @@ def least(swaps: Sequence[Offer], windows: int) -> int:
 
 
 def shown(swaps: Sequence[Offer]) -> int | None:
-    """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row.
+    """Return the depth that the moves of a pool show; None before the first move.
 
-    All three prices are of purchases, or all of sales.  Purchases got dearer, or sales cheaper; if
-    not, those of the other side have moved with them since the last one before.
+    A move is at least 5 %, and two swaps in a row show it.  Both swaps, and the swap before the
+    move, are purchases, or all are sales.  If purchases got cheaper, or sales better paid, prices
+    of the other side must have moved in the same direction.
     """
     at_its_price = taken(swaps)
     origin, last, flow, depth = swaps[0], swaps[0], 0, None
@@ -88,7 +89,7 @@ def shown(swaps: Sequence[Offer]) -> int | None:
 
 
 def pause_s(swaps: Sequence[Offer]) -> Fraction:
-    """Return the usual pause: the newest counts a quarter, and so on with what is left."""
+    """Return the mean pause; each pause has three quarters of the weight of the next one."""
     gaps = [Fraction(after.time - before.time) for before, after in pairwise(swaps)]
     return sum(
         (gap / 4 * Fraction(3, 4) ** age for age, gap in enumerate(reversed(gaps))), Fraction()
@@ -96,7 +97,7 @@ def pause_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def lull_s(swaps: Sequence[Offer]) -> Fraction:
-    """Return the mean pause, each counted by its length, over ten minutes or the pool's age."""
+    """Return the mean pause, weighted by length, over ten minutes or over the pool's age."""
     lull, kept = Fraction(), Fraction(1)
     for at in range(len(swaps) - 1, 0, -1):
         gap_s = swaps[at].time - swaps[at - 1].time
@@ -108,24 +109,24 @@ def lull_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def depth_of(swaps: Sequence[Offer]) -> Fraction:
-    """Return the depth of a pool, whether it trades or not."""
+    """Return the depth of a pool, not reduced if the pool is silent."""
     stands, moved = least(swaps, windows=2), shown(swaps)
     return Fraction(stands if moved is None else min(stands, moved))
 
 
 def if_silent(swaps: Sequence[Offer], now: int) -> Fraction:
-    """Return the depth that a silent pool keeps: an eighth, and less and less once it is left."""
+    """Return the depth that a silent pool keeps: an eighth, and less once it is abandoned."""
     return depth_of(swaps) / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
 
 
 def is_quiet(swaps: Sequence[Offer], now: int) -> bool:
-    """Return whether a pool has not traded for two of its lulls, of 3 s at least and 9 at most."""
+    """Return whether a pool has not traded for two mean pauses, at least 3 s and at most 9 s."""
     silent_s = now - swaps[-1].time
     return silent_s > 9 or (silent_s > 3 and is_more(Fraction(silent_s), 2 * lull_s(swaps)))
 
 
 def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
-    """Return the quiet pools, except the pools that only pools too young for it could replace."""
+    """Return the quiet pools, except those that only pools which are too young would replace."""
     quiet = {name for name, its in pools.items() if is_quiet(its, now)}
     silent = set()
     for name in quiet:
@@ -142,28 +143,28 @@ def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
 
 
 class Tied(Exception):
-    """Floating point may decide it either way."""
+    """Raised if two numbers are nearly equal, so that floating point may decide either way."""
 
 
 def is_more(one: Fraction, other: Fraction) -> bool:
-    """Return whether *one* is more than *other*; raise `Tied` if they are the same."""
+    """Return whether *one* is more than *other*; raise `Tied` if they are nearly equal."""
     if abs(one - other) < TIE:
         raise Tied
     return one > other
 
 
 def left_s(swaps: Sequence[Offer]) -> Fraction:
-    """Return the silence after which a pool is left: 100 usual pauses, an hour to a day."""
+    """Return the seconds after which a silent pool is abandoned: 100 pauses, an hour to a day."""
     return max(Fraction(3_600), min(Fraction(86_400), 100 * pause_s(swaps)))
 
 
 def stood_s(swaps: Sequence[Offer]) -> int:
-    """Return the age of a pool, from its first swap on."""
+    """Return the seconds from a pool's first swap to its newest one, at most 600."""
     return min(600, swaps[-1].time - swaps[0].time)
 
 
 def defined(swaps: Sequence[Offer]) -> bool:
-    """Return whether the last of *swaps* sets the price; raise `Tied`."""
+    """Return whether the last of *swaps* sets the price; raise `Tied` if weights are too close."""
     pools: dict[str, list[Offer]] = {}
     for swap in swaps:
         if pools or not swap.trip:  # a round trip begins no pool
@@ -196,16 +197,18 @@ Weights = Mapping[str, Fraction]
 
 
 def split(of: Weights, prices: Mapping[str, float], usd: float) -> tuple[Weights, Weights]:
-    """Return the pools at *usd* or less, and the others."""
+    """Return the weights of the pools at *usd* or less, and of the pools above."""
     low = {name: weight for name, weight in of.items() if prices[name] <= usd}
     return low, {name: weight for name, weight in of.items() if name not in low}
 
 
 def against(trading: Weights, silent: Weights, others: Weights) -> Fraction:
-    """Return the weight of the pools on one side of a price against those on the other.
+    """Return the weight of the *trading* and *silent* pools on one side of a price.
 
-    *others* are those that trade there.  A silent one counts an eighth for each of them, or once if
-    none trades on either side; no more than eight times the heaviest.
+    others   the trading pools on the other side.  A silent pool counts an eighth of its weight, for
+             each of *others*; only once if no pool trades on either side
+
+    The result is at most eight times the weight of the heaviest pool.
     """
     seen = Fraction(0)
     if others:
@@ -222,7 +225,7 @@ def weights_of(
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
     """Return the weights of the trading pools that count, and of silent pools as if they traded.
 
-    If all weights are 0, the first pool that is not left counts.
+    If all weights are 0, only the first pool that is not abandoned counts.
     """
     silent = silent_of(pools, now)
     ages = [stood_s(its) for name, its in pools.items() if name not in silent]

@@ -1,4 +1,4 @@
-"""The weight of a pool, part by part: each part of the rule alone decides one of these markets."""
+"""The weight of a pool, part by part: each market here depends on one part of the rule alone."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -78,7 +78,7 @@ def test_a_pool_of_one_signer_weighs_a_third() -> None:
 
 
 def test_liquidity_of_less_than_a_window_does_not_count() -> None:
-    """It comes in the first second of a window and leaves in its last."""
+    """The liquidity comes in the first second of a window and leaves in the last second."""
     honest = trades("honest", range(1_500))
     own = trades("own", range(1_200), usd=3.0, depth=10.0)
     flash = trades("own", range(1_200, 1_200 + WINDOW_S), usd=3.0, depth=10**9)
@@ -99,7 +99,7 @@ def test_pools_of_less_than_an_eighth_do_not_change_the_median() -> None:
 
 
 def test_liquidity_of_two_seconds_in_two_windows_does_not_count() -> None:
-    """A second is enough for swaps in two windows; the last swap before left ten dollars."""
+    """Swaps a second apart can be in two windows; the swap before them left ten dollars."""
     honest = trades("honest", range(1_500))
     own = trades("own", range(0, 1_200, 7), usd=3.0, depth=10.0)
     end = 1_200 + WINDOW_S
@@ -111,7 +111,7 @@ def test_liquidity_of_two_seconds_in_two_windows_does_not_count() -> None:
 
 
 def test_a_pool_that_seldom_trades_has_its_full_age() -> None:
-    """Otherwise a younger pool of less money would outweigh it in the first hours of a log."""
+    """Otherwise a younger pool with less money would outweigh it in the first hours of a log."""
     honest = trades("honest", range(0, 2_401, 600))
     new = trades("new", range(2_100, 2_700), usd=3.0, depth=0.2 * DEPTH)
     less = trades("new", range(2_100, 2_700), usd=3.0, depth=0.12 * DEPTH)
@@ -121,7 +121,7 @@ def test_a_pool_that_seldom_trades_has_its_full_age() -> None:
 
 
 def test_fees_between_purchases_and_sales_are_no_move() -> None:
-    """A pool with a fee of 5 %, in which people trade ten dollars: its whole reserve counts."""
+    """In a pool with a fee of 5 % and trades of ten dollars, the whole reserve counts."""
     both = [
         replace(
             one,
@@ -142,7 +142,7 @@ def test_fees_between_purchases_and_sales_are_no_move() -> None:
 @pytest.mark.parametrize("part", ["purchases", "sales", "both"])
 @pytest.mark.parametrize("falls", [True, False])
 def test_a_fee_that_falls_is_no_move(part: str, falls: bool) -> None:  # noqa: FBT001
-    """It makes purchases cheaper and sales dearer, as no trade can; a fee that rises is a move."""
+    """A falling fee lowers purchase prices and raises sale prices; a fee that rises is a move."""
     fees = [0.5 * 0.9**number for number in range(60)]
     if not falls:
         fees.reverse()
@@ -190,7 +190,7 @@ def test_a_pool_that_is_left_loses_weight_over_time() -> None:
 
 
 def test_liquidity_moved_between_pools_does_not_outweigh_a_silent_pool() -> None:
-    """Each of seven pools has it in one second of seven, so that they seem to hold it seven times.
+    """Seven pools hold the same money in turn, a second each, so it looks like seven times as much.
 
     A small pool does not make a silent pool much heavier.
     """
@@ -220,7 +220,7 @@ def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
 
 
 def test_two_pools_of_equal_weight_both_set_the_price_at_any_distance() -> None:
-    """A difference of three percent between the weights does not decide; five percent do."""
+    """A difference of three percent between their weights does not matter; five percent does."""
     first = trades("first", range(0, 1_200, 2))
 
     def second(depth: float, usd: float) -> bool:
@@ -233,7 +233,7 @@ def test_two_pools_of_equal_weight_both_set_the_price_at_any_distance() -> None:
 
 
 def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:
-    """A pool is silent after two lulls; a pool that replaces it is three lulls old, less 5 s."""
+    """A pool is silent after two usual pauses; a new pool replaces it after three, less 5 s."""
 
     def first_set(
         every_s: int, since: int, *, depth: float = 20 * DEPTH, signers: int = SIGNERS
@@ -272,7 +272,7 @@ def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
 
 
 def test_signers_are_named_until_there_are_enough() -> None:
-    """Their names take 24 bytes of each pool in the log; a pool with enough signers needs none."""
+    """Three names take 24 bytes of each pool in the log; a pool with enough signers needs none."""
     two, _ = after(trades("honest", range(600), signers=SIGNERS - 1))
     three, _ = after(trades("honest", range(600), signers=SIGNERS + 1))
 
@@ -282,7 +282,7 @@ def test_signers_are_named_until_there_are_enough() -> None:
 
 
 def test_many_small_pools_do_not_displace_a_new_deep_pool() -> None:
-    """They are older and have more weight than the new pool, but less liquidity."""
+    """The small pools are older and have more weight than the new pool, but less liquidity."""
     honest = trades("honest", range(0, 700, 2))
     small = [trades(f"small {n}", range(0, 700, 2), depth=10) for n in range(POOLS_MAX - 2)]
     one_more = trades("one more", [701], depth=10)
@@ -303,7 +303,7 @@ def test_liquidity_of_a_second_does_not_displace_the_price_pool() -> None:
 
 
 def test_liquidity_of_a_moment_displaces_none_of_several_price_pools() -> None:
-    """They may be less deep than the new pools, each of which shows the same money."""
+    """The price pools may be less deep than the new pools, which all show the same money."""
     others = [trades(f"honest {n}", range(n % 2, 700, 2), depth=DEPTH / 4) for n in range(4)]
     flash = [trades(f"flash {n}", [700], usd=3.0, depth=DEPTH) for n in range(2 * POOLS_MAX)]
     standing, when = after(*others, *flash)
@@ -313,7 +313,7 @@ def test_liquidity_of_a_moment_displaces_none_of_several_price_pools() -> None:
 
 
 def test_younger_pools_displace_at_most_one_older_pool_and_set_no_price() -> None:
-    """Six new pools show the same money, begun in turn, each of them deeper than an older pool."""
+    """Six new pools, begun in turn, show the same money; each is deeper than an older pool."""
     others = [trades(f"honest {n}", range(n, 3_000, 20), depth=DEPTH / 16) for n in range(16)]
     own = [
         trades(f"own {n}", range(1_500 + 100 * n, 3_000, 3), usd=3.0, depth=DEPTH / 12)
@@ -353,7 +353,7 @@ def test_a_sample_of_the_rate_may_be_further_off_than_a_swap_that_sets_a_price()
 
 
 def test_mints_with_new_trades_or_much_liquidity_are_kept_at_the_maximum() -> None:
-    """Trades of junk since then do not reset a deep quiet token."""
+    """Many later trades of worthless tokens do not drop a deep token without new trades."""
     pools = Standings(mints_max=100)
     pools.begin(Slot(1))
     for offer in trades("deep", range(100)):

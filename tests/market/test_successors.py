@@ -1,4 +1,4 @@
-"""The pool that a migration names decides from its first swap on."""
+"""The pool that a migration names sets the price from its first swap on."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -69,7 +69,7 @@ class Market:
         return reported
 
     def curve(self, seconds: int, *, stranger: float | None = None) -> None:
-        """Trade on the curve at 2 USD, and at 3 USD in a pool that holds *stranger* USD."""
+        """Trade each second on the curve at 2 USD, and at 3 USD in a pool with *stranger* USD."""
         for number in range(seconds):
             swaps = [trade("curve", 2.0, signer=f"{number % 5}")]
             if stranger is not None:
@@ -122,7 +122,7 @@ def test_a_migration_without_a_rate_is_logged_and_not_counted_as_unpriced() -> N
 
 
 def test_the_first_swap_of_a_pool_without_a_migration_sets_no_price() -> None:
-    """So the markets of the other tests need their migration."""
+    """This shows that the migrations in the other tests have an effect."""
     market = Market()
     market.curve(300, stranger=4_000.0)
 
@@ -166,7 +166,7 @@ def test_only_the_first_migration_of_a_curve_counts() -> None:
 def test_a_new_pool_does_not_inherit_the_small_depth_shown_on_its_curve() -> None:
     """A few dollars move the curve by a tenth, so that a stranger with 4,000 USD outweighs it.
 
-    The pool holds 17,000, and no trade has shown less.
+    The new pool holds 17,000 USD, and no trade has shown less.
     """
     market = Market()
     market.curve(300, stranger=4_000.0)
@@ -249,7 +249,7 @@ def test_a_migration_is_decided_in_the_same_way_from_the_log() -> None:
 
 
 def test_a_migration_is_not_shown_as_a_swap() -> None:
-    """Its row has no detail, and takes none from the swap beside it."""
+    """The log row of a migration has no detail, and gets none from the swap in the same slot."""
     market = Market()
     market.curve(10)
     rows = market.slot(leaves("curve", "pool"), trade("pool", 1.2, at=1))

@@ -1,4 +1,4 @@
-"""The place of a block, whatever a source yields and repeats."""
+"""The place of a block in the log, whichever blocks a source yields, repeats or leaves out."""
 
 from datetime import UTC, datetime
 
@@ -139,7 +139,7 @@ def test_the_log_continues_after_a_gap() -> None:
 
 
 def test_a_longer_gap_replaces_a_gap_from_the_same_slot() -> None:
-    """A source that begins again from the same tip loses more slots than before."""
+    """A source that starts again from the same tip may lose more slots than before."""
     tail = tail_of(A, B)
 
     assert tail.lose(Gap(Slot(3), Slot(50), "gone")) == 48
@@ -219,7 +219,7 @@ def test_samples_are_kept_in_the_header() -> None:
 
 
 def test_the_newest_1024_dead_blocks_are_known_after_finality() -> None:
-    """An older one contradicts finality, like a block that was never seen."""
+    """An older dead block contradicts finality, like a block that the log never had."""
     forks = [block(9, A, fork=f"-{number}") for number in range(1_025)]
     all_known = tail_of(A, *forks[1:], B, C, finalized=4)
     one_more = tail_of(A, *forks, B, C, finalized=4)

@@ -1,4 +1,4 @@
-"""Traders of a token: sums, concentration and gains, against a slow reading of the same swaps."""
+"""Sums, concentration and gains of traders agree with a slow reading of the same swaps."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -39,13 +39,13 @@ def logged(line: Line) -> LoggedSwap:
 
 
 def of(who: str, lines: Sequence[Line], *, is_buy: bool) -> tuple[int, int, int]:
-    """Return micro-USD, raw amount and swaps of one side of a trader."""
+    """Return micro-USD, raw units and number of the purchases, or sales, of trader *who*."""
     own = [line for line in lines if line[0] == who and line[4] is is_buy]
     return sum(line[2] for line in own), sum(line[3] for line in own), len(own)
 
 
 def expect_sums(lines: Sequence[Line]) -> None:
-    """Compare the traders of *lines*, newest first, with their swaps one by one."""
+    """Assert that the sums of each trader in *lines*, newest first, agree with its swaps."""
     names = {line[0] for line in lines} - {""}
     found = top_traders([logged(line) for line in lines], len(lines))
 
@@ -71,7 +71,7 @@ def expect_sums(lines: Sequence[Line]) -> None:
 
 
 def expect_crowd(lines: Sequence[Line]) -> None:
-    """Compare the crowd of five minutes of *lines*, newest first, with their swaps."""
+    """Assert that the crowd of the last five minutes of *lines*, newest first, is right."""
     within = [line for line in lines if line[1] < 300]
     crowd = crowd_of(newest([logged(line) for line in lines], UnixS(NOW)))
 

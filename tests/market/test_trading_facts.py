@@ -1,4 +1,4 @@
-"""Shares, first buyers and the launch of a mint, against a slow reading of the same swaps."""
+"""Shares, first buyers and the launch of a mint agree with a slow reading of the same swaps."""
 
 from itertools import combinations, groupby
 from pathlib import Path
@@ -42,7 +42,7 @@ def logged(number: int, line: Line) -> LoggedSwap:
 
 
 def sandwiched(lines: list[Line]) -> int:
-    """Return the flow of outer swaps of sandwiches, among all triples of swaps of a slot."""
+    """Return the flow of the outer swaps of sandwiches, found in all triples of each slot."""
     slots = groupby(lines, lambda line: line[0])
     return sum(sandwiched_in_slot(list(of)) for _, of in slots)
 
@@ -61,7 +61,7 @@ def sandwiched_in_slot(lines: list[Line]) -> int:
 
 
 def expect_facts(lines: list[Line]) -> None:
-    """Compare the facts of *lines*, oldest first, with a slow reading of them."""
+    """Assert that the facts of *lines*, oldest first, agree with a slow reading."""
     newest_first = [logged(n, line) for n, line in enumerate(lines)][::-1]
     known = [line for line in lines if line[1]]
     total = sum(line[3] for line in known)
@@ -102,7 +102,7 @@ def test_facts_agree_with_a_slow_reading(lines: list[Line]) -> None:
 
 
 def test_facts_of_real_launches_agree_with_their_trades(shared_data: Path) -> None:
-    """Each second is a slot, as the recorded trades have no finer time."""
+    """Each second counts as a slot, because the recorded trades have no finer time."""
     path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
     if not path.is_file():
         pytest.skip(f"did not run: the launches are not there: {path}")

@@ -41,7 +41,7 @@ def slow_bins(candles: list[Line], count: int) -> list[Fraction]:
 
 
 def slow_area(volumes: list[Fraction]) -> tuple[int, int, int]:
-    """Return the control and the first and last bin of the value area, exactly."""
+    """Return the bin with the most volume, and the first and last bin of the value area."""
     control = volumes.index(max(volumes))
     first = last = control
     while sum(volumes[first : last + 1]) < Fraction(7, 10) * sum(volumes):
@@ -55,7 +55,7 @@ def slow_area(volumes: list[Fraction]) -> tuple[int, int, int]:
 
 
 def test_the_profile_of_a_recorded_series_agrees_with_exact_fractions(shared_data: Path) -> None:
-    """The series has 4,063 candles of a second, in cents and hundred millionths of a bitcoin."""
+    """The series has 4,063 candles of one second, with prices in cents and volumes in satoshis."""
     path = shared_data / "ohlcv" / "candles" / "lean_coinbase_btcusd_1s_20161007.csv"
     if not path.is_file():
         pytest.skip(f"did not run: the candles are not there: {path}")
@@ -97,7 +97,7 @@ def test_bins_have_the_volume_at_their_prices(candles: list[Line], count: int) -
 
 
 def test_the_value_area_grows_by_the_larger_pair() -> None:
-    """Bins of 1 USD: 5, 10, 20, 60, 30, 10, 40, 25 of 200; 140 are 70 %."""
+    """The bins have the volumes 5, 10, 20, 60, 30, 10, 40, 25: of 200 in total, 140 are 70 %."""
     volumes = [5, 10, 20, 60, 30, 10, 40, 25]
     candles = [(n, n + 1, volume) for n, volume in enumerate(volumes, 1)]
     found = profile(candles, len(volumes))

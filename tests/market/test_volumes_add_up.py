@@ -1,7 +1,7 @@
 """Sums of volume over all widths agree with the swaps that count, in random markets.
 
-Swaps go through prices, the fold in several writes, the tail and the pages, and through the live
-engine.  All are paid in dollars, so that the value of each is its amount of the quote.
+Swaps are priced, folded in several writes, read as pages of candles, and applied to the live
+engine.  All are paid in dollars, so the value of each is its amount of the quote.
 """
 
 import os
@@ -45,7 +45,7 @@ class Traded(NamedTuple):
 def traded(seed: int, slots: int, gap_s: float) -> Traded:
     """Return a market with dust, swaps of unknown decimals and round trips of one signer.
 
-    One price of five is rejected.
+    About one of five prices is rejected.
     """
     random = Random(seed)
     time, logged, intended = START + random.randrange(100_000), [], dict[int, tuple[int, int]]()
@@ -71,7 +71,7 @@ def traded(seed: int, slots: int, gap_s: float) -> Traded:
 
 
 def is_rejected(dollars: int) -> bool:
-    """Return whether a swap of *dollars* micro-USD has a rejected price, as one of five has."""
+    """Return whether the price of a swap of *dollars* micro-USD is rejected: about one of five."""
     return dollars // DUST % 5 == 0
 
 
@@ -83,7 +83,7 @@ def _swap(transaction: int, leg: int, dollars: int, decimals: int | None, *, is_
 
 
 def kept_of(swaps: Sequence[tuple[UnixS, PricedSwap]], folded: int, random: Random) -> Kept:
-    """Fold the first *folded* in writes of random size."""
+    """Return the stored data after the first *folded* of *swaps*, in writes of random size."""
     kept, at = Kept(), 0
     while at < folded:
         until = min(folded, at + 1 + random.randrange(20))
@@ -155,7 +155,7 @@ def test_sums_over_all_widths_agree_with_the_swaps_that_count(
 def _expect_pressure(
     swaps: Sequence[tuple[UnixS, PricedSwap]], intended: dict[int, tuple[int, int]], now: UnixS
 ) -> None:
-    """Expect the shares of the live engine to agree with the same sums."""
+    """Assert that the pressure shares of the live engine agree with the sums in *intended*."""
     ENGINE.clear(0)
     ENGINE.apply(as_trades([(0, time, swap) for time, swap in swaps]))
     shares = ENGINE.snapshot(0, now)[SHARES:COUNTS].tolist()

@@ -64,7 +64,7 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
 
 
 def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instruction]:
-    """Return *tokens* as `expand` does, but leave unreadable instructions as they are."""
+    """Return *tokens* with each batch replaced by its instructions, except unreadable batches."""
     try:
         return expand(tokens, opened)
     except Unreadable:
@@ -78,7 +78,10 @@ def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instructi
 
 
 def _unpack(batch: Instruction, found: list[Instruction]) -> None:
-    """Add the instructions of *batch* and of nested batches to *found*.  Raises Unreadable."""
+    """Add the instructions of *batch* and of nested batches to *found*.
+
+    Raises Unreadable if a batch is malformed, or has more than INSTRUCTIONS_MAX instructions.
+    """
     # The depth is limited: a nested batch has at most 255 bytes, which allows 84 levels below it.
     data = data_of(batch)
     accounts = batch.accounts

@@ -45,7 +45,7 @@ from mintscope.solana.transaction import Instruction, Transaction, UnreadableTra
 
 
 class Native:
-    """A program that is not a DEX, but whose instructions have a role in the trace."""
+    """A program that is not a DEX, but whose instructions the decoder needs to find swaps."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ Frame: TypeAlias = tuple[int, Role, Call | None]
 
 
 class Roles:
-    """The role of each address; *programs* are the DEXes and routers."""
+    """The role of each program address; *programs* are the DEXes and routers."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         dexes = {program.address: program for program in programs}
@@ -303,7 +303,8 @@ def _missed(
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
     """Return the calls and accounts of *transaction*; None if it cannot have exchanged tokens.
 
-    Raises Unreadable if the inner instructions were not recorded, and as `calls` does.
+    Raises Unreadable if the inner instructions were not recorded, or if the calls cannot be found
+    in the instructions.
     """
     keys = transaction.keys
     by_key = known.by_key(keys)
@@ -379,7 +380,7 @@ def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
 def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
     """Return the swaps of *call*; if it is a migration, add it to *migrations*.
 
-    Raises Unreadable.
+    Raises Unreadable if *call* cannot be read.
     """
     program = call.program
     swaps = program.swaps
@@ -411,7 +412,7 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
 def _read_other(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
     """Return the swaps of *call*, whose first bytes are not in the table of its program.
 
-    If *call* is a migration, add it to *migrations*.  Raises Unreadable.
+    If *call* is a migration, add it to *migrations*.  Raises Unreadable if *call* cannot be read.
     """
     program = call.program
     if program.migrations:

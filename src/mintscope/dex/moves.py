@@ -64,7 +64,10 @@ Move: TypeAlias = tuple[str, str, str, int, int]
 
 
 def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901 - a hot loop
-    """Return the moves of tokens and lamports under *call*.  Raises Unreadable."""
+    """Return the moves of tokens and lamports under *call*.
+
+    Raises Unreadable if an instruction is cut short, or if an account or a mint is unknown.
+    """
     found: list[Move] = []
     others: list[Instruction] = []
     book = token_accounts.book
@@ -152,12 +155,12 @@ def _fee(
 
 
 def _named_fee(data: bytes, at: int, size: int) -> int | None:
-    """Return the fee that a transfer names, None if transfers of its kind name no fee."""
+    """Return the fee that a transfer names; None if transfers of this kind name no fee."""
     return int.from_bytes(data[at + FEE_AT : size], "little") if size > at + FEE_AT else None
 
 
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
-    """Return the raw units that *account* gained by a transfer."""
+    """Return the raw units that *account* gained by a transfer; *named* if no balance shows it."""
     # The balances show the gain if only this transfer touched the account.  Otherwise the gain is
     # *named*, the amount sent minus the named fee.
     if token_accounts.touches()[account] != 1:
@@ -355,7 +358,7 @@ def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) 
 
 
 def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
-    """Return the owner of the wrapped SOL in *account*, None if it holds no wrapped SOL."""
+    """Return the owner of the wrapped SOL account *account*; None if it is not such an account."""
     balance = token_accounts.book.get(account)
     if balance is None or balance.mint != WSOL:
         return None

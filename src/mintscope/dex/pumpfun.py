@@ -119,7 +119,7 @@ def _address(event: bytes, at: int) -> str:
 def _swaps_of_event(
     call: Call, event: bytes, parties: Parties, token_accounts: TokenAccounts
 ) -> list[Swap]:
-    """Return the swap of *event*, an empty list if nothing was traded."""
+    """Return the swap of *event*; an empty list if nothing was traded."""
     mint, user, curve, quote = parties
     tokens = u64(event, TOKEN_AMOUNT)
     _confirm(call, tokens)
@@ -195,7 +195,10 @@ def _confirm(call: Call, tokens: int) -> None:
 
 
 def _quote_amount(event: bytes, quote: str) -> int:
-    """Return the amount after the quote's address in the tail of *event*.  Raises Unreadable."""
+    """Return the amount that follows the address of *quote* in the tail of *event*.
+
+    Raises Unreadable if the tail does not have it.
+    """
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     if at < 0:
         raise Unreadable(QuarantineReason.TRUNCATED_EVENT)

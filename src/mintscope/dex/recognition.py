@@ -249,7 +249,7 @@ def _end(calls: Sequence[Call], number: int) -> int:
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of *call* if its vaults show one, else an empty list.
 
-    Raises Unreadable as `_recognised` does.
+    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the exchange.
     """
     token_accounts.complete()
     # Moves of lamports are left out, because lamports also pay rent and priority fees.

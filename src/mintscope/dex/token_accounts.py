@@ -153,7 +153,7 @@ class TokenAccounts:
         return None if balance is None else balance.mint
 
     def decimals(self, mint: str) -> int | None:
-        """Return the decimals of *mint*, None if the transaction does not show them."""
+        """Return the decimals of *mint*; None if the transaction does not show them."""
         known = DECIMALS.get(mint)
         if known is not None:
             return known
@@ -175,7 +175,10 @@ class TokenAccounts:
         return decimals, int(text) if is_number else None
 
     def complete(self) -> None:
-        """Add to `book` the accounts that the transaction closed.  Raises Unreadable."""
+        """Add to `book` the accounts that the transaction closed.
+
+        Raises Unreadable if earlier balances, or instructions that open accounts, are malformed.
+        """
         if self.is_complete:
             return
         self.is_complete = True
@@ -259,7 +262,7 @@ class TokenAccounts:
         return self._before
 
     def _checked_decimals(self, mint: str) -> int | None:
-        """Return the decimals in a checked transfer of *mint*, None if there is none."""
+        """Return the decimals of *mint* that a checked transfer names; None if no transfer does."""
         for token in self.token_instructions():
             if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
                 data = base58.decode(token.data)

@@ -43,7 +43,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     """Return one swap for each pool of *legs*; without legs, one for each pool in the transfers.
 
     A pool of *legs* whose amounts are all 0 has no swap.  Raises Unreadable if any other pool did
-    not exchange two mints, or if an event disagrees.
+    not exchange two mints, or if an event and the transfers differ.
     """
     # With several signers, `_trader` needs the owners of accounts that the transaction closed.
     if not legs or len(token_accounts.signers) > 1:
@@ -165,7 +165,7 @@ def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
 
 
 def exchange_of(flow: dict[str, int]) -> Exchange | None:
-    """Return the one mint received and the one paid, with amounts; None for any other flow."""
+    """Return the mint gained and the mint lost in *flow*, with amounts; None for other flows."""
     # Two mints need no filter: the comparisons below refuse an amount of 0.
     changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
@@ -269,7 +269,7 @@ def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) ->
 
 
 def _trader(exchange: Exchange, moved: list[Move], signers: Sequence[str]) -> str:
-    """Return the signer on the other side of *exchange*, or the fee payer if there is none."""
+    """Return the signer on the other side of *exchange*; the fee payer if no signer is there."""
     received, _, paid, _ = exchange
     for source, target, mint, _, _ in moved:
         if mint == received and source in signers:
@@ -408,7 +408,7 @@ def _vaults(
 ) -> tuple[int | None, int | None]:
     """Return the vault that received, and the vault that paid, the most under *call*.
 
-    A vault is None if no account of these owners moved its mint.
+    A vault is None if no account of *owners* moved its mint.
     """
     received, paid = mints
     takers: dict[int, int] = {}
@@ -427,7 +427,7 @@ def _vaults(
 
 
 def _largest(amounts: dict[int, int]) -> int | None:
-    """Return the account with the largest amount, None if there is no account."""
+    """Return the account with the largest amount; None if there is no account."""
     if len(amounts) > 1:
         # The index decides between equal amounts, so that the name of a pool never varies.
         return max(amounts, key=lambda account: (amounts[account], account))

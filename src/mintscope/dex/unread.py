@@ -59,7 +59,7 @@ from mintscope.solana.transaction import Instruction
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps in the events of *call*; empty if there are none and nothing was exchanged.
+    """Return the swaps in the events of *call*; empty if *call* exchanged nothing.
 
     Raises Unreadable, with UNKNOWN_INSTRUCTION, if no event shows a swap, but a party gave one mint
     for another, and no tokens were minted or burned.  Also raises Unreadable if events, transfers
@@ -77,7 +77,7 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if a signer exchanged mints under *call*; no swap was read from it."""
+    """Raise Unreadable if a signer exchanged mints under *call*, from which no swap was read."""
     exchanges = _exchanges(call, token_accounts)
     signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
     report(call, signed, token_accounts)
@@ -175,8 +175,8 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
 def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
     """Raise Unreadable, with UNKNOWN_EXCHANGE, if a signer exchanged under *whole*.
 
-    An exchange in the list "Not reported" of this module raises no error.  Also raises Unreadable
-    if transfers or balances cannot be read.
+    The exchanges in the list "Not reported", at the top of this module, raise no error.  Also
+    raises Unreadable if transfers or balances cannot be read.
 
     whole   *call*, or `with_inner` of it; no swap was read from it
     """

@@ -6,7 +6,7 @@ Read      decoded as a call of a listed program, or read from its transfers if t
           listed
 Missed    quarantined for a reason: its swaps are in no candle and in no volume
 Window    the hour of the newest block and the hour before it: 60 to 120 minutes
-Volume    micro-USD of the calls that moved SOL or a dollar, at the rate of their block
+Volume    micro-USD of the calls that moved SOL or a dollar token, at the SOL rate of their block
 """
 
 from collections import defaultdict
@@ -67,7 +67,8 @@ class ProgramHour(NamedTuple):
     """The calls of a program in one hour with the same outcome.
 
     hour      hours since 1970-01-01 UTC, by the time of blocks
-    program   the name of the program, its address if it is not listed, or OTHER
+    program   the name of the program, its address if it is not listed, or OTHER for all programs
+              that are not counted by name
     outcome   READ, UNLISTED, or the reason why the calls were missed
     """
 
@@ -82,7 +83,7 @@ class Coverage(NamedTuple):
 
     since, time     Unix seconds; *since* is the start of an hour
     blocks          the number of blocks that were read
-    skipped_slots   slots proven to have no block: the next block names an earlier one as its parent
+    skipped_slots   slots proven to have no block, because the next block has an earlier parent
     missing_slots   slots in gaps that are still open
     """
 
@@ -110,9 +111,9 @@ class MintCoverage(NamedTuple):
 
 
 class MissedMints(NamedTuple):
-    """The mints with missed calls in the window.
+    """The mints with missed calls in the hour of the newest block and the hour before it.
 
-    is_whole   whether all of these mints are counted by name
+    is_whole   whether *by_mint* has all of these mints; if not, others are counted together
     """
 
     by_mint: Mapping[Mint, MintCoverage]
@@ -123,7 +124,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     """Calls with the same program, reason and head that were missed, or read from transfers.
 
     time        the time of the newest block with such a call
-    program     the name of the program, its address if it is not listed, or OTHER
+    program     the name of the program, its address if it is not listed, or OTHER for all others
     reason      why the calls were not read; `unknown_program`: read from transfers, because the
                 program is not listed
     head        the first bytes of the instruction, hex, if the decoder does not know them;
@@ -156,10 +157,10 @@ class CoverageReader(Protocol):
         """
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints with missed calls in the window."""
+        """Return the mints with missed calls in the newest block's hour and the hour before it."""
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of calls of the newest 24 hours, by falling volume.
+        """Return up to *limit* groups of unread calls of the newest 24 hours, by falling volume.
 
         The last of these hours is that of the newest block.
         """
@@ -237,7 +238,7 @@ class Totals(NamedTuple):
 
     @property
     def all(self) -> Tally:
-        """The sum of all outcomes."""
+        """The calls of all outcomes: read, unlisted and missed."""
         return summed(self)
 
     @property
@@ -262,8 +263,8 @@ class MissedProgram(NamedTuple):
 class Jump(NamedTuple):
     """A program with many more missed calls than the day before, probably due to an upgrade.
 
-    now      the calls of the program in the window
-    before   its calls in the day before the window
+    now      the calls of the program in the hour of the newest block and the hour before it
+    before   the calls of the program in the 24 hours before these two hours
     """
 
     program: str
@@ -308,7 +309,7 @@ def totals(rows: Iterable[ProgramHour]) -> Totals:
 
 
 def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
-    """Return the *rows* of each program, by its name."""
+    """Return the *rows* of each program, by program name."""
     found: dict[str, list[ProgramHour]] = defaultdict(list)
     for row in rows:
         found[row.program].append(row)
@@ -342,9 +343,10 @@ def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
 
 
 def jumps(coverage: Coverage) -> list[Jump]:
-    """Return the programs with many more missed calls than in the day before the window.
+    """Return the programs with many more missed calls in the newest two hours than before.
 
-    coverage   the coverage of the window and of the day before it
+    coverage   the coverage of the hour of the newest block, of the hour before it, and of the 24
+               hours before these two
     """
     since = window_start(coverage.time)
     before_rows = by_program(coverage.before(since))
@@ -363,8 +365,8 @@ def jumps(coverage: Coverage) -> list[Jump]:
 def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages:
     """Return the coverages that reports show.
 
-    coverage   the coverage of the window
-    missed     the mints with missed calls in the window
+    coverage   the coverage of the hour of the newest block and the hour before it
+    missed     the mints with missed calls in these two hours
     """
     overall = _read_share(totals(coverage.rows).shares)
     # If some mints are counted together, any of the other mints may have missed calls.
@@ -389,7 +391,7 @@ def _read_share(shares: Shares) -> ReadShare:
 
 
 def window_start(time: UnixS) -> UnixS:
-    """Return the start of the window if the newest block is at *time*."""
+    """Return the start of the hour before the hour of *time*, the time of the newest block."""
     return first_hour(time, WINDOW_HOURS)
 
 

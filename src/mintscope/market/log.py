@@ -1,7 +1,7 @@
 """Swap log: events and records.
 
-All data of the analytics come from events.  Their numbers, `seq`, have no gaps, so two folds that
-have applied all events up to the same `seq` are equal.
+All data of the analytics come from events.  The numbers of events, `seq`, have no gaps, so two
+processes that have applied all events up to the same `seq` have the same data.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -90,8 +90,8 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_sol    None exactly when price_usd is None
     pool         the name of the pool, as in `dex.outcome.Swap`; None in logs of earlier versions
     offered      (price_usd, price_sol) of a swap that did not set the price, for example because
-                 its pool is no price pool, or the swap is part of a round trip; for SOL, the swap's
-                 own price if it is not the rate
+                 its pool is no price pool, or the swap is part of a round trip; for a swap of SOL,
+                 also its own price if that is not the rate
     detail       stored apart from the log; readers of the log do not get it
     evidence     facts that the swap shows about its pool; None if decimals are unknown, and in logs
                  of earlier versions
@@ -115,7 +115,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
 def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
     """Return the volume bought and the volume sold in *swaps*, of one slot, in micro-USD.
 
-    Each is at most that of a candle of a minute.
+    Each volume is at most SLOT_VOLUME_MAX.
     """
     volumes = [0, 0]
     for swap in swaps:
@@ -266,8 +266,8 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
     """The position of the log.
 
     slot, time      the newest block; None before the first
-    follows_files   the clock of the market follows replayed files, so the age of the data is not
-                    measured against the time of day
+    follows_files   whether the clock of the market follows replayed files; if so, the age of the
+                    data is not measured against the time of day
     final           the newest final slot; None before the first
     folded          the newest slot in candles and lists; None before the first
     genesis_hash    the genesis hash of the chain; None if no node has returned it
@@ -301,9 +301,9 @@ class LogReader(Protocol):
         """Return the seq of the newest event, and the mints that are tracked after this event."""
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return the first living slot of each of the newest *span_s* seconds, oldest first.
+        """Return the first slot, and its time, of each of the newest *span_s* seconds.
 
-        Each slot has its time.  Seconds without a slot are left out.
+        The slots are oldest first.  Retracted slots, and seconds without a slot, are left out.
         """
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:

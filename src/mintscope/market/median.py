@@ -83,12 +83,12 @@ def middle(
 
 
 def _compared(one: Side, other: Side) -> tuple[float, float]:
-    """Return the weights of both sides of a price; if no pool trades, silent ones at an eighth."""
+    """Return the weights of both sides; if no pool trades, silent pools count with an eighth."""
     if not one.heaviest and not other.heaviest:
         return one.against(1.0), other.against(1.0)
     return one.against(other.times_seen), other.against(one.times_seen)
 
 
 def is_near(usd: float, other: float, agreement: float) -> bool:
-    """Return whether the higher price exceeds the lower by at most *agreement* of the lower."""
+    """Return whether the higher price exceeds the lower one by at most *agreement*, a fraction."""
     return (usd / other if usd > other else other / usd) <= 1 + agreement

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class Unread(NotAMint):
-    """The node does not return the account."""
+    """The node could not return the account of a mint; the message has the reason."""
 
 
 Read = dict[Mint, MintFacts | NotAMint]

@@ -1,4 +1,4 @@
-"""Facts of a mint, read from its account and its metadata; pure.
+"""Facts of a mint, decoded from the bytes of its account and its metadata.
 
 Layouts: SPL Token `Mint` (82 bytes), Token-2022 extensions (type, length, value after the account
 type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metadata `Metadata`.
@@ -95,10 +95,10 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     supply              number of raw units, the smallest units of the mint
     mint_authority      the account that can mint more; None: the supply cannot grow
     freeze_authority    the account that can freeze accounts; None: they cannot be frozen
-    name, symbol        as the issuer wrote them, at most 64 characters; None if there is none
+    name, symbol        as the issuer wrote them, at most 64 characters; None if missing
     transfer_fee_bps    newest fee of a transfer, in basis points; None without the extension
-    transfer_hook       program that runs at every transfer; None if there is none
-    permanent_delegate  account that can move or burn anyone's tokens; None if there is none
+    transfer_hook       program that runs at every transfer; None if no program does
+    permanent_delegate  account that can move or burn anyone's tokens; None if no account can
     scaled_ui_amount    how wallets scale amounts; None without valid multipliers, or in older facts
     """
 
@@ -118,7 +118,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def metadata_address(mint: Mint) -> str:
-    """Return the account in which Metaplex stores the name of *mint*."""
+    """Return the address of the account in which Metaplex stores the name of *mint*."""
     seeds = [b"metadata", bytes(METAPLEX), bytes(Pubkey.from_string(mint))]
     return str(Pubkey.find_program_address(seeds, METAPLEX)[0])
 
@@ -197,7 +197,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return name and symbol from *extension*, or else from *metadata*; None for missing ones."""
+    """Return the name and the symbol in *extension*, or else in *metadata*; None if missing."""
     # In both forms of metadata, the mint follows the update authority, which takes 32 bytes.
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:

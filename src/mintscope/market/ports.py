@@ -75,7 +75,7 @@ def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: 
 
 
 def is_lively(activity: Activity) -> bool:
-    """Return whether the mint reached the floor on its newest day."""
+    """Return whether the mint reached the floor on the newest day on which it traded."""
     return activity.lively_day == activity.day
 
 
@@ -107,7 +107,7 @@ class NewSlot(msgspec.Struct, frozen=True):
 
 
 class OrphanedSlot(msgspec.Struct, frozen=True):
-    """The newest living slot of the log is no longer in the chain."""
+    """*slot*, the newest slot of the log that is not retracted, is no longer in the chain."""
 
     slot: Slot
 
@@ -146,7 +146,7 @@ class Kept(NamedTuple):
     since_slot   swaps of later slots count; None: the mint is not tracked
     is_removed   whether an operator removed the mint, so that no rule tracks it
     state        the state of its `fold.MintFold`; None before its first swap
-    in_sol       the prices in SOL of that state; None if there are none
+    in_sol       the prices in SOL of that state; None if they are not stored
     activity     the trading of the mint; counted only if mints are tracked by a floor
     pools        the state of its `pool_book`; None if it has none
     traders      the state of its `crowd_book`; None if it has none
@@ -265,7 +265,7 @@ class Retention(msgspec.Struct, frozen=True):
     swaps_s: int = RECENT_S
 
     def __post_init__(self) -> None:
-        """Raise ValueError if *keep_s* is shorter than loading a mint needs, for any timeframe."""
+        """Raise ValueError if *keep_s* of any timeframe is shorter than loading a mint needs."""
         for timeframe in Timeframe:
             floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
             if self.keep_s.get(timeframe, 0) < floor:

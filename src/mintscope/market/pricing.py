@@ -126,7 +126,7 @@ def sol_usd_samples(
 
     A transaction has at most one sample in each pool, that of its last swap that may be a sample.
     It has none in a pool in which it bought and sold SOL.  All its samples have the same signer.
-    Of each pool, only the `newest` samples are returned.
+    Of each pool, only the samples that `newest` keeps are returned.
 
     quotes   the quote mints as of before the slot
     time     the time of the slot
@@ -168,10 +168,10 @@ def sol_usd_samples(
 
 
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
-    """Return the rate of a slot at *time* with *samples*, or None if there is none.
+    """Return the rate of SOL in a slot at *time* with *samples*; None if SOL has no rate.
 
     Without samples, the previous rate is returned, unless it is older than RATE_AGE_MAX_S: a slot
-    without trades of SOL does not change it.
+    without trades of SOL does not change the rate.
 
     recent   the headers before the slot, newest first; read only as far back as needed
     """
@@ -189,7 +189,7 @@ def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS
 
 
 def _last(header: SlotHeader | None, time: UnixS) -> Rate | None:
-    """Return the rate of *header*, or None if it has none or if it is too old at *time*."""
+    """Return the rate of *header*; None if there is no rate, or if it is too old at *time*."""
     if header is None or header.sol_usd is None or header.sol_usd_time is None:
         return None
     if time - header.sol_usd_time > RATE_AGE_MAX_S:
@@ -285,7 +285,7 @@ def _without_rate(
 def _succession(
     swap: Swap, seen: Oriented, sets_price: SetsPrice | None, time: UnixS
 ) -> PricedSwap:
-    """Return the entry for the migration *swap*: its pool replaces the curve `swap.succeeds`."""
+    """Return the log entry of the migration *swap*: its pool replaces the curve `swap.succeeds`."""
     evidence = Evidence(None, 0, "", succeeds=swap.succeeds)
     if sets_price is not None:
         sets_price(seen.base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
@@ -342,7 +342,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     uncounted: int,
     trip: int = 0,
 ) -> Evidence:
-    """Return the facts that *swap* shows about its pool; *volume* is its `_volume`."""
+    """Return the facts that *swap* shows about its pool; *volume* is the result of `_volume`."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
@@ -440,7 +440,8 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
     """Return the role of each swap that is part of a round trip, by the `Way` of the swap.
 
-    *swaps* are in order.  The way of a swap names its pool if its role is BACK, its signer if LOOP.
+    *swaps* are in order.  The way of a swap names its pool if the role is BACK, and its signer if
+    the role is LOOP.
     """
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):
@@ -465,8 +466,8 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
     """Yield (transaction, signer, in mint, out mint) of swaps that are part of a loop.
 
     A loop leads back to its first mint, by any number of mints.  Exchanges of a signer are removed
-    until each pays with a mint that another one bought, and buys a mint that another one pays with;
-    the rest are loops.
+    until each remaining one pays with a mint that another one bought, and buys a mint that another
+    one pays with; the remaining exchanges are loops.
     """
     exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
     for swap in together:
@@ -515,7 +516,7 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
 
 
 def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
-    """Return the price of one whole base token in dollars and in SOL, or the reason for none."""
+    """Return the price of one whole base token in dollars and in SOL, or why it has no price."""
     in_quote = _ratio(seen)
     if not isinstance(in_quote, float):
         return in_quote
@@ -537,7 +538,7 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
-    """Return the price of one whole base token in whole quote tokens, or the reason for none."""
+    """Return the price of one whole base token in whole quote tokens, or why it has no price."""
     least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST

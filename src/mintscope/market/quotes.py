@@ -52,7 +52,7 @@ Decided = Callable[[Mint], Standing | None]
 
 
 class _Token(NamedTuple):
-    """The USD value of one whole quote token; *behind*: see `Quotes.behind`."""
+    """The USD value of one whole quote token, and the result of `Quotes.behind` for the token."""
 
     usd: float
     behind: int | None
@@ -121,7 +121,7 @@ class Quotes:
         return token.usd
 
     def behind(self, mint: Mint) -> int | None:
-        """Return the most micro-USD that count in a pool quoted in *mint*, of kind TOKEN.
+        """Return the most micro-USD of depth that count in a pool quoted in *mint*, of kind TOKEN.
 
         None for a staking token, which the operator lists: there is no limit.
         """

@@ -1,4 +1,4 @@
-"""The report of endpoint 1 on a mint, and the port of the reports.
+"""The report on a mint, endpoint 1 of the specification, and the port that returns reports.
 
 Field names are the specification's; `rename` gives their camelCase.  The text of `about` for a
 field is only for the description of the API: encoding ignores it.
@@ -104,7 +104,7 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Macd(msgspec.Struct, frozen=True, gc=False):
-    """MACD(12, 26, 9)."""
+    """MACD(12, 26, 9): the line, its signal and the histogram."""
 
     line: Annotated[float, about("EMA(12) minus EMA(26) of the closes, in US dollars.", 0.42)]
     signal: Annotated[float, about("EMA(9) of the line, in US dollars.", 0.31)]
@@ -112,7 +112,7 @@ class Macd(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Levels over the newest 100 candles, retracements measured down from the high."""
+    """Fibonacci levels of the newest 100 candles: retracements and extensions of the swing."""
 
     swing_high: Annotated[
         float, about("Highest price of the newest 100 candles, in US dollars.", 173.0)
@@ -155,7 +155,7 @@ class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Named(NamedTuple):
-    """The name of a field for people.
+    """The name of a field as people read it.
 
     bounds   the lowest and the highest possible value; None for a price in US dollars
     """
@@ -251,7 +251,7 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
 
 
 class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """All timeframes and the pressure windows."""
+    """The indicators of each timeframe, and the buy share of the volume by window."""
 
     m1: Annotated[TimeframeIndicators, about("From candles of one minute.")]
     m5: Annotated[TimeframeIndicators, about("From candles of 5 minutes.")]
@@ -274,7 +274,7 @@ class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class CandleCounts(msgspec.Struct, frozen=True, gc=False):
-    """Candles since tracking began, the open one included."""
+    """The number of candles of each timeframe since tracking began, the open one included."""
 
     m1: Annotated[int, about("Candles of one minute.", 4320)]
     m5: Annotated[int, about("Candles of 5 minutes.", 864)]
@@ -350,7 +350,7 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     is_partial: bool = False,
     frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
-    """Return the report of *mint* from its snapshot *values* as of *now*, with its *coverage*.
+    """Return the report of *mint* from its snapshot *values* as of *now*, with *coverage*.
 
     basis    the basis of the price; None if the log lacks it
     frames   the values of frames that were requested, by name
@@ -448,7 +448,7 @@ _priced: Final = msgspec.json.Decoder(_Priced)
 
 
 def price_age_ms_in(body: bytes) -> int | None:
-    """Return `price.ageMs` of the report in *body*, or None if there is none."""
+    """Return `price.ageMs` of the report in *body*; None if it is null or missing."""
     try:
         price = _priced.decode(body).price
     except msgspec.DecodeError:  # another shape, without a price

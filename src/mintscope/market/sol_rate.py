@@ -62,13 +62,13 @@ OF_SIGNER: Final[Callable[[Vote], str]] = attrgetter("signer")
 
 
 class _Pool:
-    """One pool within the window.
+    """The samples of one pool in a window of slots, from which a rate is computed.
 
-    votes      samples by signer, the newest first
+    votes      the samples that are votes, by signer, the newest first
     depth      the least micro-USD in the pool; None if unknown
-    voted      the slot of the oldest vote: its index in the window, from the newest on
-    age_s      the age of its newest sample
-    stood_s    the age of its oldest sample
+    voted      the index, in the window, of the slot of the oldest vote; 0 is the newest slot
+    age_s      the age of the newest sample
+    stood_s    the age of the oldest sample
     """
 
     __slots__ = ("age_s", "depth", "stood_s", "voted", "votes")
@@ -81,7 +81,10 @@ class _Pool:
         self.stood_s = age_s
 
     def vote_weight(self, money: int) -> float:
-        """Return the relative weight of each vote of the pool, which has *money*, in any unit."""
+        """Return the weight of each vote of the pool, relative to the votes of other pools.
+
+        money   the money in the pool, in the same unit for all pools
+        """
         weight = float(money * (self.stood_s + 1))  # + 1: a pool may be first seen in this second
         return weight / SILENT if self.age_s > SILENCE_S else weight
 
@@ -135,7 +138,7 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
 
 
 def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
-    """Return the votes of the *pools* that count."""
+    """Return the votes of those *pools* that are deep enough to count."""
     money = {name: pool.depth or 0 for name, pool in pools.items()}
     if not any(money.values()):
         money = {
@@ -151,11 +154,11 @@ def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
 
 
 def _shared(votes: list[Vote]) -> list[Vote]:
-    """Return *votes* with weights so that no signer and no pool has more than a third, if possible.
+    """Return *votes* with lower weights, so that no signer and no pool has more than a third.
 
-    Fewer than three signers, or pools, are not limited.  If both limits cannot hold, that of pools
-    does, because pools are lowered last: trades in the pools of others cost more than trades in
-    one's own pool.
+    Fewer than three signers, or pools, are not limited.  If both limits cannot hold, only the limit
+    of pools does, because pools are lowered last: trades in the pools of others cost more than
+    trades in one's own pool.
     """
     for _ in range(ROUNDS):
         lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)
@@ -166,9 +169,11 @@ def _shared(votes: list[Vote]) -> list[Vote]:
 
 
 def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
-    """Return *votes* with at most a third of all weight for each value of *owner*.
+    """Return *votes* with at most a third of all weight for each pool, or signer.
 
-    If there are fewer than three values, or none has more, *votes* itself is returned.
+    owner   returns the pool, or the signer, of a vote
+
+    If there are fewer than three of them, or none has more, *votes* itself is returned.
     """
     owners = list(map(owner, votes))
     totals: dict[str, float] = {}
@@ -200,7 +205,7 @@ def third(weights: Sequence[float]) -> float | None:
 
 
 def weighted_median(votes: Iterable[tuple[float, float]]) -> float:
-    """Return the least price at or below which at least half of the weight lies.
+    """Return the least price such that votes at or below it have at least half of all weight.
 
     Raises ValueError without votes.
     """

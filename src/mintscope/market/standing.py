@@ -7,14 +7,14 @@ Weight    of a pool: the least quote in it over the last 30 to 60 s, but at most
           moves its price, as its own trades show.  A pool that is younger than the oldest trading
           pool weighs less in proportion.  A silent pool weighs an eighth, times the number of
           trading pools at other prices that may show the same money: see `median.py`
-Silent    a pool is silent after LULLS_OF_SILENCE usual lulls, at least SILENCE_MIN_S and at most
+Silent    a pool is silent after LULLS_OF_SILENCE usual pauses, at least SILENCE_MIN_S and at most
           SILENCE_MAX_S, unless all pools that would then outweigh it are too young to replace it:
           no new pool may set the price during a pause
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
           heaviest one's weight.  It is a range: the prices at 0.5 - TIE to 0.5 + TIE of the weight
 A swap    sets the price if its pool counts and the swap leaves it within AGREEMENT of this range
-Not set   by the legs of a round trip, see `Trip`, nor by swaps below ODD_MICRO_USD that are too
-          small to move their pool, but at a price that is MOVE_MIN or more off the pool's last one
+Not set   by the legs of a round trip, see `Trip`, nor by a swap below ODD_MICRO_USD that is too
+          small to move its pool, if its price is MOVE_MIN or more off the pool's last price
 
 A pool whose balances are not known weighs nothing.  If no pool weighs anything, the pool known
 longest that is not abandoned decides alone.
@@ -106,18 +106,18 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     usd, sol, at      its price, and the time of its newest swap
     pause_s           the usual seconds between its swaps
-    low, low_before   its lowest reserve in this and in the previous window, micro-USD
+    low, low_before   its lowest reserve in this and in the previous WINDOW_S, micro-USD
     stood_s           seconds from its first swap to the newest, at most PROVEN_S
     signers           the starts of its first signers' addresses; ENOUGH_SIGNERS: SIGNERS or more
     from_usd, from_sol   the price from which its next move is measured
     flow              traded micro-USD since that price
     shown             micro-USD of depth that its moves show; None before the first move
-    left              the newest reserve that a balance showed, micro-USD; 0: none; None: an old log
+    left              the newest reserve, micro-USD; 0 if no balance showed it; None in old logs
     is_buy            whether its price is that of a purchase
     from_is_buy       whether the price from which moves are measured is that of a purchase
     lull_s            the mean of its pauses, weighted by their length, over about OLD_S: several
                       swaps in one second do not shorten it.  None in logs of older versions
-    across_usd        the newest price of the other side since *from_usd*; None: there is none
+    across_usd        the newest price of the other side since *from_usd*; None before the first
     from_across_usd   the other side's newest price before *from_usd*; None: none, or an old log
     """
 
@@ -148,7 +148,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return depth if self.shown is None else min(self.shown, depth)
 
     def is_silent(self, time: UnixS) -> bool:
-        """Return whether the pool has not traded for longer than usual."""
+        """Return whether, at *time*, the pause since the newest swap is longer than usual."""
         silent_s = time - self.at
         if silent_s <= SILENCE_MIN_S:
             return False
@@ -156,12 +156,12 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def usual_lull_s(self) -> float:
-        """The *lull_s*; in logs of older versions twice the mean pause, as for random trades."""
+        """The mean pause in seconds, weighted by length; estimated from *pause_s* in older logs."""
         return 2 * self.pause_s if self.lull_s is None else self.lull_s
 
     @property
     def rival_s(self) -> float:
-        """Age in seconds above which another pool can replace this one while this one is silent."""
+        """The age, in seconds, above which another pool can replace this pool if it is silent."""
         return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
 
     @property
@@ -170,11 +170,11 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
     def ready(self, time: UnixS) -> float:
-        """Return the pool's weight at *time*, in micro-USD; its age and signers are ignored."""
+        """Return the pool's weight at *time* in micro-USD, not reduced for age or few signers."""
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the micro-USD of a silent pool that count; fewer once the pool is abandoned."""
+        """Return the weight in micro-USD of the pool if it is silent; less if it is abandoned."""
         return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
 
 
@@ -222,7 +222,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
-    """Return the pools after *offer*, and whether it sets the price.
+    """Return the pools after *offer*, and whether *offer* sets the price.
 
     If there is no pool yet, neither a round trip nor a migration adds one.
     """
@@ -248,7 +248,7 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
 
 
 def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
-    """Return *flow* after *offer*; *sets*: whether the offer sets the price."""
+    """Return *flow* with the volume of *offer* added; *sets*: whether *offer* sets the price."""
     hour = offer.time // HOUR_S
     if hour != flow.hour:
         is_next = hour == flow.hour + 1
@@ -303,7 +303,7 @@ def is_sample(standing: Standing, offer: Offer) -> bool:
 
 
 def _shared_median(standing: Standing, time: UnixS) -> float:
-    """Return the median by weight; of three or more pools, none weighs more than a third."""
+    """Return the weighted median price; none of three or more pools has over a third of weight."""
     pools = standing.pools
     weighing = _seen_again(*_weighed(pools, time))
     most = max(pool.depth for pool in pools)
@@ -318,7 +318,7 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
 
 
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools*, 0 if it does not count, and the silent ones' indices.
+    """Return the weight of each of *pools*, 0 if it does not count, and indices of silent pools.
 
     If no pool weighs anything, the pool known longest that is not abandoned counts alone.
     """
@@ -359,7 +359,7 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Multiply silent weights by the pools that may show their money, up to 8; return *weighed*."""
+    """Multiply weights of *silent* pools by the number, up to 8, of pools with the same money."""
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
@@ -403,7 +403,7 @@ def _awaited(
 ) -> list[int]:
     """Return the indices of the *silent* pools that keep the weight of a trading pool.
 
-    All pools that outweigh them are too young; the age of a pool with few signers counts less.
+    Each pool that outweighs one is too young to replace it; with few signers, its age counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -423,7 +423,7 @@ def _awaited(
 
 
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
-    """Return *pools* after *offer*, and the index of its pool.
+    """Return *pools* after *offer*, and the index of the pool of *offer*.
 
     If there are too many pools, a new one replaces the less deep of the two least proven ones.
     """
@@ -540,12 +540,12 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
 
 
 def _is_odd(pool: StandingPool, offer: Offer) -> bool:
-    """Return whether *offer* is too small to have moved *pool*, but far from its price."""
+    """Return whether *offer* is too small to have moved *pool*, but far from the pool's price."""
     return offer.volume * DUST < pool.low and _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
 
 
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
-    """Return the lowest reserves of *pool* in this window and in the one before.
+    """Return the lowest reserves of *pool* in the window that has *offer*, and in the one before.
 
     A window begins with the reserve after the last swap before it, so later deposits do not count.
     """
@@ -562,12 +562,12 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 
 
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
-    """Return the price from which the next move is measured, the flow, and the depth shown.
+    """Return the price from which the next move is measured, the flow since then, and the depth.
 
-    A move counts once the newest price of the pool and then *offer*, which is no dust, have shown
-    it: one price may be odd.  Both are on the side at which the move began, because purchases and
+    One price may be odd, so a move counts once two swaps show it: the newest swap of *pool*, and
+    *offer*, unless it is dust.  Both are on the side at which the move began, because purchases and
     sales differ by the fees.  Purchases that raise the price and sales that lower it count at once.
-    A move against the trading side may be a falling fee: the other side must have shown it, too.
+    A move in the other direction may be a falling fee: the other side must have shown it, too.
     """
     flow = min(pool.flow + offer.volume, SUM_MAX)
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy

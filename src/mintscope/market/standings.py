@@ -61,7 +61,7 @@ def unpack(packed: bytes) -> Standing:
 def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the standing of a mint in a log from before decision 60, which has one pool for it.
+    """Return the standing of a mint in a log from before decision 60, which has one pool a mint.
 
     The pool's price in SOL is unknown, so its next move is measured in dollars.
     """
@@ -299,7 +299,7 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """If there are too many mints, drop about half, but keep recent, deep and retractable ones.
+        """If there are too many mints, drop about half; keep recent, deep and retractable ones.
 
         The next swap of a dropped mint sets its price, at any value.
         """

@@ -1,4 +1,4 @@
-"""A listener that adds up its updates has the report, whatever happens to the log."""
+"""A listener that merges all its updates has the current report, whatever happens to the log."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True), ReportKind(timeframes=FRAME
 
 @dataclass(eq=False)
 class Reported:
-    """A listener that adds up its updates."""
+    """A listener that merges each update into the report that it had before."""
 
     kind: ReportKind = PLAIN
     reports: dict[Mint, dict[str, Any]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Scene:
     broadcaster: Broadcaster
 
     async def settle(self) -> None:
-        """Let all due updates be sent, and all loads end."""
+        """Wait until all due updates are sent and all loads have ended."""
         for _ in range(4):
             self.clock.advance(int(PAUSE_S * 1000))
             await self.follower.catch_up()
@@ -76,7 +76,7 @@ class Scene:
                 await asyncio.sleep(0)
 
     def expected(self, mint: Mint, kind: ReportKind = PLAIN) -> dict[str, Any]:
-        """Return the report of *mint* as of its last change, from a replay of everything."""
+        """Return the current report of *mint*, computed from all swaps of the log."""
         engine, tip = Engine(1), self.log.tip_at(self.log.seq)
         assert tip.time is not None
         swaps = self.log.swaps_at(self.log.seq, mint)
@@ -247,7 +247,7 @@ async def test_a_bug_of_one_listener_does_not_affect_the_others(scene: Scene) ->
 
 
 async def leave_memory(scene: Scene) -> None:
-    """Fill the memory, which has room for two mints, with mints other than the first."""
+    """Fill the memory, which has room for two mints, so that the first mint is evicted."""
     third = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
     scene.log.track(third)
     for minute in range(10):

@@ -1,4 +1,4 @@
-"""The follower against a log that is slow, fails, forgets and moves on during loads."""
+"""Tests of the log tailer with a log that is slow, fails, is trimmed, or grows during loads."""
 
 import asyncio
 import random
@@ -60,7 +60,7 @@ def follower(log: FakeLog, *, capacity: int = 2, read_timeout_s: float = 5.0) ->
 
 
 def expected(log: FakeLog, mint: Mint) -> bytes:
-    """Return the report of *mint* at the tip, from a replay of everything."""
+    """Return the report of *mint* at the tip, computed from all swaps of the log."""
     engine, now = Engine(1), log.tip_at(log.seq).time
     assert now is not None
     engine.apply(as_trades([(0, time, swap) for time, swap in log.swaps_at(log.seq, mint)]))
@@ -155,7 +155,7 @@ async def test_swaps_that_arrive_during_a_load_are_in_the_report(
     log: FakeLog,
     follows_first: bool,  # noqa: FBT001  a parameter of the test
 ) -> None:
-    """Events after the snapshot reach the follower before the load ends, or after."""
+    """Events after the loaded snapshot are applied before the load ends, or after it."""
     reports = follower(log)
     await reports.catch_up()
 

@@ -72,7 +72,7 @@ def test_a_chunk_that_cannot_be_written_stays_in_memory(tmp_path: Path) -> None:
 
 
 def resident_kib(folder: Path) -> int:
-    """Return the resident size of the maps of files in *folder*."""
+    """Return the resident size, in KiB, of the maps of files in *folder*."""
     found = 0
     is_ours = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -143,7 +143,7 @@ def test_prices_of_rows_are_found(rows: list[int]) -> None:
 
 
 class Twin:
-    """One of two sets of columns with the same trades, and the states that it has shown."""
+    """One of two sets of columns with the same trades, and the states that `show` returned."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
         self.columns = AverageColumns(ROWS, keep.records)

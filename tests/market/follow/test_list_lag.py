@@ -1,6 +1,7 @@
 """The delay of a block in the list of tokens, if finality is fast, and if it is slow.
 
-Ingest's fold, a follower and a lister work on one market; time passes only while the lister waits.
+The fold of ingest, a log tailer and a list cache work on one market; time passes only while the
+list cache waits.
 """
 
 from collections import Counter
@@ -32,7 +33,7 @@ REFRESH_S: Final = 2.0
 
 @dataclass
 class World:
-    """A chain whose slots are final *lag* slots later, with its fold, follower and lister."""
+    """A chain whose slots are final *lag* slots later, with a fold, a tailer and a list cache."""
 
     market: Market
     slot_ms: int
@@ -82,7 +83,7 @@ class World:
         self.folds[len((await self.market.store.fold(100)).slots)] += 1
 
     async def late_ms(self, until_s: float) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the delay of each slot in the list, and the times of refreshes of the list."""
+        """Return the delay of each slot in the list, and the times of all refreshes, in ms."""
         late: list[int] = []
         newest = 0
         looks: list[int] = []

@@ -21,7 +21,7 @@ START = 1_700_000_000
 
 
 class Ended(Exception):
-    """Raised when the lister would wait."""
+    """Raised when the list cache would wait, to end its `run`."""
 
 
 async def end() -> None:

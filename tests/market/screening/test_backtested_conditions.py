@@ -109,7 +109,7 @@ def run_backtest(  # noqa: PLR0913 - one argument for each setting
 
 @cache
 def looks(*, has_open: bool = False) -> list[tuple[int, float, Values]]:
-    """Return the end, the close and all values of each closed candle, without later trades."""
+    """Return the end, the close and all values of each closed m5 candle, as known at its end."""
     found: list[tuple[int, float, Values]] = []
     for candle in definitions.candles(trades(), 300):
         end = candle.start + 300
@@ -257,7 +257,7 @@ def test_later_trades_change_no_earlier_firing(seed: int, *, has_open: bool) -> 
 
 
 def test_open_candles_of_a_cut_past_are_exact_or_unknown() -> None:
-    """The averages continue after five hours; the first remaining hour lacks its beginning."""
+    """The averages continue from the end of the fifth hour; the sixth hour lacks its beginning."""
     hours = past_of(trades(), 3_600).series
     narrow = past_of(trades(), 300).series.candles
     begins = np.array([each.bucket for each in narrow])
@@ -288,7 +288,7 @@ def test_open_candles_of_a_cut_past_are_exact_or_unknown() -> None:
 
 @pytest.mark.parametrize("has_open", [False, True])
 def test_values_that_still_depend_on_dropped_candles_are_unknown(*, has_open: bool) -> None:
-    """Averages of asked frames have no waypoints, and their candles are not counted."""
+    """Averages of asked frames have no waypoints, and the number of their candles is unknown."""
     random, price, rows = Random(2), 10.0, []
     for n in range(4_800):
         price *= random.uniform(0.97, 1.031)
@@ -343,7 +343,7 @@ def test_values_that_still_depend_on_dropped_candles_are_unknown(*, has_open: bo
 
 @pytest.mark.parametrize("tf", ["m5", "m30", "h4", "d1"])
 async def test_candles_from_a_time_are_all_read(tf: Literal["m5", "m30", "h4", "d1"]) -> None:
-    """The first candle that is read may lack its beginning, and the last ends after `to`."""
+    """The first candle that is read may lack its beginning; the last one ends after `to`."""
     width = SERIES_WIDTHS[tf]
     kept_s = WIDTH_S[width.kept]
     now = UnixS(BEGIN + 600 * width.seconds)

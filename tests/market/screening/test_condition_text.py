@@ -1,4 +1,4 @@
-"""The reading of conditions, and the places of their errors."""
+"""The parser of conditions, and the positions in the text that its errors name."""
 
 import pytest
 

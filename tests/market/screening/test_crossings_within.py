@@ -55,7 +55,7 @@ def traded(n: int) -> list[tuple[UnixS, PricedSwap]]:
 
 
 def folded(n: int, own: Own, *, is_recent: bool) -> MintAsFolded:
-    """Return the mint after *own*, with the closes of all its candles or without."""
+    """Return mint *n* after its swaps *own*; *is_recent*: with the closes of its closed candles."""
     fold = MintFold()
     closes: dict[Timeframe, dict[int, float]] = {each: {} for each in Timeframe}
     for at, swap in own:
@@ -82,7 +82,7 @@ def shown(report: TokenReport) -> Values:
 
 
 def by_age(engine: Engine, n: int, own: Own) -> list[Values]:
-    """Return the values of reports as of each of the newest candles, the open one first."""
+    """Return the values of the report after each of the newest candles, the open one first."""
     width_s = WIDTH_S[M5]
     buckets = sorted({at // width_s for at, _ in own}, reverse=True)[: AGES + 1]
     found = []
@@ -95,7 +95,7 @@ def by_age(engine: Engine, n: int, own: Own) -> list[Values]:
 
 
 def crosses(values: Sequence[Values], field: str, other: str | float, within: int) -> bool:
-    """Return whether *field* fell below *other* in any of the *within* newest candles."""
+    """Return whether *field* fell below *other* in one of the *within* newest of *values*."""
     for later, earlier in list(itertools.pairwise(values))[:within]:
         pairs = [
             (of[field], of[other] if isinstance(other, str) else other) for of in (earlier, later)
@@ -136,7 +136,7 @@ def followed(owns: Sequence[Own], since: UnixS, *, is_recent: bool) -> TokenList
 
 
 def test_crossings_agree_with_reports_whenever_a_token_was_loaded() -> None:
-    """Loaded now, an hour ago, and soon after its first trade; and restored from a snapshot."""
+    """A list loads tokens now, an hour ago, soon after the first trade, or from a snapshot."""
     engine = Engine(1)
     owns = [traded(n) for n in range(TOKENS)]
     values = {f"mint{n}": by_age(engine, n, own) for n, own in enumerate(owns)}
@@ -171,7 +171,7 @@ def expect_values_by_age(listed: ListedTokens, values: dict[str, list[Values]]) 
 
 
 def test_candles_from_before_the_load_are_unknown_if_they_were_not_loaded() -> None:
-    """Candles that have closed since then are known."""
+    """Only candles that have closed since the load are known."""
     own = traded(23)
     tokens = followed([own], UnixS(NOW - 700), is_recent=False)
     listed = tokens.listed()

@@ -1,4 +1,4 @@
-"""Rows of random conditions over many tokens agree with the report of each token."""
+"""The tokens that random conditions select agree with the report of each token."""
 
 from array import array
 from random import Random
@@ -77,7 +77,7 @@ def candles_of(own: list[tuple[UnixS, PricedSwap]], timeframe: Timeframe) -> lis
 def all_values(
     engine: Engine, mint: Mint, own: list[tuple[UnixS, PricedSwap]]
 ) -> dict[str, float | None]:
-    """Return the numbers of the report, of earlier reports by candle, and of candles alone."""
+    """Return all numbers that conditions can use, of reports and of candles, by name."""
     found: dict[str, float | None] = {}
     for timeframe in TIMEFRAMES:
         width_s = WIDTH_S[timeframe]
@@ -101,7 +101,7 @@ def all_values(
 
 
 def crossed(timeframe: Timeframe) -> list[str]:
-    """Return the fields whose earlier values conditions on *timeframe* know."""
+    """Return the fields of *timeframe* whose values in earlier candles conditions can use."""
     return ["price", *(f"{name}_{timeframe}" for name, _ in OF_TIMEFRAMES)]
 
 

@@ -1,4 +1,4 @@
-"""Rows of random conditions agree with a slow reading of each token."""
+"""The tokens that a random condition selects are those for which a slow evaluation is true."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -82,7 +82,7 @@ def market() -> Screened:
 
 
 def test_each_number_of_a_candle_equals_the_number_in_the_report() -> None:
-    """To the last bit, although the engine of reports has each swap, and the list only the fold."""
+    """Both numbers are equal to the last bit, although the list has no single swaps."""
     listed, values, swaps = market()
     engine = Engine(1)
     compared = 0
@@ -116,7 +116,7 @@ def test_each_number_of_a_candle_equals_the_number_in_the_report() -> None:
 def expect_values_before(
     listed: ListedTokens, mint: Mint, own: list[tuple[UnixS, PricedSwap]], engine: Engine
 ) -> None:
-    """Expect the values of the report without its newest candle, from when that was open."""
+    """Assert that values before the newest candle equal the report without its open candle."""
     priced = [(time, swap.price_usd) for time, swap in own if swap.price_usd is not None]
     newest = priced[-1][0]
     report = report_of(mint, engine.snapshot(0, newest, leaves_out_open=True), newest)
@@ -233,7 +233,7 @@ def test_a_condition_of_numbers_alone_holds_for_all_or_none() -> None:
 
 
 def test_liquidity_age_and_confidence_of_prices_equal_the_report() -> None:
-    """With random pools: some deep and old, some young, silent, or at another price."""
+    """The pools are random: some are deep and old, some young, silent, or at another price."""
     random = Random(8)
     folded = FoldedTo(1, Slot(1), NOW)
     tokens, page, expected = TokenList(folded), [], {}

@@ -39,9 +39,9 @@ class CrowdRow(NamedTuple):
 
     bucket    the start of the span
     swaps     the number of swaps with a signer
-    traders   for each trader, and for OTHERS if there are any, two integers of 64 bits: the number,
-              and the flow in micro-USD, shifted left by two bits.  The two lowest bits show whether
-              the trader bought and sold
+    traders   for each trader, and for OTHERS if there are any, two integers of 64 bits: the number
+              of the trader, and the flow in micro-USD, shifted left by two bits.  The two lowest
+              bits show whether the trader bought and sold
     """
 
     bucket: UnixS
@@ -152,7 +152,7 @@ class CrowdBook:
             traders[trader] = flow << SIDE_BITS | was & SIDES | (BOUGHT if swap.is_buy else SOLD)
 
     def rows(self) -> list[CrowdRow]:
-        """Return the crowds of the spans ended since the last `changed`, and of the open one."""
+        """Return the crowds of spans that ended since the last `changed`, and of the open span."""
         return [*self._closed, self._row()] if self._swaps else []
 
     def changed(self) -> CrowdChange:

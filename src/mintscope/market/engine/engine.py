@@ -85,7 +85,7 @@ class Engine:
         kernels.apply(self._rows, trades)
 
     def snapshot(self, row: int, now: UnixS, *, leaves_out_open: bool = False) -> Floats:
-        """Return all served values of *row* as of *now*, in the layout of kernels.
+        """Return all served values of *row* as of *now*, in the layout of `kernels.snapshot`.
 
         The next call overwrites the array.  A count of 0 means that the row has no price; then no
         other value has a meaning.
@@ -367,7 +367,7 @@ class LiveMarket:
     def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
         """Return the report of *mint*, which is in memory, as JSON.
 
-        Raises InsufficientData if there is too little to report.
+        Raises InsufficientData if there are too few data for a report.
         """
         self._live.move_to_end(mint)
         if kind != PLAIN:
@@ -406,7 +406,7 @@ class LiveMarket:
     def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
         """Return the current report of *mint*, which is in memory, without its coverage.
 
-        Raises InsufficientData if there is too little to report.
+        Raises InsufficientData if there are too few data for a report.
         """
         values, now = self._values(mint, kind)
         return self._report(mint, kind, values, now, UNSET)

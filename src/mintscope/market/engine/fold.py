@@ -39,15 +39,15 @@ class ForkBelowFinalized(NeedsOperator):
 
 
 class Known(NamedTuple):
-    """The block adds nothing.
+    """The place of a block that adds nothing to the log.
 
-    The log has the block, or it is too old for the log, retracted for good, or not newer than its
-    own parent.
+    The log has the block, or the block is too old for the log, retracted for good, or not newer
+    than its own parent.
     """
 
 
 class Hole(NamedTuple):
-    """The block cannot join, because its parent is not in the log.
+    """The place of a block that cannot join the log, because its parent is not in the log.
 
     dead   the slots that must be retracted, newest first
     """
@@ -56,7 +56,7 @@ class Hole(NamedTuple):
 
 
 class Follows(NamedTuple):
-    """The block is the next one.
+    """The place of a block that is the next one of the log.
 
     dead   the slots that must be retracted first, newest first
     """
@@ -67,8 +67,9 @@ class Follows(NamedTuple):
 class Tail:
     """The headers with which new blocks are compared.
 
-    headers     the headers of living slots from 60 s before the finalized slot on, oldest first
-    finalized   the newest final slot; None if there is none
+    headers     the headers of slots that are not retracted, from 60 s before *finalized* on, oldest
+                first
+    finalized   the newest final slot; None if no slot is final
     dead        (slot, blockhash) of the newest DEAD_MAX retracted slots, oldest first
     gaps        the newest GAPS_MAX gaps, oldest first
     """
@@ -93,22 +94,22 @@ class Tail:
 
     @property
     def headers(self) -> Iterable[SlotHeader]:
-        """The living headers in memory, oldest first."""
+        """The headers in memory of slots that are not retracted, oldest first."""
         return self._headers
 
     @property
     def tip(self) -> Tip | None:
-        """The newest block of the log, from which a source resumes; None if there is none."""
+        """The newest block of the log, from which a source resumes; None if the log is empty."""
         return Tip(self._headers[-1].slot, self._headers[-1].blockhash) if self._headers else None
 
     @property
     def time(self) -> UnixS | None:
-        """The effective time of the tip; None if there is no tip."""
+        """The effective time of the newest block of the log; None if the log is empty."""
         return self._headers[-1].time if self._headers else None
 
     @property
     def finalized(self) -> Slot | None:
-        """The newest final slot; None if there is none."""
+        """The newest final slot; None if no slot is final."""
         return self._finalized
 
     def place(self, block: Block) -> Known | Hole | Follows:
@@ -149,13 +150,13 @@ class Tail:
         )
 
     def append(self, header: SlotHeader) -> None:
-        """Make *header* the tip."""
+        """Make *header* the tip, the newest block of the log."""
         assert not self._headers or header.slot > self._headers[-1].slot
         self._headers.append(header)
         self._by_slot[header.slot] = header
 
     def retract(self) -> None:
-        """Drop the tip, because its block is dead."""
+        """Drop the tip, whose block the chain has abandoned."""
         header = self._headers.pop()
         assert not self._is_final(header.slot)
         del self._by_slot[header.slot]
@@ -195,7 +196,7 @@ class Tail:
         return ours is not None and ours.blockhash == block.blockhash
 
     def _orphan(self, block: Block) -> Hole | Follows:
-        """Place a block whose parent is not in the log."""
+        """Return the place of *block*, whose parent is not in the log."""
         # No source could deliver the slots of a gap, so a block after it joins without its parent.
         after_gap = any(gap.first <= block.parent_slot <= gap.last for gap in self._gaps)
         if after_gap and block.slot > self._headers[-1].slot:
@@ -203,7 +204,7 @@ class Tail:
         return Hole(())
 
     def _other_parent(self, block: Block, slot: Slot) -> Hole:
-        """Place a block whose parent differs from the logged block at *slot*."""
+        """Return the place of *block*, whose parent differs from the logged block at *slot*."""
         # A late block on a retracted parent must not retract our block.
         is_stale = (block.parent_slot, block.parent_blockhash) in self._dead
         return Hole(() if is_stale else self._from(slot, block))
@@ -240,7 +241,7 @@ class Tail:
         return max(time, previous)
 
     def _forget(self, finalized: UnixS) -> None:
-        """Drop the headers that no fork and no rate needs."""
+        """Drop the headers of more than RATE_WINDOW_S before *finalized*, which nothing needs."""
         while finalized - self._headers[0].time > RATE_WINDOW_S:
             del self._by_slot[self._headers.popleft().slot]
 
@@ -299,7 +300,10 @@ def read_state(state: bytes) -> NDArray[Any]:
 
 
 def read_states(states: Sequence[bytes]) -> NDArray[Any]:
-    """Return *states* as STATE records that cannot be changed; raises as `read_state` does."""
+    """Return *states* as STATE records that cannot be changed.
+
+    Raises ValueError for bytes of another length or version.
+    """
     for state in states:
         if len(state) != STATE.itemsize:
             raise ValueError(f"expected a state of {STATE.itemsize} bytes, was {len(state)}")
@@ -398,7 +402,7 @@ class MintFold:
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
 
     def opened(self) -> list[Timeframe]:
-        """Return the timeframes with rows new since the last call; call `changed` first."""
+        """Return the timeframes that have new rows since the last call; call `changed` first."""
         return [timeframe for timeframe, frame in self.frames.items() if frame.has_opened()]
 
     def state(self) -> bytes:
@@ -428,9 +432,9 @@ class MintFold:
 
 
 def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
-    """Return the prices in *in_sol*; NaN unless they were stored with the same state.
+    """Return the prices in *in_sol*; NaN unless they belong to the state that is being read.
 
-    bucket, trades   of the newest h1 candle of the state
+    bucket, trades   the bucket and the number of trades of the newest h1 candle of that state
     """
     if in_sol is None or len(in_sol) != IN_SOL.size:
         return UNKNOWN
@@ -444,7 +448,7 @@ def merged(
     timeframe: Timeframe,
     swaps: Iterable[tuple[UnixS, PricedSwap]],
 ) -> list[CandleRow]:
-    """Return the rows of *timeframe* that *swaps*, in order, would change after *state*."""
+    """Return the candles of *timeframe* that change if *swaps* are added to *state* in order."""
     fold = MintFold.from_state(state, in_sol)
     for time, swap in swaps:
         fold.apply(time, swap)

@@ -80,15 +80,15 @@ class Part(msgspec.Struct, gc=False):
 
 
 class Frame(msgspec.Struct, gc=False):
-    """One timeframe: accumulators, the open candle, and the flow of the newest bucket.
+    """One timeframe: its accumulators, its open candle, and the flow of its newest bucket.
 
     passed      the list to which waypoints are appended
     width_s     the width of the candles, in seconds
     acc         the accumulators after all candles with a price except the newest
     count       the number of candles with a price
-    bucket      the newest bucket; -1 if there is none
+    bucket      the newest bucket; -1 before the first
     buy, sell   micro-USD in the newest bucket
-    candle      the newest candle with a price; None if there is none
+    candle      the newest candle with a price; None before the first
 
     While the newest bucket has volume but no price yet, the candle is that of an earlier bucket.
     """
@@ -164,7 +164,7 @@ class Frame(msgspec.Struct, gc=False):
         self.add(part)
 
     def add(self, part: Part) -> None:
-        """Add *part*, which lies within one candle; the flow is at most VOLUME_S_MAX a second."""
+        """Add *part*, which lies within one candle; limit its volume to VOLUME_S_MAX a second."""
         at = part.time - part.time % self.width_s  # as `timeframe.bucket` does, without a call
         if at != self.bucket:
             self._open(UnixS(at))
@@ -189,7 +189,7 @@ class Frame(msgspec.Struct, gc=False):
         return [] if rows is None else rows
 
     def has_opened(self) -> bool:
-        """Return whether there are rows new since the last call; call `changed` first."""
+        """Return whether there are new rows since the last call; call `changed` first."""
         has_opened = self._has_opened
         self._has_opened = False
         return has_opened
@@ -405,7 +405,7 @@ class Frames:
     ) -> dict[str, Floats]:
         """Return the values of each frame in *asked* as of *now*, by name; NaN for null.
 
-        The values are in the order of a read of `kernels`.
+        The values are in the order in which `kernels.read_open` writes them.
 
         leaves_out_open   whether the candles that are open at *now* are left out
         """
@@ -467,9 +467,9 @@ class Frames:
 
 
 def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
-    """Return the values of s15 as of *now*, in the order of a read of `kernels`; NaN: null.
+    """Return the values of s15 as of *now*, in the order of `kernels.read_open`; NaN for null.
 
-    spans             the stored spans (SPAN), oldest first
+    spans             the stored spans of 15 seconds (SPAN), oldest first
     leaves_out_open   whether the span that is open at *now* is left out
     """
     current = now - now % SHORT_S
@@ -490,8 +490,9 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
 def _widened(
     kept: Sequence[Bar], width_s: int, *, is_cut: bool
 ) -> list[tuple[int, float, float, float]]:
-    """Return candles of *width_s* as (number, high, low, close), oldest first.
+    """Return candles of *width_s* as (start // *width_s*, high, low, close), oldest first.
 
+    kept     the stored candles from which these candles are computed
     is_cut   whether candles before *kept* were dropped: then an incomplete first candle is left out
     """
     if not kept:

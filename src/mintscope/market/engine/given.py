@@ -21,7 +21,7 @@ class Periods(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A timeframe of a row: accumulators, the open candle, and the ring of closed candles."""
+    """A timeframe of a row: its accumulators, its open candle, and its ring of closed candles."""
 
     acc: Floats
     frame: Any

@@ -106,7 +106,7 @@ def settled(difference: float, price: float) -> float:
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's mean after *x*; *value* and *seen*, and the start, are as in `ema`."""
+    """Return Wilder's mean after *x*; of fewer than *period* values, their sum."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -116,7 +116,7 @@ def wilder(value: float, seen: int, period: int, x: float) -> float:
 
 @kernel
 def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> None:
-    """Fold *close* into *acc*, which already contains *closed* candles."""
+    """Add *close* to the accumulators *acc*, which already contain *closed* candles."""
     acc[FAST] = ema(acc[FAST], closed, periods.fast, close)
     acc[SLOW] = ema(acc[SLOW], closed, periods.slow, close)
     lines = closed + 1 - periods.slow
@@ -147,7 +147,7 @@ def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
 
 @kernel
 def keep(frame: Any, ring: Any, closed: int) -> None:
-    """Put the open candle, which follows *closed* candles, into the ring; update top and bottom."""
+    """Put the open candle, which follows *closed* candles, into *ring*; update the extremes."""
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
     high = frame["high"]
@@ -171,7 +171,7 @@ def keep(frame: Any, ring: Any, closed: int) -> None:
 
 @kernel
 def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
-    """Close the open candle, if there is one, and add the next one to the count."""
+    """Close the open candle, if there is one, and increase the count for the next candle."""
     closed = frame["count"] - 1
     if closed >= 0:
         close_candle(acc, closed, frame["close"], periods)
@@ -195,7 +195,7 @@ def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return micro-USD bought and sold in the 60 parts up to *number*, or up to a newer head."""
+    """Return micro-USD bought and sold in the 60 parts up to *number*, or up to a newer part."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -328,10 +328,7 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
-    """Return value *z* of `read_averages` without an open candle; NaN for null.
-
-    If *z* is PRICE, return the last close.
-    """
+    """Return value *z* of `read_averages` without an open candle (PRICE: close); NaN for null."""
     size = len(periods.ema)
     value = nan
     if z == PRICE:
@@ -534,7 +531,7 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     since, begun    the number of candles before *closes*, and the accumulators after them
     counts, closes  the number of closes of each, and the closes of all, one record after another
 
-    If *begun* and *closes* do not give *accs*, these are stored.
+    If *begun* and *closes* do not give *accs*, then *accs* are stored.
     """
     first = 0
     acc = np.zeros(ACC)
@@ -561,7 +558,7 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods) -> None:
-    """Add *close* as `close_candle` does, but only to the accumulators that value *z* needs."""
+    """Add *close* after *closed* candles, but only to the accumulators that value *z* needs."""
     size = len(periods.ema)
     if z < size:
         acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)
@@ -582,7 +579,8 @@ def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods
 def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
     """Return value *z* of the newest closed candles of all rows: [age, row]; NaN for null.
 
-    The newest closed candle has age 1.  *places*, *counts*: see `read_rows`; *z*: `closed_value`.
+    The newest closed candle has age 1.  For each row, *places* has the index in *recents*, and
+    *counts* the number of candles, the open one included.
     """
     found = np.full((AGES + 1, len(counts)), nan)
     acc = np.zeros(ACC)

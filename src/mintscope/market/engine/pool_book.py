@@ -42,7 +42,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     volume, volume_before   micro-USD traded on that day, and on the day before
     venue, quote    its program, and its quote mint; None if unknown
     came_from       the bonding curve that the pool replaced; None if there was none
-    went_to         the pool that replaced this one; None if there is none
+    went_to         the pool that replaced this one; None if no pool did
     moved_at        the slot of this replacement; None if there was none
     progress        progress of a curve towards its pool at its newest swap, in millionths; None
                     if unknown

@@ -83,9 +83,9 @@ CROSSED: Final = NAMES[:HIGH]
 
 @kernel
 def wilder_range(before: float, seen: int, true_range: float) -> float:
-    """Return the ATR after *true_range*, which *seen* ranges precede; of fewer than 14, the sum.
+    """Return the ATR after *true_range*, or the sum of the ranges if they are fewer than 14.
 
-    before   the result after these *seen* ranges
+    before   the previous result, that of the *seen* ranges before *true_range*
     """
     if seen + 1 < ATR_CANDLES:
         return before + true_range
@@ -96,7 +96,7 @@ def wilder_range(before: float, seen: int, true_range: float) -> float:
 
 @kernel
 def keep_extreme(side: Any, number: int, value: float) -> bool:
-    """Add *value* of closed candle *number*; return whether the extreme becomes unknown."""
+    """Add *value* of closed candle *number*; return whether *side*'s extreme becomes unknown."""
     held = int(side["count"])
     has_more = held >= HAS_MORE
     count = held % HAS_MORE
@@ -154,7 +154,7 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 ) -> Any:
     """Close the open candles of timeframe *k* of rows *at*.
 
-    Return for each whether its swing becomes unknown.
+    Return, for each row in *at*, whether its swing becomes unknown.
 
     places   the index in *recents* of each row in *at*
     counts   the number of candles by row and timeframe, the open one included
@@ -250,7 +250,10 @@ def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
 
 @kernel
 def extreme(side: Any, closed: int, value: float) -> float:
-    """Return the greater of the window's extreme and the open candle's *value*; NaN if unknown."""
+    """Return the greater of the extreme in *side* and the open candle's *value*; NaN if unknown.
+
+    closed   the number of closed candles
+    """
     if closed == 0:
         return value
     if int(side["known"]) < min(closed, SWING_CLOSED):
@@ -261,7 +264,7 @@ def extreme(side: Any, closed: int, value: float) -> float:
 
 @bulk_kernel
 def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
-    """Return the values of NAMES of all rows, open candles included: [value, row].
+    """Return the values named in NAMES, of all rows, open candles included: [value, row].
 
     NaN means that a value is unknown, or null.
 
@@ -300,11 +303,12 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
 
 @bulk_kernel
 def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
-    """Return value *z* of CROSSED of the newest closed candles of all rows: [age, row].
+    """Return value *z* of CROSSED for the newest closed candles of all rows: [age, row].
 
-    The newest closed candle has age 1; NaN: unknown, or null.
+    The newest closed candle has age 1.  NaN means that a value is unknown, or null.
 
-    places, counts   see `read_recent`
+    places   the index in *recents* of each row
+    counts   the number of candles of each row, the open one included
     """
     found = np.full((AGES + 1, len(counts)), nan)
     closes = np.zeros(CLOSES_HELD)

@@ -126,7 +126,8 @@ class Broadcaster:
     ) -> None:
         """Load *mints* for reports of *kind*, as of position *since* if the log has reached it.
 
-        Raises TokenNotFound, InsufficientData and ServiceUnavailable.
+        Raises TokenNotFound, InsufficientData or ServiceUnavailable if there is no report of one of
+        *mints*.
         """
         if since is not None and since > self._market.seq:
             with suppress(TimeoutError):  # a snapshot without the newest events is correct, too
@@ -169,7 +170,8 @@ class Broadcaster:
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
         """Return a snapshot for a listener that missed updates.
 
-        None while there is no snapshot, or an event of *mint* is being sent: call this again soon.
+        Return None while there is no snapshot, *mint* is being loaded, or an event of *mint* is
+        being sent: then call this method again soon.
         """
         topic = (mint, kind)
         audience = self._audiences.get(topic)
@@ -219,7 +221,10 @@ class Broadcaster:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Send up to RENEWED_IN_A_TURN dirty reports without an event for PAUSE_S, others later."""
+        """Send up to RENEWED_IN_A_TURN dirty reports whose last event is PAUSE_S old or older.
+
+        A timer sends the other dirty reports later.
+        """
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -309,7 +314,8 @@ class Broadcaster:
     async def _load(self, topic: Topic, audience: _Audience) -> None:
         """Load the mint of *topic* into memory, and send its snapshot.
 
-        If a bug makes this fail, the listeners lose the mint, because the next load may fail, too.
+        If a bug makes the load fail, the listeners get no more updates of the mint, because the
+        next load may fail, too.
         """
         mint, kind = topic
         audience.begin_again()

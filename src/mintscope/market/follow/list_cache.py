@@ -73,11 +73,11 @@ class ListKeeper:
         self._kept_at_s = None
 
     async def restore(self, keep: ListMemory = IN_MEMORY) -> tuple[TokenList, Head] | None:
-        """Return the list of the newest snapshot; None if there is none, or it cannot be read.
+        """Return the list of the newest snapshot; None if no snapshot is stored, or can be read.
 
         keep   stores the large parts of the list
 
-        Raises ServiceUnavailable.
+        Raises ServiceUnavailable if the store does not answer.
         """
         for _ in range(TRIES):
             mark = await self._snapshots.newest(FORM)
@@ -94,9 +94,10 @@ class ListKeeper:
         return None
 
     async def _read(self, mark: SnapshotMark, keep: ListMemory) -> tuple[TokenList, Head] | None:
-        """Return the list of *mark*, or None if a newer snapshot has replaced it.
+        """Return the list of the snapshot *mark*, or None if a newer snapshot has replaced it.
 
-        Raises NotASnapshot, ServiceUnavailable.
+        Raises NotASnapshot if the snapshot cannot be read, and ServiceUnavailable if the store does
+        not answer.
         """
         restoring = Restoring(keep)
         for place in range(mark.piece_count):
@@ -228,7 +229,7 @@ class ListCache:
         keeper: ListKeeper | None = None,
         keep: ListMemory = IN_MEMORY,
     ) -> None:
-        """Read *reader*; *wait* is called between two updates.
+        """Read the list from *reader*; *wait* is called between two updates.
 
         keeper   stores snapshots of the list for processes that start, and reads them; None: no
                  snapshots are used
@@ -248,7 +249,7 @@ class ListCache:
         self._read_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
-        """Follow the fold until cancelled; failures of the store do not end this."""
+        """Follow the fold until cancelled; failures of the store do not end this method."""
         readable = True
         while True:
             try:
@@ -287,11 +288,11 @@ class ListCache:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether there is a list."""
+        """Whether the list has been loaded."""
         return self._listed is not None
 
     def newest(self) -> ListedTokens:
-        """Return the newest list.  Raises ServiceUnavailable while there is none."""
+        """Return the newest list.  Raises ServiceUnavailable before the list has been loaded."""
         if self._listed is None:
             raise ServiceUnavailable(LOADING)
         return self._listed
@@ -299,7 +300,8 @@ class ListCache:
     async def facts_of(self, mint: Mint) -> MintFacts | None:
         """Return the newest facts of *mint* from a node, or None if they were not read yet.
 
-        Raises TokenNotFound if *mint* is not tracked, ServiceUnavailable.
+        Raises TokenNotFound if *mint* is not tracked, and ServiceUnavailable if the store does not
+        answer.
         """
         return await self._reader.facts_of(mint)
 
@@ -307,7 +309,7 @@ class ListCache:
         """Update the list with all swaps folded, mints tracked and facts read before this call.
 
         If the log no longer reaches back to the list, the next call loads the list again.
-        Raises ServiceUnavailable.
+        Raises ServiceUnavailable if the store does not answer.
         """
         try:
             is_new = self._list is None
@@ -356,7 +358,7 @@ class ListCache:
         return tokens
 
     async def _take_in(self) -> TokenList:
-        """Load all mints, page by page."""
+        """Return a list of all mints, loaded page by page from the store."""
         # Read before the mints: `_follow` reads the mints again that were tracked since then.
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
@@ -397,7 +399,7 @@ class ListCache:
         await asyncio.to_thread(read_again)
 
     async def _recall(self, tokens: TokenList) -> None:
-        """Reload the candles of some mints of which the list has too few candles for the swing."""
+        """Reload the candles of some mints of which the list has too few for their swing."""
         lost = tokens.lost(LOST_PER_LOOK)
         if lost:
             page = await self._reader.some(lost)
@@ -416,7 +418,7 @@ class ListCache:
                 self._keeper.note(sum(len(slot.trades) for slot in slots))
 
     async def _describe(self, tokens: TokenList) -> bool:
-        """Add the facts read since the last update; return whether there were any."""
+        """Add to *tokens* the facts read since the last update; return whether there were any."""
         is_changed = False
         while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
             for place, facts in found:
@@ -450,7 +452,7 @@ async def store_list(
     mints_min   a shorter list is not stored
     again       whether a snapshot is stored even if the stored one is new enough
 
-    Raises ServiceUnavailable.
+    Raises ServiceUnavailable if the store does not answer.
     """
     folded, _ = await reader.folded()
     if folded.time is None:

@@ -31,7 +31,7 @@ MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class ListFiles:
-    """Implements `screening.columns.ListMemory`."""
+    """Stores the large parts of a list in files; implements `screening.columns.ListMemory`."""
 
     def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN, maps: bool | None = None) -> None:
         """Store chunks of at least *rows_min* rows in files of *folder*, smaller ones in memory.
@@ -69,7 +69,7 @@ class ListFiles:
         return np.frombuffer(mapped, of)
 
     def release(self) -> None:
-        """Free the pages of all maps, in some tens of microseconds if few were used."""
+        """Free the pages of all maps; this takes some tens of microseconds if few were used."""
         # The maps are shared with their files, so the cache of the system keeps all changes.
         for mapped in self._mapped:
             mapped.madvise(mmap.MADV_DONTNEED)
@@ -81,7 +81,7 @@ class ListFiles:
 
 
 def _mapped(folder: Path, size: int) -> mmap.mmap:
-    """Return a map of *size* zero bytes, for which the disk has room.  Raises OSError."""
+    """Return a map of *size* zero bytes, for which disk space is reserved.  Raises OSError."""
     with TemporaryFile(dir=folder, buffering=0) as file:
         # Without reserved space, a write to the map on a full disk would end the process.
         os.posix_fallocate(file.fileno(), 0, size)
@@ -106,7 +106,7 @@ def file_system_of(folder: Path) -> str:
 
 
 class ChunkInFile:
-    """Implements `screening.columns.KeptChunk`."""
+    """The columns of a chunk, stored in a file; implements `screening.columns.KeptChunk`."""
 
     def __init__(self, folder: Path, chunk: PartChunk) -> None:
         """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
@@ -122,7 +122,7 @@ class ChunkInFile:
         weakref.finalize(self, os.close, self._file)
 
     def column(self, name: str) -> Any:
-        """Return the column *name* of the `PartChunk`; None if there is none.  Raises OSError."""
+        """Return the column *name* of the chunk; None if the chunk lacks it.  Raises OSError."""
         if name not in self._places:
             return None
         place, kind = self._places[name]

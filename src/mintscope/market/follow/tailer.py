@@ -77,7 +77,10 @@ class Observer(Protocol):
 
 
 class LogTailer:
-    """Implements `market.report.Reports` as of the last applied event; `run` applies new events."""
+    """Returns reports as of the last applied event of the log; `run` applies new events.
+
+    Implements `market.report.Reports`.
+    """
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class LogTailer:
         self._observer = observer
 
     async def run(self) -> None:
-        """Follow the log until cancelled; a failure to read the log does not end this."""
+        """Follow the log until cancelled; a failure to read the log does not end this method."""
         readable = True
         while True:
             try:
@@ -129,7 +132,8 @@ class LogTailer:
     async def catch_up(self) -> None:
         """Apply every event that was committed before this call, or restart from the log's tip.
 
-        Raises ServiceUnavailable, UnusableStore, and TimeoutError if a read takes too long.
+        Raises ServiceUnavailable if the store does not answer, UnusableStore if it cannot be used,
+        and TimeoutError if a read takes too long.
         """
         async with self._lock:  # `run`, loads and streams call this, but one may read at a time
             tip = await self._answer(self._reader.tip())
@@ -145,7 +149,10 @@ class LogTailer:
         LIVE_MINTS.set(len(self._market))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of *kind*, as of the newest applied slot."""
+        """Return the report of *mint* of *kind*, as of the newest applied slot.
+
+        Raises TokenNotFound, InsufficientData or ServiceUnavailable if there is no report.
+        """
         if not self._started:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
@@ -177,9 +184,9 @@ class LogTailer:
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
-        """Return the age of the newest applied slot in milliseconds, or None if there is none.
+        """Return the age of the newest applied slot in milliseconds; None before the first one.
 
-        0 while files are replayed, because the market's clock follows them.
+        The result is 0 while files are replayed, because the market's clock follows them.
         """
         if self._market.time is None:
             return None
@@ -196,7 +203,7 @@ class LogTailer:
     def finality(self) -> Behind | None:
         """Return the delay from applying a slot to reading that it is final.
 
-        None before it was measured, and while files are replayed.
+        Return None before the delay was measured, and while files are replayed.
         """
         return None if self._follows_files else self._finality.behind
 
@@ -249,7 +256,7 @@ class LogTailer:
         return ReadReport(body, slot, age_ms, market.tag(), market.price_age_ms())
 
     async def _advance(self, seq: int) -> bool:
-        """Apply events up to *seq*; return False if the log does not continue the applied ones."""
+        """Apply events up to *seq*; return False if the log does not continue from the last one."""
         if not self._started or seq < self._market.seq:
             return False
         try:
@@ -355,20 +362,24 @@ class CoverageTailer:
         self.newest: Coverage | None = None
 
     async def try_to_look(self) -> None:
-        """Read the coverage once; if this fails, the old one remains."""
+        """Read the coverage once; if this fails, the previously read coverage stays in use."""
         try:
             await self.look()
         except (ServiceUnavailable, UnusableStore) as reason:  # the store may not exist yet
             LOG.warning("coverage cannot be read", reason=str(reason))
 
     async def run(self) -> None:
-        """Read the coverage every minute until cancelled, and more often until there is one."""
+        """Read the coverage every minute until cancelled; every second until some has been read."""
         while True:
             await self._wait(SOON_S if self.newest is None else EVERY_S)
             await self.try_to_look()
 
     async def look(self) -> None:
-        """Read the coverage once.  Raises ServiceUnavailable, UnusableStore."""
+        """Read the coverage once.
+
+        Raises ServiceUnavailable if the store does not answer, and UnusableStore if it cannot be
+        used.
+        """
         coverage = await self._reader.coverage(WINDOW_HOURS)
         if coverage is None:
             return

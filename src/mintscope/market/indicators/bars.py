@@ -34,7 +34,7 @@ class Bars(NamedTuple):
     is_whole: bool
 
     def without_oldest(self, count: int) -> "Bars":
-        """Return the bars after the oldest *count*."""
+        """Return these bars without the oldest *count* candles."""
         if not count:
             return self
         return Bars(
@@ -54,7 +54,7 @@ class Bars(NamedTuple):
 
 
 def bars_of(candles: Sequence[SeriesCandle], *, is_whole: bool) -> Bars:
-    """Return *candles* as columns; *is_whole* as in `Bars`."""
+    """Return *candles* as columns; *is_whole*: whether they begin with the token's first one."""
     return Bars(
         np.array([each.bucket for each in candles], np.int64),
         np.array([each.open for each in candles], float),
@@ -79,28 +79,37 @@ def windows(values: Floats, size: int) -> Floats:
 
 
 def mean(values: Floats, size: int) -> Floats:
-    """Return, at each place, the mean of the newest *size* values; NaN if there are fewer."""
+    """Return, for each of *values*, the mean of the *size* values that end with it.
+
+    NaN if there are fewer than *size* values.
+    """
     found: Floats = windows(values, size).mean(axis=1)
     return found
 
 
 def highest(values: Floats, size: int) -> Floats:
-    """Return, at each place, the maximum of the newest *size* values; NaN if there are fewer."""
+    """Return, for each of *values*, the maximum of the *size* values that end with it.
+
+    NaN if there are fewer than *size* values.
+    """
     found: Floats = windows(values, size).max(axis=1)
     return found
 
 
 def lowest(values: Floats, size: int) -> Floats:
-    """Return, at each place, the minimum of the newest *size* values; NaN if there are fewer."""
+    """Return, for each of *values*, the minimum of the *size* values that end with it.
+
+    NaN if there are fewer than *size* values.
+    """
     found: Floats = windows(values, size).min(axis=1)
     return found
 
 
 def smoothed(values: Floats, period: int, weight: float) -> Floats:
-    """Return, at each place, the mean that each value x changes by *weight* * (x - mean).
+    """Return a running mean, to which each value x of *values* adds *weight* * (x - mean).
 
-    The start is the mean of the first *period* values; before it, the result is NaN.  Leading NaN
-    in *values* do not count.
+    The mean begins with that of the first *period* values; before it, the result is NaN.  Leading
+    NaN in *values* do not count.
     """
     found = np.full(len(values), np.nan)
     # The first value that is no NaN; 0 if all values are NaN.

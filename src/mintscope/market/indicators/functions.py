@@ -59,7 +59,7 @@ def adx(bars: Bars, size: int) -> Floats:
 
 
 def _sums(values: Floats, size: int) -> Floats:
-    """Return Wilder's sums of *values*, from the value after the first *size* - 1 on.
+    """Return Wilder's sum after each of *values*, except after the first *size* - 1 of them.
 
     As in TA-Lib and in Wilder's book, the start is the plain sum of the first *size* - 1 values.
     """
@@ -77,7 +77,7 @@ def _sums(values: Floats, size: int) -> Floats:
     reach=lambda size, _: FORGETTING * size + TURNS,
 )
 def supertrend(bars: Bars, size: int, ranges: float) -> Floats:
-    """Stop that follows the trend, USD, and its direction: 1 below the price, -1 above it."""
+    """Stop price that follows the trend, USD, and `direction`: 1 below the price, -1 above it."""
     found = np.full((len(bars.closes), 2), np.nan)
     spread = ranges * wilder(true_ranges(bars), size)
     middle = (bars.highs + bars.lows) / 2
@@ -163,7 +163,7 @@ ANCHOR: Final = Parameter("anchor", 0, 0, 10_000_000_000)  # Unix seconds; 0: th
 
 
 def _since(bars: Bars, anchor: int) -> Ints | None:
-    """Return the indices of *bars* from *anchor* on; None if bars are missing or too many."""
+    """Return the indices of *bars* from *anchor* on; None if some are missing or too many."""
     places = np.flatnonzero(bars.times >= anchor)
     is_there = bars.is_whole or (len(bars.times) > 0 and bars.times[0] < anchor)
     return places if is_there and len(places) <= ANCHORED_MAX else None
@@ -334,7 +334,7 @@ def sma(bars: Bars, size: int) -> Floats:
 
 @indicator("wma", period(20), reach=lambda size: size - 1)
 def wma(bars: Bars, size: int) -> Floats:
-    """Mean of the newest closes, USD; the newest weighs most, the oldest 1."""
+    """Linearly weighted mean of the newest closes, USD; the oldest has weight 1."""
     weights = np.arange(1.0, size + 1)
     found: Floats = windows(bars.closes, size) @ weights / weights.sum()
     return found

@@ -41,7 +41,7 @@ class Indicator(NamedTuple):
     outputs   the names of its values; empty if it has a single value
     reach     returns, for its parameters, the number of older candles that an exact value needs,
               unless the candles begin with the token's first one
-    reads     the number of older candles that are read in addition
+    reads     the number of candles that are read before those that *reach* requires
     """
 
     name: str
@@ -84,9 +84,9 @@ class AskedIndicator(NamedTuple):
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return the rows of `of`, but rows that are older than the newest *count* can be NaN.
+        """Return a row for each of *bars*, as `of` does; all but the newest *count* can be NaN.
 
-        *bars* can have more candles than these rows need, because another indicator needs them.
+        *bars* can have more candles than these *count* rows need: another indicator needs them.
         """
         left_out = max(0, len(bars.times) - count - self.lead)
         found = self.of(bars.without_oldest(left_out))
