@@ -1,4 +1,4 @@
-"""Ingest reads requested backfills: each step, each failure, and a kill at each call."""
+"""Tests that ingest reads requested backfills, also after failures and a kill at each call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -36,12 +36,12 @@ SINCE, REACHED = UnixS(100), UnixS(200)
 
 
 class Killed(BaseException):
-    """The process was killed at this call."""
+    """Raised in place of a call, as if the process was killed at this call."""
 
 
 @dataclass
 class ScriptedBackfill:
-    """A backfill without a node: each call raises the next error of *trouble*, if there is one."""
+    """A source of backfills without a node; each call raises the next error of *trouble*."""
 
     market: Market
     trouble: list[Exception] = field(default_factory=list)
@@ -216,7 +216,7 @@ async def test_a_backfill_that_is_cancelled_during_its_read_is_deleted(scene: Sc
 
 
 async def test_a_cancelled_backfill_is_kept_while_another_process_reads_it(scene: Scene) -> None:
-    """An ingest was killed, and `mintscope history` resumed its backfill of the same token."""
+    """For example, ingest was killed, and `mintscope history` resumed the backfill of the token."""
     await scene.confirmed()
     ask_id = (await scene.newest()).ask_id
     assert await scene.market.backfill_jobs.began(ask_id, REACHED)
@@ -232,7 +232,7 @@ async def test_a_cancelled_backfill_is_kept_while_another_process_reads_it(scene
 
 
 async def test_one_process_reads_at_a_time(scene: Scene) -> None:
-    """The other process may be `mintscope history`; the queue waits until it has ended."""
+    """While another process, such as `mintscope history`, reads a backfill, the queue waits."""
     await scene.confirmed()
     others: list[str] = []
 
@@ -266,7 +266,7 @@ async def test_an_unavailable_store_ends_no_backfill(scene: Scene, away: Excepti
 
 
 class Mortal:
-    """Kills the process before or after a call of a port: at the *life*-th of these moments."""
+    """Raises Killed before or after a call of a wrapped port, at the *life*-th of these moments."""
 
     def __init__(self, life: int) -> None:
         self.life = life

@@ -1,4 +1,4 @@
-"""`mintscope gaps fill` reads missed blocks from another node and folds them in their place."""
+"""`mintscope gaps fill` reads missed blocks from another node and folds them in order of slots."""
 
 import asyncio
 import json
@@ -38,10 +38,9 @@ SKIPPED: Final = {"error": {"code": -32007, "message": "skipped"}}
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let the command poll as often as the test does, because the test makes blocks at once.
+    """Shorten the poll interval of the command to that of the tests, which create blocks at once.
 
-    The lock of backfills is in the data folder, by default a part of the working folder: so each
-    test works in its own.
+    Each test also gets a working folder of its own: by default, the lock of backfills is in it.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "LOOK_S", LOOK_S)
@@ -57,9 +56,9 @@ def chain() -> Devchain:
 
 
 class Except:
-    """The node of *chain*, which answers *answer* to *method* if *first* is its first parameter.
+    """The node of *chain*, which returns *answer* to some calls of *method*.
 
-    With None as *first*, it does so for any parameter.
+    These are the calls with *first* as their first parameter; None: all calls.
     """
 
     def __init__(self, chain: Devchain, method: str, answer: Any, first: Any = None) -> None:
@@ -95,7 +94,7 @@ async def filling(app: ASGIApp, chain: Devchain) -> AsyncIterator[Filling]:
 
 
 async def go_on(chain: Devchain, blocks: Path, market: Market, mints: list[Mint], gap: Gap) -> None:
-    """Let ingest read the new blocks, and join the backfills that are ready."""
+    """Add blocks to *chain*; ingest reads them and joins the backfills that are ready."""
     for _ in range(HEAD):
         chain.tick()
     write(chain, blocks)
@@ -103,7 +102,7 @@ async def go_on(chain: Devchain, blocks: Path, market: Market, mints: list[Mint]
 
 
 async def joins_imported(market: Market, mint: Mint) -> None:
-    """Let ingest put five candles of another provider before the own ones."""
+    """Import five candles that are older than the recorded candles of *mint*, and join them."""
     candles = [ImportedCandle(UnixS(BEFORE - n * HOUR_S), 2, 3, 1, 2, 7) for n in range(5)]
     await market.imports.add(mint, Timeframe.H1, "a provider", candles)
     await joined(market)
@@ -117,7 +116,7 @@ async def joined(market: Market) -> None:
 async def test_a_filled_gap_leaves_the_same_rows_and_reports_as_no_gap(
     chain: Devchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only the pressure differs, as long as the gap is in the last quarter of an hour."""
+    """Only the pressure may differ, while the gap is in the last quarter of an hour."""
     mints = [listed.token.mint for listed in chain.world.listed]
     blocks = tmp_path / "blocks.jsonl"
     missed = chain.blockstore.slots[-60:-50]
@@ -156,7 +155,7 @@ async def test_a_filled_gap_leaves_the_same_rows_and_reports_as_no_gap(
 
 
 async def missing(chain: Devchain, blocks: Path, market: Market) -> tuple[Mint, Gap]:
-    """Let ingest read the only mint with a gap; return the mint and the gap."""
+    """Ingest the blocks of *chain* with a gap; return the only mint and the gap."""
     missed = chain.blockstore.slots[-60:-50]
     mint, gap = chain.world.listed[0].token.mint, Gap(missed[0], missed[-1], "lost")
     for _ in range(SETTLED_SLOTS // HEAD + 1):

@@ -1,4 +1,4 @@
-"""After the join of a backfill, its standings decide which swaps of the log count as volume."""
+"""After a backfill is joined, its price pools decide which swaps of the log count as volume."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ DEPTH = 100_000
 
 
 def trade(mint: Mint, pool: str, usd: float, signer: str, depth: int = DEPTH) -> Swap:
-    """Return a purchase of 100 whole tokens in *pool* for *usd* each."""
+    """Return a purchase of 100 whole tokens in *pool*, for *usd* US dollars each."""
     decimals = 9 if mint == WSOL else 6
     base, quote = 100 * 10**decimals, int(100 * usd * 10**6)
     made = swap(mint, USDC, base_amount=base, quote_amount=quote, base_decimals=decimals)
@@ -45,7 +45,7 @@ def priced(standings: Standings, number: int, *swaps: Swap) -> list[PricedSwap]:
 
 
 def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
-    """Return the rows of the log: the sums bought and sold, which the list reads, and the swaps."""
+    """Return the rows of *mint* in the log: (volume bought, volume sold, swaps)."""
     with apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY) as db:
         of = "WHERE mint = (SELECT id FROM mint WHERE address = ?) ORDER BY seq"
         rows = list(db.execute(f"SELECT bought, sold, swaps FROM swap {of}", (mint,)))
@@ -53,7 +53,10 @@ def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
 
 
 async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standings) -> None:
-    """Let ingest log *late*; join a backfill that ends before it, with the standings *older*."""
+    """Log the swaps *late*, and join a backfill that ends before them.
+
+    older   the price pools of the backfill
+    """
     async with market_in(folder) as market:
         await market.store.start(mints=[mint], follows_files=False)
         await market.store.write([NewSlot(header(number), ()) for number in range(1, JOINED + 1)])

@@ -32,7 +32,7 @@ backfill_token(Giving(**{}), None)
 
 
 class Counting:
-    """The node of *chain*, which counts the requests to it."""
+    """The node of *chain*, which counts its requests."""
 
     def __init__(self, chain: Devchain) -> None:
         self._app = chain.app
@@ -46,7 +46,10 @@ class Counting:
 async def run_and_kill(
     process: Process, node: Counting, calls: int, market: Market, mint: Mint
 ) -> Stage | None:
-    """Kill *process* after *calls* requests, or once all is read; return the stage of its job."""
+    """Kill *process* after *calls* requests, or when its backfill is ready to be joined.
+
+    Return the stage of the backfill of *mint*; None if the backfill was not begun.
+    """
     before = node.calls
     try:
         async with asyncio.timeout(ROUND_S):

@@ -44,7 +44,7 @@ WRITTEN: Final = WeakKeyDictionary[Devchain, list[bytes]]()  # without forks, no
 
 @dataclass
 class Leaky:
-    """A source that yields *gap* in place of the blocks of that gap."""
+    """The source *source*, but *gap* in place of the blocks of this gap."""
 
     source: Source
     gap: Gap
@@ -76,7 +76,7 @@ async def follow(
 
 
 def kept(folder: Path, mint: Mint) -> dict[str, Any]:
-    """Return the candles and the state of *mint* from the file."""
+    """Return the stored candles and state of *mint* from the market file in *folder*."""
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     of = "WHERE mint = (SELECT id FROM mint WHERE address = ?)"
     found = {
@@ -100,7 +100,7 @@ async def report(market: Market, mint: Mint) -> bytes:
 
 
 async def no_pause(_: float) -> None:
-    """Do not wait."""
+    """Replace a pause: return at once."""
 
 
 def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
@@ -130,7 +130,10 @@ def chain() -> Devchain:
 
 
 def write(chain: Devchain, path: Path, *, leave_out: int = 0) -> int:
-    """Write the blocks of *chain* without the *leave_out* oldest; return the number of all."""
+    """Write the blocks of *chain* to *path*, without the *leave_out* oldest blocks.
+
+    Return the number of all blocks of *chain*.
+    """
     written = WRITTEN.setdefault(chain, [])
     written += lines(chain, len(chain.blockstore.slots), after=len(written))
     path.write_bytes(b"".join(written[leave_out:]))
@@ -144,11 +147,11 @@ def addresses(chain: Devchain, mint: Mint) -> dict[str, Kind]:
 
 
 class Killed(Exception):
-    """The process was killed at this call."""
+    """Raised in place of a call, as if the process was killed at this call."""
 
 
 class MortalTransport(httpx.AsyncBaseTransport):
-    """Kills the process after *calls_left* calls."""
+    """Raises Killed after *calls_left* requests."""
 
     def __init__(self, chain: Devchain, calls_left: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -163,7 +166,10 @@ class MortalTransport(httpx.AsyncBaseTransport):
 
 
 class ForgetfulTransport(httpx.AsyncBaseTransport):
-    """Does not find the last transaction of the first page, the first *times* it is requested."""
+    """A node that does not find the last transaction of the first page.
+
+    Only the first *times* requests for the list before this transaction fail.
+    """
 
     def __init__(self, chain: Devchain, times: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -214,7 +220,7 @@ async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:
 
 
 async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
-    """Read while the process is killed many times and the chain goes on."""
+    """Read a backfill of *mint* while the process is killed many times and the chain grows."""
     random = Random(7)
     async with market_in(folder) as market:
         await market.history.begin(mint, UnixS(0), addresses(chain, mint))

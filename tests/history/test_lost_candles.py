@@ -1,4 +1,4 @@
-"""A backfill that lacks a pool, or a rate of SOL, replaces no recorded candles."""
+"""A backfill without one of the pools, or without a rate of SOL, replaces no recorded candles."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -50,9 +50,9 @@ WITHOUT_A_BUSY_POOL: Final = range(1, SLOTS + 1, 3)
 def slots_of(
     mint: Mint, numbers: Collection[int], *, small: Collection[int] = ()
 ) -> Iterator[BackfillSlot]:
-    """Yield slots in which SOL is sold; in those of *numbers*, *mint* is bought for 100 USDC.
+    """Yield slots in which SOL is sold; in the slots *numbers*, *mint* is bought for 100 USDC.
 
-    small    the slots in which it is bought for 1 USDC
+    small    the slots in which *mint* is bought for 1 USDC instead
     """
     for number in WHOLE:
         amount = 10**6 if number in small else 10**8
@@ -65,7 +65,7 @@ def slots_of(
 async def record(
     market: Market, mint: Mint, numbers: Collection[int] = WHOLE, *, small: Collection[int] = ()
 ) -> None:
-    """Let ingest log and fold the slots of `slots_of`."""
+    """Log and fold the slots that `slots_of` returns, as ingest does."""
     await market.store.start(mints=[WSOL, mint], follows_files=False)
     written = []
     for slot, time, swaps in slots_of(mint, numbers, small=small):
@@ -107,7 +107,7 @@ async def test_a_join_keeps_candles_that_the_backfill_lacks(
 
 
 async def test_a_backfill_may_lack_a_small_swap_before_all_others(tmp_path: Path) -> None:
-    """Otherwise one swap of a stranger would prevent the mending of the token's gaps."""
+    """Otherwise, one small swap by a stranger would prevent the mending of the token's gaps."""
     others = range(100, SLOTS + 1)
     async with market_in(tmp_path) as market:
         await record(market, MINT, [1, *others], small=[1])
@@ -156,7 +156,7 @@ async def test_a_backfill_that_lacks_candles_ends_with_the_reason(
 
 
 async def test_pools_that_traded_long_ago_are_read(tmp_path: Path) -> None:
-    """The log keeps swaps of a quarter of an hour; the pool book keeps pools for longer."""
+    """The log has swaps of a quarter of an hour only; the pool book has older pools."""
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     async with market_in(tmp_path) as market, listening(chain.app) as url:

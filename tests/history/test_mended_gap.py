@@ -99,7 +99,7 @@ class Scene:
         return market_of(self.engine, self.folder / name)
 
     async def go_on(self, market: Market) -> None:
-        """Let ingest read the new blocks, and join the backfills that are ready."""
+        """Add blocks to the chain; ingest reads them and joins the backfills that are ready."""
         for _ in range(HEAD):
             self.chain.tick()
         blocks = self.folder / "blocks.jsonl"
@@ -115,7 +115,7 @@ class Scene:
     async def mending(
         self, market: Market, calls_per_day: int = CALLS
     ) -> AsyncIterator[GapMending]:
-        """Yield the mending as ingest wires it, with the node of the scene."""
+        """Yield the mending of gaps, configured as in ingest, with the node of the scene."""
         pools = tuple(pool.address for pool in self.chain.world.sol_pools)
         async with listening(self.node) as url:
             chain = ChainConfig(
@@ -139,7 +139,10 @@ class Scene:
         self.clock.advance(round(seconds * SECOND_MS))
 
     async def mended(self, mending: GapMending, market: Market, *, calls_max: int = CALLS) -> bool:
-        """Make one attempt while ingest goes on; cancel it after *calls_max* calls of the node."""
+        """Make one attempt while ingest reads blocks; return whether a gap was due.
+
+        The attempt is cancelled after *calls_max* requests to the node; then return False.
+        """
         running = asyncio.create_task(mending.mend_one())
         for _ in range(ROUNDS_MAX):
             await asyncio.wait([running], timeout=LOOK_S)
@@ -155,7 +158,10 @@ class Scene:
         raise AssertionError("expected the attempt to end")
 
     async def expect_as_if_nothing_was_missed(self, market: Market) -> None:
-        """Compare the rows and reports with those of a service that had every block."""
+        """Assert that rows and reports equal those of a service that had every block.
+
+        The pressure is not compared.
+        """
         late = [json.loads(await report(market, mint)) for mint in self.mints]
         async with self.opened("early") as early:
             await follow(self.folder / "blocks.jsonl", early, [WSOL, *self.mints])
@@ -213,7 +219,7 @@ async def test_a_gap_is_mended_bit_identically_once_its_block_arrives(scene: Sce
 async def test_mending_continues_after_kills_within_the_calls_of_a_day(
     scene: Scene,
 ) -> None:
-    """Each day allows 20 calls more than the backfill takes; blocks and kills also take calls."""
+    """Each day allows 20 requests more than the backfill takes; blocks and kills cost requests."""
     scene.node.gives = True
     async with scene.opened("late") as market:
         await scene.settle(market)

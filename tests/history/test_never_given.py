@@ -23,7 +23,7 @@ from support.scenes.stores import market_in
 
 
 class Forgetful(httpx.AsyncBaseTransport):
-    """Answers null to each request for one of the first *lost_max* transactions."""
+    """A node that returns null for the first *lost_max* transactions that are requested."""
 
     def __init__(self, chain: Devchain, lost_max: int) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -42,7 +42,7 @@ class Forgetful(httpx.AsyncBaseTransport):
 
 
 class Blockless(httpx.AsyncBaseTransport):
-    """Answers *said* to each request for a block until *gives* is true."""
+    """A node that answers *said* to each request for a block until *gives* is true."""
 
     def __init__(self, chain: Devchain, said: dict[str, Any]) -> None:
         self._chain = httpx.ASGITransport(chain.app)
@@ -58,13 +58,13 @@ class Blockless(httpx.AsyncBaseTransport):
 
 
 def progress(_what: str, _count: int) -> None:
-    """Show nothing."""
+    """Ignore the progress."""
 
 
 async def begun(
     chain: Devchain, market: Market, transport: httpx.AsyncBaseTransport
 ) -> BackfillReading:
-    """Begin the backfill of the only mint, with all its pools; return its reader."""
+    """Begin a backfill of the only mint of *chain*, with all its pools; return its reader."""
     listed = chain.world.listed[0]
     addresses = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
     addresses |= {pool.address: Kind.POOL for pool in listed.pools}
@@ -130,7 +130,7 @@ async def test_a_backfill_is_complete_once_the_node_returns_missing_transactions
 async def test_transactions_of_a_block_that_the_node_lacks_count_as_missing(
     said: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Their order is only in the block, and is not guessed."""
+    """The order of the transactions is only in the block, and is not guessed."""
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     blockless = Blockless(chain, said)

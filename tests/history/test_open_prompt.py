@@ -35,7 +35,7 @@ SELECT id, ?, 'reading' FROM mint WHERE address = ?
 
 @dataclass
 class Terminal:
-    """Standard input: someone works on the store, and then types *answer*."""
+    """Standard input; a read calls *meanwhile*, and then returns the line *answer*."""
 
     meanwhile: Callable[[], None]
     answer: str
@@ -47,7 +47,7 @@ class Terminal:
 
 @asynccontextmanager
 async def asking(folder: Path) -> AsyncIterator[tuple[Giving, Market, Config]]:
-    """Yield a backfill that asks for confirmation."""
+    """Yield (a backfill command that asks for confirmation, its market, its configuration)."""
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     found = addresses(chain, mint)

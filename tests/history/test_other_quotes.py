@@ -54,7 +54,7 @@ def mint(chain: Devchain) -> Mint:
 def traded(chain: Devchain, mint: Mint, number: int, quote: Mint) -> list[PricedSwap]:
     """Return a purchase of *mint* for *quote*, and three of SOL: one for USDC, two for USD1.
 
-    They are priced as by ingest.
+    The purchases have the prices that ingest computes.
     """
     at = UnixS(START + number)
     usd1 = before_standing("usd1", 1.0, at, 1.0, UnixS(at - 10_000), is_direct=True)
@@ -73,9 +73,9 @@ def traded(chain: Devchain, mint: Mint, number: int, quote: Mint) -> list[Priced
 async def follow(
     chain: Devchain, market: Market, mint: Mint, quote: Mint, *, usd1_until: int = 0
 ) -> None:
-    """Let ingest log and fold slots in which *mint* is traded for *quote*.
+    """Log and fold slots in which *mint* is traded for *quote*, as ingest does.
 
-    usd1_until    the last slot in which it is traded for USD1 instead
+    usd1_until    the last slot in which *mint* is traded for USD1 instead
     """
     await market.store.start(mints=[WSOL, mint], follows_files=False)
     slots = []
@@ -131,7 +131,7 @@ async def test_an_administrator_sees_why_a_token_is_refused(
 async def test_a_token_is_refused_if_over_a_tenth_of_its_volume_has_other_quotes(
     for_others: int, chain: Devchain, mint: Mint, tmp_path: Path, *, is_refused: bool
 ) -> None:
-    """Otherwise a stranger could have a token refused by one swap."""
+    """A small share is accepted, so that one swap of a stranger prevents no backfill."""
     async with market_in(tmp_path) as market:
         await follow(chain, market, mint, USDC, usd1_until=for_others)
         assert await market.history.other_quotes(mint) == ([USD1] if is_refused else ())
@@ -154,7 +154,7 @@ async def test_a_backfill_that_has_begun_is_refused_if_its_token_has_another_quo
 async def test_the_rate_pool_of_a_backfill_trades_sol_for_usdc(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
-    """The busiest pool of SOL has USD1, which a backfill cannot price: it would find no rate."""
+    """The busiest pool of SOL has the quote USD1, from which a backfill gets no rate of SOL."""
     async with market_in(tmp_path) as market, listening(chain.app) as url:
         await follow(chain, market, mint, USDC)
         config = config_in(tmp_path, chain=ChainConfig(rpc_url=SecretStr(url)))
@@ -167,7 +167,7 @@ async def test_the_rate_pool_of_a_backfill_trades_sol_for_usdc(
 async def test_a_backfill_without_a_price_replaces_no_candles(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
-    """Without swaps of SOL there is no rate.  The fold is refused only if there are candles."""
+    """Without swaps of SOL there is no rate.  The fold is refused only if candles are recorded."""
     read = Line(Signature("s" * 64), Slot(SLOTS), block_time=Slot(START + 300))
     bought = swap(mint, USDC, base_amount=10**8, quote_amount=10**8)
     async with market_in(tmp_path) as market:

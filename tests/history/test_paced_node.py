@@ -1,4 +1,4 @@
-"""A backfill sends no more requests a second to the node than the operator allows."""
+"""A backfill sends at most the number of requests a second that the operator allows."""
 
 import json
 from typing import Final
@@ -16,7 +16,7 @@ CALLS: Final = 26
 
 
 class Answering(httpx.AsyncBaseTransport):
-    """Answers at once, and notes the time of each request."""
+    """A node that answers at once, and records the time of each request."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock

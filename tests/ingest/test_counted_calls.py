@@ -57,7 +57,7 @@ def counted(
 
 
 def test_unread_calls_are_valued_by_the_mints_that_are_dollars_now() -> None:
-    """The value of a mint that left its peg, or that is no dollar here, is unknown."""
+    """An amount of a token that is not among the dollars has no known value."""
     moved = [Moved(USDS, 7_000_000), Moved(USDC, 5_000_000), Moved(WSOL, 10**9)]
     lost = [
         Quarantined(Signature("s"), 0, "orca", QuarantineReason.NO_MOVEMENT, moved=each)
@@ -89,7 +89,7 @@ def test_a_call_with_many_legs_counts_once() -> None:
 
 
 def test_a_call_with_several_valued_legs_counts_once_among_valued_calls() -> None:
-    """However many calls without a value come before it, and whichever of its legs has one."""
+    """Calls without a value before the call, or legs without a value, do not change the count."""
     unvalued = swap("meteora", (A, 5), (B, 5), at=(0, 0, -1))
     legs = [
         swap("meteora", (A, 5), (B, 5), at=(0, 1, -1), leg=0),

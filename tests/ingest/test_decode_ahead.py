@@ -1,4 +1,4 @@
-"""Each block decodes to the same result as in this process, whatever the second process does."""
+"""Each block is decoded to the same result, whatever the process that decodes ahead does."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -22,9 +22,10 @@ BLOCKS = random_chain(3, 120)
 
 
 class FakeWorker:
-    """A worker without a process: `hear` returns one answer.
+    """A worker without a process: a call of `hear` returns at most one answer.
 
-    late       the calls of `hear` without an answer before each answer, unless `hear` may wait
+    late       the number of calls of `hear` without an answer before each answer, unless `hear` may
+               wait
     fails_at   each answer whose number is a multiple of this has no result
     dies_at    the number of the answer at which the worker is lost
     hangs_at   the number of the answer that never comes

@@ -1,4 +1,4 @@
-"""The time at which final slots are folded, and their number at a time."""
+"""Tests when final slots are folded, and how many at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -58,7 +58,7 @@ async def add(market: Market, slots: range, mints: int = len(MINTS)) -> None:
 
 
 def trade(at: UnixS, number: int, mints: int) -> PricedSwap:
-    """Return a swap at *at* of the mint of *number*, one of *mints*."""
+    """Return a swap at the time *at* of mint *number* (modulo *mints*) of MINTS."""
     made = Trade(time=at, price=150.0, price_sol=1.0 + number, volume=7, is_buy=True)
     return swap(made, mint=MINTS[number % mints])
 
@@ -69,7 +69,7 @@ async def waiting(market: Market) -> int:
 
 
 async def go_on(fold: FinalFold) -> None:
-    """Do the work after two appends: the second writes the entries that the first has made."""
+    """Do the work after two appends: the second writes the entries that the first encoded."""
     for _ in range(2):
         await fold.go_on()
 
@@ -154,7 +154,7 @@ async def test_few_slots_wait_half_the_time_that_finality_takes_if_it_is_fast(
 async def test_small_batches_take_at_most_a_fifth_of_the_time(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To read a slot takes 1 ms, to write a batch 59 ms: each slot alone would take 3 / 4."""
+    """Reading a slot takes 1 ms, writing a batch 59 ms: batches of one slot would take 3/4."""
     clock = ManualClock(UnixMs(START * 1000))
     took_ms = [0]  # by batch
 
@@ -229,7 +229,7 @@ async def test_candles_are_the_same_for_any_batches_of_slots(
 
 
 class BusyClock(ManualClock):
-    """A clock that advances at each look, as if work was done since the last look."""
+    """A clock that advances each time it is read, as if work was done since the last time."""
 
     step_ms = 15
 
@@ -258,9 +258,9 @@ async def test_the_waiting_slots_and_the_duration_of_a_step_are_bounded(
 
 @dataclass
 class LateBlock:
-    """A source whose newest block comes when ingest has begun to fold the blocks before.
+    """A source that yields its newest block when ingest has begun to fold the older blocks.
 
-    unfolded   the number of final slots that were not folded when that block came
+    unfolded   the number of final slots that were not folded before the newest block
     """
 
     market: Market
@@ -268,7 +268,7 @@ class LateBlock:
     unfolded: int = -1
 
     async def genesis_hash(self) -> str | None:
-        """Return None, because this chain is not real."""
+        """Return None, because a made-up chain has no genesis hash."""
         return None
 
     async def updates(self, _after: Tip | None) -> AsyncIterator[Update]:
@@ -281,7 +281,7 @@ class LateBlock:
 
 
 async def test_blocks_are_read_while_a_batch_is_under_way(market: Market) -> None:
-    """Also on SQLite, whose statements never let other tasks run."""
+    """This holds for SQLite too, whose statements never let other tasks run."""
     source = LateBlock(market, random_chain(1, SLOTS_MIN + 2, spread_s=1))
     ingest = Ingest(
         source=source,
@@ -357,7 +357,7 @@ async def folded_at_once(folder: Path, mints: int = len(MINTS)) -> list[tuple[ob
 
 
 def stored(folder: Path) -> list[tuple[object, ...]]:
-    """Return all candles and states."""
+    """Return all candles and states in the market file of *folder*."""
     db = apsw.Connection(str(folder / MARKET_FILE))
     rows = [row for statement in STORED for row in db.execute(statement)]
     db.close()

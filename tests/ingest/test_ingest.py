@@ -1,4 +1,4 @@
-"""The market file ends up as after one clean pass, whatever a source does."""
+"""The market file has the same rows as after one run without faults, whatever a source does."""
 
 import asyncio
 import math
@@ -67,10 +67,10 @@ async def run(source: Source, folder: Path, *, floor: Floor | None = None) -> No
 
 @dataclass
 class StormySource:
-    """A source that drops, repeats, reorders and forks, and is right about finality.
+    """A source that drops, repeats, reorders and forks blocks, but reports finality correctly.
 
-    blocks   the chain that all nodes agree on in the end
-    final    the index of the newest block that it has called final: no fork begins below it
+    blocks   the chain that remains in the end
+    final    the index of the newest block reported as final: no fork begins below this block
     """
 
     blocks: Sequence[Block]
@@ -81,11 +81,11 @@ class StormySource:
     dead: list[tuple[int, Block]] = field(default_factory=list)
 
     async def genesis_hash(self) -> str | None:
-        """Return nothing: it is no real chain."""
+        """Return None, because a made-up chain has no genesis hash."""
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Begin a little before *after*: it may be on a branch that died."""
+        """Yield updates from a little before *after*, which may be on a branch that died."""
         self.calls += 1
         reported = -1
         if after is not None:
@@ -106,7 +106,7 @@ class StormySource:
         yield Finalized(self.blocks[-1].slot)
 
     def _say(self, n: int) -> list[Update]:
-        """Return the updates in place of block *n*."""
+        """Return the updates that the source yields in place of block *n*."""
         made = self.blocks[n]
         said: list[Update] = [made]
         match self.random.choice(WEATHER):
@@ -152,7 +152,7 @@ WEATHER = ["calm"] * 8 + ["drop", "repeat", "reorder", "fork", "fork first", "de
 
 
 class LogTailer:
-    """Follows a log, event by event, with the fold that serves requests."""
+    """Follows a log, event by event, with `LiveMarket`, as an api process does."""
 
     def __init__(self, reader: SqlLogReader, random: Random) -> None:
         self.reader = reader
@@ -160,7 +160,7 @@ class LogTailer:
         self._random = random
 
     async def watch(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
-        """Pass *updates* on, and read along while they are ingested."""
+        """Yield *updates*, and read the log at random times while they are ingested."""
         async for update in updates:
             yield update
             if self._random.random() < 0.1:
@@ -202,13 +202,13 @@ class LogTailer:
 
 @dataclass
 class Watched:
-    """A source and the follower that reads along."""
+    """A source whose *follower* reads the log while the updates are ingested."""
 
     source: Source
     follower: LogTailer
 
     async def genesis_hash(self) -> str | None:
-        """Return the hash of the source."""
+        """Return the genesis hash of the source."""
         return await self.source.genesis_hash()
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
@@ -218,7 +218,7 @@ class Watched:
 async def both_folds(
     source: Source, folder: Path, random: Random, floor: Floor | None = None
 ) -> dict[Mint, bytes | None]:
-    """Ingest *source* and return the reports at the end."""
+    """Ingest *source* while a follower reads the log; return the follower's reports at the end."""
     async with market_in(folder, follows_all=floor is not None) as market:
         follower = LogTailer(market.reader, random)
         watched = Watched(source, follower)
@@ -274,7 +274,7 @@ def test_candles_equal_their_definition(seed: int, spread_s: int) -> None:
 @pytest.mark.storm
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
 def test_a_crash_at_any_commit_changes_no_rows(floor: Floor | None, tmp_path: Path) -> None:
-    """Each crash loses all work since the commit before, as kill -9 does."""
+    """A crash loses all work since the last commit, as kill -9 does."""
     blocks = random_chain(7, 150, spread_s=900, pools=("a", "b"))
     asyncio.run(run(ListSource(blocks), tmp_path / "calm", floor=floor))
     expected, commits = kept(tmp_path / "calm"), 0
@@ -295,7 +295,7 @@ def test_a_crash_at_any_commit_changes_no_rows(floor: Floor | None, tmp_path: Pa
 async def test_a_private_pool_moves_no_prices_even_over_a_restart(
     tmp_path: Path,
 ) -> None:
-    """Wash trades at a thousand times the price, and at a thousandth, while ingest starts again."""
+    """The pool has wash trades at 1,000 and at 1/1,000 times the price; ingest starts again."""
 
     def chain(*, attacked: bool) -> list[Block]:
         blocks: list[Block] = []
@@ -325,7 +325,7 @@ async def test_a_private_pool_moves_no_prices_even_over_a_restart(
 async def test_a_token_that_leaves_its_curve_is_priced_by_its_new_pool(
     tmp_path: Path, moves: float
 ) -> None:
-    """The new pool sets the price from its fifth swap on, also after a restart, at any price."""
+    """The new pool sets the price from its fifth swap on, at any price, also after a restart."""
 
     def traded(number: int) -> list[Swap]:
         sol = sol_sale(100.0)._replace(pool="sol")
@@ -355,7 +355,7 @@ async def test_a_token_that_leaves_its_curve_is_priced_by_its_new_pool(
 
 @pytest.mark.parametrize("moves", [-0.4, 0.25, 2.0])
 async def test_the_pool_of_a_migration_sets_the_price_at_once(tmp_path: Path, moves: float) -> None:
-    """The restart is between the migration and the first swap of the pool that it names."""
+    """Ingest restarts between the migration and the first swap of the pool that it names."""
 
     def traded(number: int) -> list[Swap]:
         sol = sol_sale(100.0)._replace(pool="sol")
@@ -387,7 +387,7 @@ async def test_the_pool_of_a_migration_sets_the_price_at_once(tmp_path: Path, mo
 
 
 def standing_sale(pool: str, usd: float, depth: int, number: int) -> Swap:
-    """Return a sale by one of many signers that leaves *depth* USD in *pool*."""
+    """Return a sale at *usd* by signer *number*, after which *pool* has *depth* US dollars."""
     one = token_sale(pool, usd)
     return one._replace(signer=f"{number} of many", out_left=depth * 10**6)
 
@@ -399,7 +399,7 @@ def token_sale(pool: str, usd: float) -> Swap:
 
 @contextmanager
 def only_commits(limit: int) -> Iterator[None]:
-    """Let no connection opened inside commit after the first *limit* commits of all of them."""
+    """Allow *limit* commits to the connections opened in the `with` block; later ones fail."""
     left = limit
 
     def refuse() -> bool:
@@ -419,13 +419,13 @@ def only_commits(limit: int) -> Iterator[None]:
 
 @dataclass
 class OfChain:
-    """A source that knows which chain it is of."""
+    """The source *source* with *chain* as its genesis hash."""
 
     source: Source
     chain: str
 
     async def genesis_hash(self) -> str | None:
-        """Return the name of the chain."""
+        """Return *chain* as the genesis hash."""
         return self.chain
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
@@ -434,7 +434,7 @@ class OfChain:
 
 
 async def test_a_node_of_another_chain_is_refused_with_the_reason(tmp_path: Path) -> None:
-    """Also after a file, which does not name its chain; and no block of that node is written."""
+    """The log began with a file, which names no chain.  No block of the refused node is written."""
     first, second = block(10, None, [sol_sale(100)]), block(11, None, [sol_sale(200)])
     await run(Said([first, Finalized(Slot(10))]), tmp_path)
     await run(OfChain(Said([]), "mainnet"), tmp_path)
@@ -546,7 +546,7 @@ async def test_quarantined_transactions_are_kept_up_to_a_limit(tmp_path: Path) -
 
 
 async def test_unread_calls_are_counted_with_their_value(tmp_path: Path) -> None:
-    """Two kinds: 1.5 SOL at 100 USD, and 7 USD; kinds above the limit are counted as one."""
+    """One kind has 1.5 SOL at 100 USD, one 7 USD; kinds above the limit are counted as one kind."""
 
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         list(transactions)
@@ -622,7 +622,7 @@ def test_insane_amounts_neither_stop_ingest_nor_move_the_price(data: st.DataObje
 
 @dataclass
 class Said:
-    """A source that yields the same updates to each request."""
+    """A source that yields the same updates in each run, and then ends, fails or waits."""
 
     updates_: Sequence[Update]
     failure: Exception | None = None
@@ -632,7 +632,7 @@ class Said:
     drained: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def genesis_hash(self) -> str | None:
-        """Return nothing: it is no real chain."""
+        """Return None, because a made-up chain has no genesis hash."""
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:

@@ -1,4 +1,4 @@
-"""Ingest measures the pace of the chain from appended blocks, and knows it after a restart."""
+"""Ingest measures the pace of the chain from the blocks of the log, also after a restart."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Gaps that ingest mends by itself: attempts, waits, and backfills that it leaves alone."""
+"""Tests of gaps that ingest mends: attempts, waits, and backfills that it does not touch."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ REACHED = Slot(5_000)
 
 @dataclass
 class StandingAt:
-    """A market that is folded up to the slot *folded*; a slot takes 0.1 s."""
+    """A reader of a market that is folded up to the slot *folded*; a slot takes 0.1 s."""
 
     folded: Slot = REACHED
 
@@ -64,9 +64,10 @@ class StandingAt:
 
 @dataclass
 class SourceInWords:
-    """A source without a node; *troubles* are raised by the reads of a mint, one by one.
+    """A source of backfills without a node.
 
-    The mint *untracked* is untracked in the middle of its read.
+    troubles    by mint, the errors that its reads raise, one in each read
+    untracked   a mint that is untracked during its read
     """
 
     market: Market
@@ -106,7 +107,7 @@ class Scene:
     mending: GapMending
 
     async def attempt(self) -> list[str]:
-        """Make the attempt that is due; return the events that were logged."""
+        """Make the attempt that is due; return the names of the logged events."""
         with capture_logs() as lines:
             assert await self.mending.mend_one()
         return [str(line["event"]) for line in lines]
@@ -210,7 +211,7 @@ async def test_a_gap_of_the_current_minute_is_not_read_yet(scene: Scene) -> None
 
 async def test_mending_waits_until_ingest_has_joined_the_backfill_of_a_token(scene: Scene) -> None:
     async def pause(_: float) -> None:
-        """Wait without a join."""
+        """Replace a pause: return at once, and join no backfill."""
 
     mending = replace(scene.mending, pause=pause)
     assert await mending.mend_one()

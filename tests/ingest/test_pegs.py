@@ -1,4 +1,4 @@
-"""A dollar that leaves its peg is shown and logged, and no longer shown if it stops trading."""
+"""A dollar token off its peg is exported and logged; if it no longer trades, it is not exported."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -64,7 +64,7 @@ def test_a_rate_that_never_existed_is_late_after_a_minute(never: bool) -> None: 
 
 
 def test_a_gauge_that_is_measured_does_not_freeze() -> None:
-    """The lag of ingest still grows while nothing is stored, so that its alert fires."""
+    """An example is the lag of ingest, which grows while no block is stored; its alert fires."""
     registry, now = CollectorRegistry(), [1.0]
     gauge = SetGauge("made_up_lag_s", "Made up", registry=registry)
     assert registry.get_sample_value("made_up_lag_s") is None

@@ -27,7 +27,7 @@ def block(slot: int, size: int) -> Block:
 
 
 async def turns() -> None:
-    """Let each task run until it waits."""
+    """Yield to the event loop until each task waits."""
     for _ in range(500):
         await asyncio.sleep(0)
 
@@ -64,7 +64,7 @@ async def test_updates_before_a_failure_are_taken_first() -> None:
 
 
 async def test_a_source_that_is_cancelled_from_inside_has_failed() -> None:
-    """Otherwise the reader of the updates would wait forever."""
+    """`take` raises an error; otherwise its caller would wait forever."""
 
     async def updates() -> AsyncIterator[Update]:
         yield block(1, 1)

@@ -1,4 +1,4 @@
-"""Two ingests, each with half of the mints, equal one ingest of all, to the last bit."""
+"""The stores of two ingests, each with half of the mints, equal that of one ingest of all mints."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -55,7 +55,7 @@ SELECT slot, address, swaps, deciding, bought, sold, details
 
 
 class ForkingSource:
-    """Yields the blocks after the tip, some of them after a block of a fork that dies."""
+    """A source that yields the blocks after the tip, some after a block of a fork that dies."""
 
     def __init__(self, blocks: Sequence[Block], random: Random, *, is_last: bool) -> None:
         self._blocks = blocks
@@ -80,7 +80,7 @@ class ForkingSource:
 
 
 def chain(random: Random) -> list[Block]:
-    """Return blocks of some days, in which some mints are traded for those of STAKED."""
+    """Return blocks of some days; in some of them, mints are traded for tokens of STAKED."""
     blocks: list[Block] = []
     time: int = START
     for slot in range(100, 100 + BLOCKS):
@@ -115,7 +115,7 @@ async def ingest(
 
 
 async def kept(engine: str, folder: Path, shard: Shard, blocks: Sequence[Block], seed: int) -> None:
-    """Ingest *blocks* of *shard* with some restarts, and with forks of its own."""
+    """Ingest *blocks* as *shard* into *folder*, with random restarts and forks."""
     random = Random(f"{seed} {shard}")
     ends = sorted(random.sample(range(10, BLOCKS), 4))
     for end in [*ends, BLOCKS]:

@@ -1,6 +1,6 @@
-"""Both folds of one log, while slots die and an operator tracks and untracks mints.
+"""Both folds of a log return the reports of an oracle, while slots die and mints are untracked.
 
-The oracle keeps the living slots in a list and applies all of them again for each report.
+The oracle has the living slots in a list and applies all of them again for each report.
 """
 
 from pathlib import Path
@@ -27,9 +27,9 @@ STEPS = 120
 
 
 class Oracle:
-    """The living slots, oldest first, each with the number of its append.
+    """Computes the expected reports from all slots that did not die.
 
-    followed   the number of the newest append when each mint was tracked
+    followed   by mint, the number of slots that were appended before the mint was tracked
     """
 
     def __init__(self, random: Random) -> None:
@@ -41,7 +41,7 @@ class Oracle:
         self.followed: dict[Mint, int] = {}
 
     def changes(self) -> list[Change]:
-        """Make up the changes of a source: forks, slots that replace dead ones, finality."""
+        """Return random changes of a source: dead slots, slots that replace them, finality."""
         changes: list[Change] = []
         for _ in range(self._random.choice([1, 1, 3])):
             dead = self._random.choice([0, 0, 0, 1, 2, 3])
@@ -104,7 +104,7 @@ VERBS = {"write": 9, "fold": 2, "fold a little": 8, "trim": 1, "add": 2, "remove
 
 
 class HurryingClock(ManualClock):
-    """A clock on which each look takes longer than the fold may take at a time."""
+    """A clock that advances by 15 ms each time it is read, so that the fold often pauses."""
 
     @override
     def monotonic_s(self) -> float:

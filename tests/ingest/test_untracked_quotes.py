@@ -1,4 +1,4 @@
-"""A token that is quoted in an untracked one has the same prices after a restart."""
+"""A token whose quote is an untracked token has the same prices after a restart."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ RESTARTS: Final = (TRADED - 500, TRADED)  # the log has trimmed slots at each of
 
 
 def chain(quote: Mint) -> list[Block]:
-    """Return blocks in which *quote* has its own market, and TOKEN is sold for it alone."""
+    """Return blocks in which *quote* is sold for USDC, and TOKEN is sold only for *quote*."""
     blocks: list[Block] = []
     for number in range(TRADED + LAST):
         swaps = [sol_sale(100.0)._replace(pool="sol")]

@@ -24,7 +24,10 @@ async def message_of(watch: VenueWatch) -> str:
 
 
 async def first_silent(swaps: Callable[[int], dict[str, int]], seconds: int) -> int | None:
-    """Return the second at which a venue is first reported as silent, within *seconds*."""
+    """Return the first of *seconds* seconds at which a venue is reported as silent; None: never.
+
+    swaps   returns the number of swaps by program in a given second
+    """
     watch = VenueWatch()
     for second in range(seconds):
         watch.note(UnixS(START + second), Counter(swaps(second)))
@@ -48,7 +51,7 @@ async def test_a_busy_venue_that_stops_is_reported_after_half_a_minute() -> None
 
 
 async def test_a_rare_venue_is_not_reported_for_its_usual_pauses() -> None:
-    """Swaps at random, on average every two minutes; the longest pauses take about ten minutes."""
+    """Swaps are at random times, on average every two minutes; pauses last up to ten minutes."""
     drawn = random.Random(5)
     when = {second for second in range(86_400) if drawn.random() < 1 / 120}
     at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 86_400)
@@ -69,7 +72,7 @@ async def test_a_program_with_a_single_burst_is_not_reported_as_silent() -> None
 
 
 async def test_no_venue_is_silent_while_the_chain_stands_still() -> None:
-    """These blocks are from 2023, so by the clock of the machine the silence takes years."""
+    """The blocks are from 2023, so by the clock of the machine the silence would take years."""
     begin = 1_700_000_000
     end = begin + 1_199
     watch = VenueWatch()
@@ -84,7 +87,10 @@ async def test_no_venue_is_silent_while_the_chain_stands_still() -> None:
 async def test_the_time_for_which_the_chain_stood_still_counts_for_no_venue(
     still_s: int, block: dict[str, int]
 ) -> None:
-    """Neither as a silence, nor as a usual pause; *block* is the first one after this time."""
+    """The time counts neither as a silence, nor as a usual pause.
+
+    block   the number of swaps by program in the first block after this time
+    """
     watch = VenueWatch()
     for second in range(1_200):
         watch.note(UnixS(START + second), {"still": 3, "first": 1})

@@ -41,7 +41,7 @@ ABSURD: Final = [
 
 
 class Spoilt(GeyserServer):
-    """Sends *absurd* once, before the third block."""
+    """A stream server that sends the message *absurd* once, before the third block."""
 
     absurd: Update
     sent = 0

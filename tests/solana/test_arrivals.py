@@ -30,7 +30,7 @@ START_S = 1_700_000_000
 
 
 class _Jumping(selectors.DefaultSelector):
-    """A selector that moves the time of the loop forward instead of waiting."""
+    """A selector that adds the timeout to *passed_s* instead of waiting."""
 
     passed_s = 0.0
 
@@ -57,7 +57,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The clock of the running loop, which began at *start_s*, in Unix seconds."""
+    """The clock of the running event loop, which began at *start_s*, in Unix seconds."""
 
     def __init__(self, start_s: int = START_S) -> None:
         self._start_s = start_s
@@ -84,7 +84,7 @@ Wrap = Callable[[Node, Clock], Node]
 
 
 class Large:
-    """A node of which each block counts as *size* bytes."""
+    """The node *node*, each of whose blocks counts as *size* bytes."""
 
     def __init__(self, node: Node, size: int) -> None:
         self._node = node
@@ -106,12 +106,12 @@ class Large:
 
 @dataclass
 class LiveNode:
-    """A node whose chain grows with time, and whose round trips take *way_s*.
+    """A node whose chain grows with time, and whose round trips take *way_s* seconds.
 
-    late_s     the longest delay of a block after its slot
-    skipped    slots without a block
+    late_s                the longest delay of a block after its slot, in seconds
+    skipped               slots without a block
     is_skipping_at_once   whether skipped slots take no time, so that the next block comes early
-    stops_at   the slot before which the chain stands still; None: it does not stand still
+    stops_at              the slot before which the chain stops; None: it does not stop
     """
 
     slot_s: float
@@ -150,15 +150,17 @@ class LiveNode:
         return answer
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer of the node now."""
+        """Return the node's answer to *request* at the current time."""
         return self.fake.handle(request)
 
     async def late_s_of_blocks(
         self, count: int, *, in_flight: int = 10, with_: Wrap = lambda node, _clock: node
     ) -> dict[int, float]:
-        """Return the delay of each delivery beyond the time of the block and half a round trip.
+        """Return by slot the seconds by which the poller delivers a block later than possible.
 
-        with_   returns the node to follow, from this node and a clock
+        The earliest possible time is that of the block plus half a round trip.
+
+        with_   returns the node to poll, from a client of this node and a clock
         """
         endpoint = Endpoint(url="http://node", requests_in_flight=in_flight)
         polling = Polling(start="first", requests_in_flight=in_flight)
@@ -177,7 +179,7 @@ class LiveNode:
         return late_s
 
     def asked(self, asked: str, slots: Container[int] | None = None) -> int:
-        """Return the number of requests of method *asked*, for one of *slots* if they are given."""
+        """Return the number of requests of method *asked*, for one of *slots*; None: any slot."""
         return sum(
             method == asked and (slots is None or params[0] in slots)
             for method, params in self.fake.requests
@@ -186,7 +188,7 @@ class LiveNode:
 
 @dataclass
 class BalancedNode(LiveNode):
-    """Several nodes behind one address: an answer may be some blocks behind, or a 503."""
+    """Several nodes behind one URL: an answer may be some blocks behind, or HTTP 503."""
 
     seed: int = 0
 
@@ -214,7 +216,7 @@ def steady(
     in_flight: int = 10,
     with_: Wrap = lambda node, _clock: node,
 ) -> dict[int, float]:
-    """Return the delays of *count* blocks, after all older blocks have been read."""
+    """Return the delays in seconds of *count* blocks, after all older blocks have been read."""
     old = round(HISTORY / node.slot_s) + LEARNING
 
     async def late_s_of_blocks() -> dict[int, float]:
@@ -268,7 +270,7 @@ def test_skipped_slots_delay_the_next_block_only_briefly(in_flight: int, late_s_
 
 @pytest.mark.parametrize("way_s", [0.01, 0.1])
 def test_slots_skipped_together_delay_the_next_block_only_briefly(way_s: float) -> None:
-    """A leader's slots are skipped together: the next block comes before its expected time."""
+    """A leader's slots are skipped together, so the next block comes before its expected time."""
     skipped = {slot + each for slot in range(200, 1_000, 40) for each in range(slot % 3 + 2)}
     node = LiveNode(0.2, way_s, skipped=frozenset(skipped), is_skipping_at_once=True)
 

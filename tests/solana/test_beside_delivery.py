@@ -24,7 +24,10 @@ def node_of(count: int) -> FakeNode:
 
 
 async def delivered(node: FakeNode, answer: Answer, last: int) -> list[int]:
-    """Return the slots delivered up to *last*; the clock advances by 2 s after each block."""
+    """Return the slots that a poller delivers, up to *last*.
+
+    The clock advances by 2 s after each block.  *answer* is the transport's handler of requests.
+    """
     rpc = Rpc(
         Endpoint(url="http://node", requests_in_flight=4),
         clock=node.clock,

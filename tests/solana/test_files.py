@@ -1,4 +1,4 @@
-"""Block files: every form of a line yields the same block, and each error a clear message."""
+"""Block files: each form of a line yields the same block, and each error has a clear message."""
 
 import asyncio
 import gzip
@@ -275,7 +275,7 @@ async def test_files_in_the_wrong_order_are_refused_before_any_is_read(tmp_path:
 
 
 async def test_a_block_below_the_final_one_is_reported_once(tmp_path: Path) -> None:
-    """It is still delivered: files may overlap, and a repeated block is harmless."""
+    """The block is still delivered, because files may overlap, and repeated blocks do no harm."""
     lines = [line(5), line(6), line(7), line(5, parentSlot=4), line(6), line(7), line(8)]
     path = written(tmp_path, lines)
     with capture_logs() as logs:

@@ -1,6 +1,6 @@
-"""The time until finality is known, and nodes that support other commitments than today's.
+"""Tests of the time until finality is known, and of nodes with other commitment levels.
 
-The node makes a block every slot of a clock that moves only while the poller sleeps.
+The node has a new block in each slot of a clock that moves only while the poller sleeps.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def client(node: FakeNode) -> Rpc:
 
 
 async def late_ms(node: Growing, blocks: int) -> list[int]:
-    """Follow *blocks* blocks; return the time from the finality of each block to its report."""
+    """Poll *blocks* blocks; return for each the milliseconds from its finality to the report."""
     late: list[int] = []
     async with client(node) as rpc:
         poller = Poller(rpc, Polling(start="first"), clock=node.clock, sleep=node.sleep)
@@ -216,7 +216,7 @@ class Enough(Exception):
 
 
 async def test_the_alpenglow_migration_is_requested_repeatedly() -> None:
-    """Also after the migration: a task that ends is reported as a bug, and restarted."""
+    """Requests continue after the migration, because a task that ends is reported as a bug."""
     node = growing(lag=0)
     node.faults = [code(-32601), lambda *_: reply(result=None)]
     shown: list[float] = []

@@ -1,4 +1,4 @@
-"""Ingest takes any answer of a node for a result or for a failure of the node."""
+"""Ingest treats each answer of a node as a result or as a failure of the node."""
 
 import asyncio
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_any_bytes_on_the_wire_are_an_answer_or_a_failure(written: bytes) -> Non
 async def test_ingest_retries_until_an_answer_is_readable(
     ruin: Callable[[bytes], bytes],
 ) -> None:
-    """The unreadable answers outlast all attempts of a request."""
+    """More answers in a row are unreadable than a request has attempts."""
     garbled = node()
     garbled.faults = [None, *[spoiling(ruin)] * 12] * 3
     endpoint = Endpoint(url="http://node", attempts_max=2)

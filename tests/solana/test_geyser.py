@@ -61,7 +61,10 @@ MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain(
 
 @dataclass
 class Until:
-    """A source with the events of *source* up to the newest and the final slot in *goal*."""
+    """A source with the updates of *source*.
+
+    The source ends when it has delivered the newest slot and the final slot in *goal*.
+    """
 
     source: Source
     goal: list[Slot]
@@ -106,7 +109,7 @@ def goal(chain: Devchain) -> list[Slot]:
 
 
 async def storm(at: Served, source: Until, faults: int) -> None:
-    """Let the chain grow with one fault after another; each ends before the next begins."""
+    """Add blocks to the chain while the stream has *faults* faults, one after the other."""
     random = Random(9)
     for number in range(faults):
         at.spoil(KINDS[number % len(KINDS)] if number < len(KINDS) else random.choice(KINDS))
@@ -170,7 +173,7 @@ class Counting:
 async def test_slots_with_two_banks_are_ingested_as_the_chain_has_them(
     tmp_path: Path, kind: StreamFault, addresses_max: int
 ) -> None:
-    """Each slot has two banks, and no block of them comes from the repairer."""
+    """Each slot has two banks; after the first slots, no block comes from the repairer."""
     async with served(addresses_max=addresses_max) as at:
         repairer = Counting(at.rpc)
         source = GeyserSource(
@@ -208,7 +211,7 @@ async def test_slots_with_two_banks_are_ingested_as_the_chain_has_them(
 
 @asynccontextmanager
 async def over_http(chain: Devchain) -> AsyncGenerator[str, None]:
-    """Serve the JSON-RPC of *chain* to other processes; yield its address."""
+    """Serve the JSON-RPC of *chain* to other processes; yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(chain.app, log_level="error", access_log=False))
         running = asyncio.create_task(server.serve(sockets=[listener]))
@@ -267,7 +270,7 @@ async def test_kill_9_of_ingest_does_not_change_the_ingested_market(tmp_path: Pa
 
 
 async def test_a_block_arrives_by_the_stream_without_the_repairer() -> None:
-    """While no block is missing, none is requested from the repairer."""
+    """While the stream has all blocks, no block is requested from the repairer."""
     async with served() as at:
         at.chain.tick()
         stream = stream_of([at.endpoint], [SPL, SPL_2022], SystemClock())
@@ -339,7 +342,7 @@ class HangingOnce:
 
 
 async def test_a_source_that_hangs_in_a_request_is_restarted() -> None:
-    """One block must come from the repairer, which never answers the first request for it."""
+    """A block must come from the repairer, which never answers the first request for this block."""
     async with served() as at:
         for _ in range(8):
             at.chain.tick()
@@ -379,7 +382,7 @@ async def test_the_newest_slot_comes_from_the_repairer_if_the_stream_stalls() ->
 
 
 class Ahead:
-    """A repairer at slot 100."""
+    """A repairer whose newest slot is 100; any other request fails the test."""
 
     async def head(self, _: Commitment) -> Head:
         return Head(Slot(100), None)
@@ -393,7 +396,7 @@ def stream_of(endpoints: Sequence[GeyserEndpoint], programs: Sequence[str], cloc
 
 
 class Silent:
-    """A repairer that never answers."""
+    """A repairer to which each request fails the test."""
 
     def __getattr__(self, name: str) -> NoReturn:
         pytest.fail(f"expected no question to the repairer; was {name}")

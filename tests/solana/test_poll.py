@@ -35,7 +35,7 @@ FIRST = Polling(start="first")
 
 @dataclass
 class Consumer:
-    """The state of a fold, written from the definition of the port, not from the poller."""
+    """A consumer of updates, written from the definition of `Source`, not from the poller."""
 
     chain: list[tuple[int, str]] = field(default_factory=list)
     final_slot: int = -1
@@ -86,7 +86,10 @@ async def follow(
     consumer: Consumer | None = None,
     done: Callable[[Consumer], bool] | None = None,
 ) -> Consumer:
-    """Run the poller until *done*: by default, until the whole chain and its finality arrived."""
+    """Run the poller until *done* is true; return the consumer of its updates.
+
+    done   None: until the whole chain of *node* and its finality have arrived
+    """
     consumer = consumer or Consumer()
 
     def complete(consumer: Consumer) -> bool:
@@ -199,7 +202,7 @@ async def test_seconds_are_turned_into_slots_at_the_pace_of_the_chain(
 
 @pytest.mark.parametrize("is_timed", [True, False], ids=["by block times", "not at all"])
 async def test_the_pace_comes_from_block_times_without_samples(*, is_timed: bool) -> None:
-    """Blocks are a second apart; if they have no times either, no earlier block is read."""
+    """The node has no samples; if blocks have no times either, no earlier block is read."""
 
     node = node_of(200)
     node.samples = False
@@ -278,7 +281,7 @@ async def test_a_chain_missing_from_listings_is_found_from_its_newest_block() ->
 
 
 async def test_a_block_read_before_its_parent_is_replaced_after_a_reorg() -> None:
-    """A fork removed both after the block was read and before its parent was."""
+    """A fork removes both blocks after the block was read, but before its parent was read."""
     node = node_of(8, final_lag=8)
     node.unfetchable = {6: -32004}
     died = node.blocks[6].slot
@@ -650,7 +653,7 @@ def test_any_schedule_of_faults_ends_with_exactly_the_chain(
     in_flight: int,
     restarts: list[int],
 ) -> None:
-    """Skips, lies, outages, lagging nodes, forks and restarts: the chain, whole and in order."""
+    """After skips, lies, outages, lags, forks and restarts, the whole chain arrives in order."""
     node = node_of(12, final_lag=8)
     node.faults = faults
     node.requests_max = 3_000

@@ -1,4 +1,4 @@
-"""Under load, no order of faults stalls a stream: it delivers exactly the chain."""
+"""Under load, no order of faults stalls a stream, which delivers exactly the chain."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def busy() -> None:
 
 
 class Consumer:
-    """The state of a reader of the source: one chain, without holes."""
+    """A reader of a source, which checks that the blocks form one chain without holes."""
 
     def __init__(self, at: Served) -> None:
         self._at = at
@@ -69,7 +69,7 @@ class Consumer:
 
 
 async def one_order(at: Served, consumer: Consumer, random: Random) -> str | None:
-    """Cause faults in a random order; return a description of a stall, None if there is none."""
+    """Cause faults in a random order; return a description of a stall; None: no stall."""
     chain = at.chain
     reading = asyncio.create_task(consumer.read())
     try:
@@ -108,7 +108,7 @@ async def has_caught_up(at: Served, consumer: Consumer, reading: asyncio.Task[No
 
 
 async def orders_on_one_chain(seeds: list[int]) -> list[str]:
-    """Run one order after another on one chain, each with a new source; return the stalls."""
+    """Cause one order of faults for each seed, on one chain; return descriptions of stalls."""
     first = seeds[0]
     stalls = []
     async with served(

@@ -1,4 +1,4 @@
-"""Facts of mints, read from a node: when tracking begins, and then daily."""
+"""Facts of mints are read from a node when tracking begins, and then daily."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -82,7 +82,7 @@ async def test_an_answer_with_the_wrong_number_of_accounts_is_an_error(clock: Ma
 
 
 class Spoilt(httpx.AsyncBaseTransport):
-    """Passes requests to *node*, but fails if they name *address*, and always if `is_down`."""
+    """Passes requests to *node*; those with *address*, or all if `is_down`, are answered 502."""
 
     def __init__(self, node: httpx.AsyncBaseTransport, address: str) -> None:
         self.node = node

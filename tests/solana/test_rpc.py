@@ -247,7 +247,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def over_socket(serve: Serve, **endpoint: float) -> Rpc | str:
-    """Return the result or the error of getSlot against *serve*."""
+    """Return the error of getSlot from a server that runs *serve*; without an error, fail."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -1,4 +1,4 @@
-"""A block that one node does not return is requested from another before its slot is a gap."""
+"""A block that one node does not return is requested from a second node before it is a gap."""
 
 from contextlib import aclosing
 

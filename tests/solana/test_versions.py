@@ -20,7 +20,7 @@ V1 = "ysZEH25dfiiZMm94fJ1yrkSqpNFeMQsstY5ueBkxCmj8q1Q2cdneGc5iAEwx7Hhft2ZcXabj5C
 
 @pytest.fixture
 def recorded(shared_data: Path) -> dict[str, Any]:
-    """A transaction of version 1, of 3 October 2026."""
+    """Return a recorded transaction of version 1, from 3 October 2026."""
     path = shared_data / "transactions_2026" / "tx" / f"{V1}.json"
     read: dict[str, Any] = json.loads(path.read_bytes())
     assert read["version"] == 1

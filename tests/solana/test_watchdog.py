@@ -28,7 +28,7 @@ def block(slot: int) -> Block:
 
 
 class NamesOne:
-    """A node that names one slot, or cannot be reached."""
+    """A node whose newest slot is always *slot*; None: the node cannot be reached."""
 
     def __init__(self, slot: int | None) -> None:
         self._slot = slot
@@ -49,7 +49,7 @@ async def hang() -> None:
 
 
 async def hang_deaf() -> None:
-    """Wait, and swallow the cancellations of the watchdog, as a library may."""
+    """Wait, and ignore the first two cancellations of the watchdog, as a library may."""
     for _ in range(3):
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -61,7 +61,7 @@ async def cancel_itself() -> None:
 
 
 class Stalling:
-    """Yields blocks after the tip, up to *last*, and stalls after every two blocks."""
+    """A source that yields the blocks after the tip, up to *last*, and stalls after two blocks."""
 
     def __init__(self, stall: Callable[[], AsyncIterator[None] | object], last: int) -> None:
         self._stall = stall

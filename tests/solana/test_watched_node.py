@@ -65,7 +65,7 @@ class AnyNode:
 
 
 class Watched:
-    """A node that is watched, and the check of it."""
+    """A watched node, and the result of its check."""
 
     def __init__(self) -> None:
         self.node = AnyNode()

@@ -1,1 +1,1 @@
-"""Backfill of a token, mending of gaps, imports."""
+"""Backfills of tokens, the mending of gaps, and imports of candles."""

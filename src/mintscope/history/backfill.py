@@ -1,4 +1,4 @@
-"""Backfill of a token: jobs, past swaps, gaps, imports.
+"""Backfills of tokens: jobs, the pricing of past swaps, gaps, and imported candles.
 
 Swaps from before a mint was tracked are priced and folded as ingest would have done at the time.
 
@@ -17,8 +17,8 @@ A backfill can also fail, or be cancelled at once, before it is read.  A backfil
 before it could be cancelled is done.
 
 The admin page requests, confirms and cancels backfills.  Ingest estimates their cost, and reads one
-at a time.  Each step is one database transaction, so that after a kill the next process resumes
-there.
+backfill at a time.  Each step is one database transaction, so after a kill the next process resumes
+with the step that was interrupted.
 
 Imported candles change only the candles and indicators of their own timeframe.  Their volume is not
 divided into buys and sells, so they do not count in the pressure.
@@ -86,8 +86,8 @@ class BackfillSwaps(NamedTuple):
 class FoldedBackfill(NamedTuple):
     """The result of a backfill; fields that may be None are None if it has no swap of the mint.
 
-    Only swaps that the log would store count.  *standing* is also None if none of them has changed
-    the mint's pools.
+    Only swaps that the log would store count.  *standing* is also None if no swap has changed the
+    mint's pools.
     """
 
     since_slot: Slot  # the slot before the oldest slot
@@ -115,7 +115,7 @@ class Stage(StrEnum):
 
 
 class Cursor(NamedTuple):
-    """The progress of listing an address in the current round.
+    """The progress of listing the transactions of an address in the current round.
 
     *before* and *until* are None if there is no such transaction.
     """
@@ -126,7 +126,7 @@ class Cursor(NamedTuple):
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel"):
-    """A transaction in the list of an address, as the node sends it.
+    """A transaction in the node's list of the transactions of an address.
 
     *err* is None if the transaction succeeded; *block_time* is None if the node does not know it.
     """
@@ -138,7 +138,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ListPage(NamedTuple):
-    """A part of the list of an address, newest first."""
+    """A page of the node's list of the transactions of an address, newest first."""
 
     address: str
     lines: Sequence[Line]  # the successful transactions of the round and the backfill
@@ -318,9 +318,10 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* without a price or a pool; its volume counts only if its pool counts.
+    """Return *swap*, which has no price or no pool, with its volume decided again.
 
-    Without a pool, or if the log has no evidence of the swap, the swap is returned unchanged.
+    The volume counts only if the pool of the swap counts for the price.  Without a pool, or if the
+    log has no evidence of the swap, the swap is returned unchanged.
     """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
@@ -342,7 +343,7 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap* at *price*; without evidence, its depth is unknown."""
+    """Return the offer of a logged *swap* at *price*; its depth is unknown without evidence."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
@@ -432,14 +433,14 @@ class ImportedCandle(NamedTuple):
 
 
 class CannotImport(ValueError):
-    """The candles are invalid, or cannot be put before those of the mint.
+    """The candles are invalid, or cannot be put before the candles of the mint.
 
     The message is for the operator.
     """
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The numbers of imported candles of a timeframe, and their provider."""
+    """The counts of imported candles of a timeframe, and their provider."""
 
     provider: str  # if there are several, the last one by name
     candles: int  # number of imported candles in the series
@@ -466,7 +467,7 @@ def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
 
 
 def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
-    """Return the waypoints of a complete series.
+    """Return the waypoints of a complete series of candles.
 
     closes   (bucket, close) of every candle, oldest first; the newest candle is open
     """
@@ -511,7 +512,7 @@ class MendPlan(NamedTuple):
     calls_per_day: int  # maximum number of requests of attempts in a UTC day; 0: no gap is mended
 
     def pause_ms(self, attempts: int) -> int:
-        """Return the pause in milliseconds after *attempts* (0 for a new gap) failed attempts."""
+        """Return the pause in milliseconds after *attempts* failed attempts, 0 for a new gap."""
         return round(self.after_s * SECOND_MS) << attempts
 
 
@@ -526,7 +527,7 @@ class GapMend(NamedTuple):
 
 
 class GapCounts(NamedTuple):
-    """The number of open gaps, and the number of those that are given up."""
+    """The number of open gaps, and how many of these are given up."""
 
     open: int
     given_up: int

@@ -179,9 +179,9 @@ class SqlHistory(SqlStore):
     async def begin(
         self, mint: Mint, from_time: UnixS, addresses: Mapping[str, backfill.Kind]
     ) -> None:
-        """Begin the backfill of *mint*; drop the stored data of an earlier backfill.
+        """Begin a backfill of *mint*; delete the stored data of an earlier backfill.
 
-        Raises NoBackfill if *mint* is not tracked, or no longer.
+        Raises NoBackfill if *mint* is not tracked.
         """
 
         def work(db: Database) -> None:
@@ -199,8 +199,8 @@ class SqlHistory(SqlStore):
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[backfill.Cursor]]:
         """Return the last slot of the current round, and the cursors of incomplete lists.
 
-        If no round is under way, a new round begins, and ends at *slot*.  Transactions that the
-        node did not return are requested again.
+        If no round has begun, a new round begins, with *slot* as its last slot.  Transactions that
+        the node did not return are requested again.
         """
 
         def work(db: Database) -> tuple[Slot, Sequence[backfill.Cursor]]:
@@ -214,7 +214,7 @@ class SqlHistory(SqlStore):
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
-        """Store *page* and the progress of its list; the same transaction may be stored again."""
+        """Store *page* and the progress of its list; a page may repeat stored transactions."""
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)
@@ -267,7 +267,7 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def drop(self, mint: Mint) -> bool:
-        """Drop the backfill of *mint*; return False if it is already joined."""
+        """Delete the backfill of *mint*; return False if the backfill is already joined."""
 
         def work(db: Database) -> bool:
             mint_id = _id(db, mint)
@@ -279,7 +279,7 @@ class SqlHistory(SqlStore):
     async def slots(
         self, mint: Mint, after: Slot, slots_max: int
     ) -> Sequence[backfill.BackfillSlot]:
-        """Return up to *slots_max* slots after *after* with read transactions, oldest first."""
+        """Return up to *slots_max* slots after *after* that have transactions, oldest first."""
 
         def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -301,7 +301,7 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def candles(self, mint: Mint, changed: Mapping[Timeframe, Sequence[CandleRow]]) -> None:
-        """Store the candles *changed* in the result of the fold; they replace earlier versions."""
+        """Store *changed*, folded candles of *mint*; they replace earlier versions."""
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)
@@ -314,7 +314,10 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def finish(self, mint: Mint, past: backfill.FoldedBackfill | None) -> None:
-        """End the round, so that ingest can join *past*, the result; None: there were no slots."""
+        """End the round and store its result, *past*, which ingest can then join.
+
+        past   None: the backfill had no slots
+        """
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)
@@ -353,18 +356,18 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def other_quotes(self, mint: Mint) -> Sequence[Mint]:
-        """Return the quotes of *mint* that a backfill cannot price, see `other_quotes`."""
+        """Return the quotes of *mint* that a backfill cannot price, see `other_quotes` below."""
         return await self._read(lambda db: other_quotes(db, _id(db, mint)))
 
     async def booked_pools(self, mint: Mint) -> Sequence[str]:
-        """Return the addresses of the pools of the pool book of *mint* that a backfill can price.
+        """Return the addresses of the pools in the pool book of *mint* that a backfill can price.
 
-        Curves that were replaced come first, then the pools with the most volume.
+        Bonding curves that a pool replaced come first, then the pools with the most volume.
         """
         return await self._read(lambda db: _booked_pools(db, _id(db, mint)))
 
     async def losses(self, mint: Mint, until: UnixS) -> str | None:
-        """Return the reason if a join of the folded backfill loses candles, see `losses`."""
+        """Return the reason if a join of the folded backfill loses candles; None if it does not."""
         return await self._read(lambda db: losses(db, _id(db, mint), until))
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
@@ -375,8 +378,8 @@ class SqlHistory(SqlStore):
 def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
     """Return the quotes of the mint that a backfill cannot price, sorted; () if they are rare.
 
-    They are rare if their pools have at most OTHERS_MAX of the volume of all pools of the pool
-    book, over two UTC days of each pool.
+    They are rare if their pools have at most the share OTHERS_MAX of the volume of all pools in the
+    pool book, over two UTC days of each pool.
     """
     others = _unpriced(db, mint_id)
     pools = booked(db.execute(BOOK, (mint_id,)).get)
@@ -390,11 +393,12 @@ def _volume(pools: Sequence[BookedPool]) -> int:
 
 
 def losses(db: Database, mint_id: int | None, until: UnixS) -> str | None:
-    """Return the reason if a join loses candles that ended by *until*; None if it loses none.
+    """Return the reason if a join loses candles that ended by *until*; None if it loses no candle.
 
-    In no timeframe may the backfill begin more than a candle after the first candle that ingest
-    recorded, if the candles before its first have over EARLIER_MAX of the recorded volume or of
-    the recorded swaps; nor may it lack more than LACKING_MAX of this volume.
+    A join loses candles of a timeframe if the first candle of the backfill is more than one candle
+    later than the first recorded one, and the recorded candles before it have more than the share
+    EARLIER_MAX of the recorded volume or swaps.  A join also loses candles if the backfill lacks
+    more than the share LACKING_MAX of the recorded volume.
     """
     for timeframe in Timeframe:
         width_s = WIDTH_S[timeframe]
@@ -436,9 +440,10 @@ def _booked_pools(db: Database, mint_id: int | None) -> Sequence[str]:
 
 
 def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:
-    """Return the pools of the pool book of a mint whose quote is known, and is not in BASIC.
+    """Return the pools in the pool book of a mint whose quote is known, and is not in BASIC.
 
-    A backfill cannot price their swaps, because it does not know the markets of these quotes.
+    A backfill cannot price the swaps of these pools, because it does not read the markets of their
+    quotes.
     """
     pools = booked(db.execute(BOOK, (mint_id,)).get)
     return [one for one in pools if one.quote is not None and BASIC.kind(one.quote) is None]
@@ -450,7 +455,7 @@ def _id(db: Database, mint: Mint) -> int | None:
 
 
 def _begun(db: Database, mint: Mint) -> int:
-    """Return the number of *mint*, which has a backfill.  Raises NoBackfill if it has none."""
+    """Return the id of *mint*.  Raises NoBackfill if the mint has no backfill."""
     found: int | None = db.execute(BEGUN, (mint,)).get
     if found is None:
         raise backfill.NoBackfill(mint)
@@ -458,7 +463,7 @@ def _begun(db: Database, mint: Mint) -> int:
 
 
 def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> backfill.BackfillSlot:
-    """Return *slot* with the swaps of *rows*, one row per transaction, in order."""
+    """Return *slot* with the swaps of *rows*: (time, swaps) per transaction, in order."""
     times = [time for time, _ in rows if time is not None]
     swaps = [
         # The order of *rows* replaces the places in the block, which are known only if it was read.
@@ -544,7 +549,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._write(lambda db: _mint(db.execute(CANCEL, values).get))
 
     async def first(self, *states: backfill.BackfillState) -> backfill.BackfillJob | None:
-        """Return the oldest backfill in one of *states*; None if there is none."""
+        """Return the oldest backfill whose state is one of *states*; None: no such backfill."""
         wanted = (
             f"SELECT {COLUMNS} FROM history_ask"  # noqa: S608 - ours
             f" WHERE state IN ({marks(states)}) ORDER BY id LIMIT 1"
@@ -553,7 +558,7 @@ class SqlBackfillJobs(SqlStore):
         return None if row is None else _ask(row)
 
     async def estimated(self, ask_id: int, from_time: UnixS, cost: backfill.Cost) -> None:
-        """Store the estimated cost and the start, unless the backfill was cancelled."""
+        """Store the estimated *cost* and start of the backfill, unless it was cancelled."""
         values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
         values["seconds"] = int(cost.seconds)
         await self._write(lambda db: db.execute(ESTIMATED, values))
@@ -564,7 +569,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Store the progress; return False if the backfill was cancelled or has ended."""
+        """Store the progress of the backfill; return False if it was cancelled or has ended."""
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 

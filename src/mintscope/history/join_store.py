@@ -94,7 +94,7 @@ class SqlImports(SqlStore):
         provider: str,
         candles: Sequence[backfill.ImportedCandle],
     ) -> None:
-        """Queue *candles*; they are put before the candles of *mint* once the mint has candles.
+        """Queue *candles*, which ingest puts before the candles of *mint* once the mint has some.
 
         Only candles before the first candle of the mint are used.  Raises CannotImport if the mint
         is not tracked, or if some of its candles of *timeframe* were deleted.
@@ -122,10 +122,10 @@ class SqlImports(SqlStore):
 
 
 def join_imported(db: Database) -> Mint | None:
-    """Put the queued candles of one mint and timeframe before its own candles; return the mint.
+    """Put the queued candles of one mint and timeframe before the mint's own; return the mint.
 
-    Return None if no queued candles can be used yet.  If some of its own candles of the timeframe
-    were deleted, drop the queued candles instead, and return the mint.  Call this in a transaction.
+    Return None if no queued candles can be used yet.  If some of the mint's own candles of the
+    timeframe were deleted, delete the queued candles instead.  Call this in a transaction.
     """
     found = db.execute(WAITING).fetchone()
     if found is None:
@@ -148,7 +148,7 @@ def join_imported(db: Database) -> Mint | None:
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
     """Replace the waypoints of a mint and *timeframe*; call this in a transaction.
 
-    They are computed from the stored candles, which must be the whole series.
+    The waypoints are computed from the stored candles, which must include the mint's first candle.
     """
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
@@ -424,26 +424,29 @@ class SqlGapMends(SqlStore):
     beside = True
 
     async def due(self, now: UnixMs, first_at: UnixMs) -> backfill.GapMend | None:
-        """Return the oldest open gap due at *now*, or None; new gaps are due at *first_at*."""
+        """Return the oldest open gap whose next attempt is due at *now*; None if no gap is due.
+
+        first_at   the time of the first attempt at gaps that this method has not seen before
+        """
         if await self._read(lambda db: db.execute(NEW).fetchone()) is not None:
             await self._write(lambda db: db.execute(SEEN, (first_at,)))
         row = await self._read(lambda db: db.execute(DUE, (now,)).fetchone())
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that *gap* must wait until *next_at*; the wait does not count as an attempt."""
+        """Record that *gap* waits until *next_at* because of *words*; this is not an attempt."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record a failed attempt at *gap*, and the time of the next attempt."""
+        """Record that an attempt at *gap* failed because of *words*; the next is at *next_at*."""
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Record a last failed attempt, and that *gap* is given up at the time *at*."""
+        """Record that the last attempt failed because of *words*, and *gap* is given up at *at*."""
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> backfill.GapCounts:
-        """Return the number of open gaps, and the number of those that are given up."""
+        """Return the number of open gaps, and how many of these are given up."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
         return backfill.GapCounts(count, given_up)
 

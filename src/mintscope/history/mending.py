@@ -1,4 +1,4 @@
-"""Mends gaps while ingest runs: backfills again each tracked token but SOL that traded in a gap.
+"""Mends gaps while ingest runs: each tracked token but SOL that traded in a gap is backfilled.
 
 An attempt reads the blocks of the oldest gap that is due.  The progress of each backfill is stored,
 so that after a kill the next ingest repeats the attempt, and resumes the backfill.
@@ -55,8 +55,8 @@ class GapSource(Protocol):
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
         """Return the start of a backfill that replaces the candles of *mint*.
 
-        The start is at or before *since*, and before the first candle.  Raises ValueError if *mint*
-        cannot be backfilled.
+        The start is at or before *since*, and before the first candle of *mint*.  Raises ValueError
+        if *mint* cannot be backfilled.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:
@@ -67,15 +67,15 @@ class GapSource(Protocol):
         """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
-        """Read and fold the backfill of *mint*, which was begun from *from_time*.
+        """Read and fold the backfill of *mint*, which was begun with the start *from_time*.
 
-        Raises IncompleteBackfill if the node does not return all listed transactions;
-        NoBackfill if the backfill was dropped.
+        Raises IncompleteBackfill if the node does not return all listed transactions, and
+        NoBackfill if the backfill was deleted.
         """
 
 
 class _Waits(Exception):
-    """The attempt must wait; the message is the reason."""
+    """An attempt to mend a gap must wait; the message is the reason."""
 
 
 class _Moment(NamedTuple):
@@ -86,7 +86,7 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest start to request for a backfill: an hour before the gap, to include rates."""
+        """The latest start of a backfill: an hour before the gap, so that it has rates of SOL."""
         return UnixS(self.time - HOUR_S)
 
 
@@ -100,7 +100,7 @@ async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
 
 
 async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
-    """Return whether a joined backfill of *mint* reaches *settled_slot*."""
+    """Return whether *mint* has a joined backfill that was read up to *settled_slot* or later."""
     job = await jobs.one(mint)
     if job is None or job.stage is not backfill.Stage.JOINED or job.slot is None:
         return False
@@ -128,14 +128,14 @@ class GapMending:
                 tasks.create_task(forever(step, self.pause, LOOK_S, "gaps cannot be read"))
 
     async def count(self) -> bool:
-        """Export the numbers of open and given-up gaps; return False, because no work is left."""
+        """Export the numbers of open and given-up gaps; return False, so that `forever` pauses."""
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)
         return False
 
     async def mend_one(self) -> bool:
-        """Make the next attempt; return False if no gap is due, or if mending is disabled."""
+        """Make the next attempt to mend a gap; return False if no gap is due or mending is off."""
         if not self.plan.calls_per_day:
             return False
         now = self.clock.now()
@@ -201,7 +201,7 @@ class GapMending:
         tell.warning("gap_not_mended", again_in_s=pause_ms / SECOND_MS)
 
     async def _moment(self, gap: Gap) -> _Moment:
-        """Return the time of *gap*.  Raises _Waits if it is too new, or the pace is unknown."""
+        """Return the time of *gap*.  Raises _Waits if *gap* is too new, or the pace is unknown."""
         overview, pace = await self.reader.overview(), await _pace(self.reader)
         folded = overview.folded_slot
         slot = overview.slot
@@ -285,7 +285,8 @@ class GapMending:
 class DailyCalls:
     """Limits the requests in a UTC day to *calls_per_day*.
 
-    CALLS_AT_ONCE requests are reserved in the store at a time, so a kill wastes at most that many.
+    CALLS_AT_ONCE requests are reserved in the store at a time, so a kill of the process wastes at
+    most this number.
     """
 
     def __init__(self, mends: SqlGapMends, clock: Clock, calls_per_day: int) -> None:
@@ -297,7 +298,10 @@ class DailyCalls:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Count one request.  Raises CallsSpent if the limit is reached, or ServiceUnavailable."""
+        """Count one request.
+
+        Raises CallsSpent if the limit is reached, or ServiceUnavailable if the store fails.
+        """
         # Requests run at the same time, and each would reserve calls of its own.
         async with self._lock:
             day = self._clock.now() // DAY_MS

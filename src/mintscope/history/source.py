@@ -33,7 +33,7 @@ Allow = Callable[[], Awaitable[None]]
 
 
 class UnknownSignature(rpc.RpcFailure):
-    """The node does not know the transaction at which a list should start or end."""
+    """The node does not know the transaction at which a list of transactions starts or ends."""
 
 
 class SignedBlock(Header, frozen=True, rename="camel", kw_only=True):
@@ -51,7 +51,7 @@ SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 class PacedNode(rpc.Rpc):
     """Sends requests, at a limited rate, to a JSON-RPC node that has past blocks.
 
-    Every method raises RpcFailure if the node gives no usable answer.
+    Every method raises RpcFailure if the node returns no usable answer.
     """
 
     def __init__(
@@ -63,9 +63,10 @@ class PacedNode(rpc.Rpc):
         allow: Allow | None = None,
         **more: Any,
     ) -> None:
-        """Limit requests to *calls_per_s* a second; *more* is passed on to Rpc.
+        """Limit requests to *calls_per_s* a second.
 
         allow   awaited before each request, also a repeated one; its errors end the call
+        more    further arguments of `Rpc`
         """
         super().__init__(endpoint, clock=clock, **more)
         self.calls = 0  # number of requests so far, including repeated ones
@@ -89,8 +90,8 @@ class PacedNode(rpc.Rpc):
     ) -> Sequence[backfill.Line]:
         """Return up to 1,000 transactions that name *address*, newest first, including failed ones.
 
-        They are older than *before* and newer than *until*; None: there is no such bound.  Raises
-        UnknownSignature if the node does not know *before* or *until*.
+        The transactions are older than *before* and newer than *until*; None: there is no such
+        bound.  Raises UnknownSignature if the node does not know *before* or *until*.
         """
         bounds = {"before": before, "until": until}
         options = {"commitment": rpc.Commitment.FINALIZED, "limit": LINES_MAX}
@@ -105,7 +106,7 @@ class PacedNode(rpc.Rpc):
         return _result(answer, "getSignaturesForAddress") or []
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
-        """Return the transaction *signature*; None if the node does not have it, or if it failed.
+        """Return the transaction *signature*; None if it failed or the node does not have it.
 
         A transaction that cannot be parsed is returned as UnreadableTransaction.
         """
@@ -123,7 +124,7 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in the block at *slot*.
+        """Return by signature the index of each transaction in the block at *slot*.
 
         The result is empty if the node does not have the block.
         """
@@ -182,9 +183,10 @@ class HistoryReader:
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
         """Read the transactions for *mint* from *from_time* to the last slot of the round.
 
-        Return this slot.  Transactions that the node does not return in three attempts are left
-        out, as are those whose block is needed and not returned.  Raises RpcFailure,
-        ServiceUnavailable, or an error of `allow` in PacedNode; the next call resumes the round.
+        Return the last slot of the round.  A transaction is left out if the node does not return it
+        in three attempts, or does not return its block if the block is needed for the order.
+        Raises RpcFailure, ServiceUnavailable, or an error of `allow` in PacedNode; the next call
+        resumes the round.
         """
         reaches, cursors = await self.store.round(mint, await self.node.finalized())
         for cursor in cursors:
@@ -222,9 +224,9 @@ class HistoryReader:
     async def _lines(
         self, cursor: backfill.Cursor, before: Signature | None
     ) -> Sequence[backfill.Line]:
-        """Return lines older than *before*, or the newest lines if the node does not know *before*.
+        """Return lines older than *before*; the newest lines if the node does not know *before*.
 
-        A provider may answer from several nodes; lines that are listed twice change nothing.
+        A provider may answer from several nodes.  Lines that are listed twice change nothing.
         Raises UnknownSignature if *before* is unknown a second time, or if the node does not know
         the `until` of *cursor*.
         """
@@ -247,10 +249,13 @@ class HistoryReader:
     async def _one(
         self, mint: Mint, one: backfill.UnreadTransaction, places: Mapping[Signature, int] | None
     ) -> backfill.ReadTransaction:
-        """Read one transaction; *places* are those of its block, None if the list has its place.
+        """Read one transaction.
 
-        If the block does not show its place, the transaction is not requested: without an order,
-        its swaps cannot be priced.
+        A transaction that *places* does not have is not requested, because swaps without an order
+        cannot be priced.
+
+        places   the index of each transaction of the block; None: the order is known without the
+                 block
         """
         position = 0 if places is None else places.get(one.signature)
         found = None if position is None else await self.node.transaction(one.signature)
@@ -281,7 +286,7 @@ SAMPLES_MAX: Final = 60  # maximum number of transactions read to find the pools
 async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
     """Return pools of *mint*, each with its number of swaps in a sample of transactions.
 
-    A pool whose transactions do not name the mint is not found.  Raises RpcFailure.
+    Only pools whose transactions name the mint's address are found.  Raises RpcFailure.
     """
     lines = [line for line in await node.lines(mint, before=None, until=None) if line.err is None]
     found: Counter[str] = Counter()
@@ -321,13 +326,14 @@ LATER_SLOTS_MAX: Final = 1_000  # at least one of these slots after the gap must
 
 
 class NotThere(SourceError):
-    """The node lacks a block that is needed to read the gap."""
+    """The node does not have a block that is needed to read a gap."""
 
 
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
     """Yield all blocks of *gap*, newest first.
 
-    Raises NotThere if the node lacks a block, NotMendable if *gap* is too long, or RpcFailure.
+    Raises NotThere if the node does not have a block, NotMendable if *gap* is too long, or
+    RpcFailure if a request fails.
     """
     if gap.last - gap.first >= SLOTS_MAX:
         raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")

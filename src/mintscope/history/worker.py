@@ -76,11 +76,12 @@ class BackfillSource(Protocol):
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
     ) -> object:
-        """Read and fold the backfill of *mint*, which was begun from *from_time*.
+        """Read and fold the backfill of *mint*, which was begun with the start *from_time*.
 
         progress   called with "listed" or "read", and the number of transactions added
-        Raises     IncompleteBackfill if the node does not return all listed transactions, and
-                   NoBackfill if the backfill was dropped
+
+        Raises IncompleteBackfill if the node does not return all listed transactions, and
+        NoBackfill if the backfill was deleted.
         """
 
 
@@ -103,7 +104,10 @@ async def forever(
 
 @dataclass(eq=False)
 class _Doing:
-    """The progress of a backfill in this process; *words*: why it waits, "" if it does not."""
+    """The progress of a backfill in this process.
+
+    words   why the backfill waits; "" if it does not wait
+    """
 
     ask: BackfillJob
     listed: int = 0
@@ -137,7 +141,7 @@ class BackfillQueue:
                 )
 
     async def estimate_one(self) -> bool:
-        """Estimate the cost of the next backfill; return False if none waits for an estimate."""
+        """Estimate the cost of the next backfill; return False if no backfill needs an estimate."""
         ask = await self.queue.first(BackfillState.ASKED)
         if ask is not None:
             doing = _Doing(ask)
@@ -145,9 +149,9 @@ class BackfillQueue:
         return ask is not None
 
     async def read_one(self) -> bool:
-        """Read the next backfill, or drop a cancelled one.
+        """Read the next backfill, or delete a cancelled one.
 
-        Return False if there is none, or if a cancelled one must wait for another process.
+        Return False if no backfill waits, or if a cancelled one must wait for another process.
         """
         # A backfill that an earlier process began comes before confirmed ones.
         ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
@@ -161,7 +165,7 @@ class BackfillQueue:
         return True
 
     async def _drop(self, ask: BackfillJob) -> bool:
-        """Drop a cancelled backfill; return False if another process reads a backfill."""
+        """Delete a cancelled backfill; return False if another process is reading a backfill."""
         try:
             async with self.lock():
                 is_dropped = await self.jobs.drop(ask.mint)
@@ -241,7 +245,7 @@ class BackfillQueue:
                 doing.words = READ
 
     async def _begun(self, doing: _Doing) -> UnixS | None:
-        """Begin the backfill, or resume it; return its start, or None if it was cancelled."""
+        """Begin or resume the backfill; return its start, or None if it was cancelled."""
         ask = doing.ask
         job = await self.jobs.one(ask.mint)
         # This request has begun the job, which may be joined by now.
@@ -300,10 +304,10 @@ AT_ONCE: Final = 100
 
 
 async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
-    """Fold the slots of *mint* that were read, oldest first, so that ingest can join them.
+    """Fold the slots of *mint* that were read, oldest first, so that ingest can join the result.
 
-    If the join would lose recorded candles, raise ValueError with the reason; also drop the
-    backfill, unless transactions are missing.
+    If the join would lose recorded candles, raise ValueError with the reason; also delete the
+    backfill, unless the node did not return some of its transactions.
     """
     # An earlier fold of these slots may have been interrupted.
     await store.restart(mint)

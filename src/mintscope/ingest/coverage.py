@@ -62,7 +62,10 @@ class _Values:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
     def exchanged(self, swap: Swap) -> int | None:
-        """Return the value of the dollars in *swap*, else of its SOL, in micro-USD; else None."""
+        """Return the value of *swap* in micro-USD, from its dollars, or else from its SOL.
+
+        None: the value is unknown.
+        """
         out_mint = swap.out_mint
         in_mint = swap.in_mint
         paid = self.amount(out_mint, swap.out_amount)
@@ -155,7 +158,7 @@ NAMED_MAX: Final = 3
 class _Venue:
     """Counts the swaps of one program, and measures the time between them.
 
-    All times are seconds of observation, see `VenueWatch`.
+    All times are in seconds of watched time, see `VenueWatch`.
     """
 
     first: int
@@ -176,7 +179,7 @@ class _Venue:
 
     @property
     def usual_s(self) -> int:
-        """The longest recent silence, at least a second."""
+        """The longest time between two swaps in the last one to two hours, at least one second."""
         return max(self.longest_s, self.longest_before_s, 1)
 
     def is_silent(self, now: int) -> bool:
@@ -185,15 +188,15 @@ class _Venue:
 
 
 class VenueWatch:
-    """Watches for venues that fall silent.
+    """Watches for venues (programs) that no longer have swaps.
 
     A venue is silent if it has had no swap for more than four times its longest silence of the last
     one to two hours, and for more than 30 s.  Before that, it must have had SWAPS_MIN swaps over
-    WATCHED_S_MIN.
+    WATCHED_S_MIN seconds.
 
-    A venue is not silent because blocks do not arrive.  So time is measured by the times of blocks,
-    and the time between two blocks counts only up to STILL_S: if it is longer, the chain stood
-    still, or blocks were missed.
+    Blocks that do not arrive must not make a venue silent.  So time is measured by the times of
+    blocks, and the time between two blocks does not count if it is longer than STILL_S seconds: the
+    chain stood still, or blocks were missed.
     """
 
     def __init__(self) -> None:
@@ -260,7 +263,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield the count of each kind, with SOL at the rate in *header*, or 0 if it has none."""
+        """Yield the count of each kind; SOL is valued at the rate in *header*, at 0 without one."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

@@ -1,8 +1,8 @@
 """Decodes blocks in a second process, the worker.
 
-Ingest writes a block to one of a few places in shared memory, and the worker replaces it with the
-result.  The messages on a socket contain neither blocks nor results, so that neither process waits
-for the other.
+Ingest writes a block to one of a few places in shared memory, and the worker replaces the block
+with the result.  The messages on a socket contain neither blocks nor results, so the processes do
+not wait for each other.
 
 While several blocks wait, both processes decode: each takes the oldest block that still waits.
 Ingest does so while it waits for the worker.  It uses no thread for this, because a thread would
@@ -43,13 +43,13 @@ Unpack = Callable[[str, Sequence[memoryview]], Transactions]
 
 
 class WorkerLost(Exception):
-    """The worker does not run, or its answer cannot be read; the open requests to it are lost."""
+    """The worker does not run, or its answer cannot be read; its open requests are lost."""
 
 
 class Heard(NamedTuple):
     """An answer of the worker; *decoded* is None if the worker has no result.
 
-    The first answer has none: it only means that the worker is ready.
+    The first answer of a worker has no result: it only means that the worker is ready.
     """
 
     decoded: Decoded | None
@@ -69,9 +69,10 @@ ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class DecodeWorker:
-    """A child process that decodes; it answers in the order of requests, and ends with its parent.
+    """A child process that decodes blocks, answers in the order of requests, and ends with ingest.
 
-    command   the command line; the file descriptors of socket and memory are appended
+    command   the command line; the file descriptors of the socket and the shared memory are
+              appended
     """
 
     def __init__(self, command: Sequence[str], pack: Pack) -> None:
@@ -87,7 +88,7 @@ class DecodeWorker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process, which is ready about a second later.  Raises OSError."""
+        """Start the process, which is ready about a second later.  Raises OSError if it fails."""
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("blocks")
         os.ftruncate(memory, PLACES * PLACE_BYTES)
@@ -108,7 +109,7 @@ class DecodeWorker:
     def ask(self, transactions: Transactions) -> None:
         """Request the decoding of *transactions*; at most PLACES requests may be open.
 
-        Raises WorkerLost.
+        Raises WorkerLost if the worker does not run.
         """
         link = self._expect_link()
         form, parts = self._pack(transactions)
@@ -122,7 +123,7 @@ class DecodeWorker:
         """Return the next answer; None if none arrives within *wait_s* seconds.
 
         The first answer means that the worker is ready; the others are in the order of requests.
-        Raises WorkerLost.
+        Raises WorkerLost if the worker has ended or its answer cannot be read.
         """
         link = self._expect_link()
         place = self._heard_count % PLACES
@@ -157,7 +158,7 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
     """Answer the requests of the parent process in order, until the socket closes or fails.
 
     The first answer only means that this process is ready.  An answer has no result if the block
-    cannot be decoded, or if the block or the result does not fit into the place of the block.
+    cannot be decoded, or if the block or the result is larger than its place in shared memory.
 
     unpack                         the inverse of the parent's *pack*
     socket_number, memory_number   file descriptors of the socket and of the shared memory
@@ -171,7 +172,10 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
 
 
 def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpack) -> int:
-    """Decode *asked*, and write the result to its place; return the length, or NOTHING."""
+    """Decode *asked*, and write the result to the block's place in shared memory.
+
+    Return the length of the result in bytes, or NOTHING if there is no result.
+    """
     if not asked.form:
         return NOTHING
     try:
@@ -184,14 +188,17 @@ def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpa
 
 
 class _WorkerLink:
-    """One side of the link of ingest and worker: a socket for messages, and the shared memory."""
+    """One side of the link between ingest and the worker: a socket and the shared memory."""
 
     def __init__(self, connected: socket.socket, memory_number: int) -> None:
         self._socket = connected
         self._memory = memoryview(mmap.mmap(memory_number, PLACES * PLACE_BYTES))
 
     def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
-        """Copy *parts* to *place*; return the request, without a form if they do not fit."""
+        """Copy *parts* to *place* in shared memory, and return the request to decode them.
+
+        The request has no form if the parts do not fit into the place.
+        """
         begin = end = place * PLACE_BYTES
         ends = []
         for part in parts:
@@ -218,7 +225,7 @@ class _WorkerLink:
         return bool(select([self._socket], [], [], wait_s)[0])
 
     def receive(self) -> bytes:
-        """Return the next message.  Raises EOFError if the other side has closed, or OSError."""
+        """Return the next message.  Raises EOFError if the other process has closed the socket."""
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
         return self._exactly(length)
 
@@ -240,19 +247,19 @@ log = structlog.get_logger()
 
 
 class Worker(Protocol):
-    """Decodes in another process, as `DecodeWorker` does."""
+    """Decodes blocks in another process; `DecodeWorker` implements this port."""
 
     def start(self) -> None:
-        """Start the worker; its first answer means that it is ready.  Raises OSError."""
+        """Start the worker, whose first answer means that it is ready.  Raises OSError."""
 
     def ask(self, transactions: Transactions) -> None:
-        """Request the decoding of *transactions*.  Raises WorkerLost."""
+        """Request the decoding of *transactions*.  Raises WorkerLost if the worker does not run."""
 
     def hear(self, wait_s: float) -> Heard | None:
         """Return the next answer; None if none arrives within *wait_s* seconds.
 
         The first answer means that the worker is ready; the others are in the order of requests.
-        Raises WorkerLost.
+        Raises WorkerLost if the worker has ended or its answer cannot be read.
         """
 
     def end(self) -> None:
@@ -270,7 +277,7 @@ class WorkerState(Enum):
 
 @dataclass(eq=False, repr=False)
 class DecodeAhead:
-    """Decodes blocks on request, and offered blocks in advance while the worker runs."""
+    """Decodes blocks on request.  While the worker runs, it decodes offered blocks in advance."""
 
     decode: Decode  # decodes in this process
     worker: Worker  # decodes in another process, until it fails once
@@ -290,7 +297,7 @@ class DecodeAhead:
         self._unwaited_count = 0  # blocks in a row that did not wait
 
     def offer(self, block: Block) -> None:
-        """Record that *block* waits for others, and will be requested later."""
+        """Record that *block* waits for other blocks, and that `decoded` will be called for it."""
         self._waited_count += 1
         self._unwaited_count = 0
         if self._state is WorkerState.RESTS and self._waited_count >= self.starts_after:
@@ -314,7 +321,7 @@ class DecodeAhead:
         return self.decode(block.transactions) if decoded is None else decoded
 
     def forget(self) -> None:
-        """Forget all blocks: none of them will be requested."""
+        """Forget all offered blocks, because `decoded` will not be called for them."""
         self._waiting.clear()
         self._done.clear()
         # The worker still answers these requests; the answers are then ignored.
@@ -329,7 +336,7 @@ class DecodeAhead:
         return any(each is block for each in self._asked)
 
     def _decode_another(self) -> None:
-        """Decode a waiting block; if there is none, wait for the worker up to `patience_s`."""
+        """Decode a waiting block; if no block waits, wait for the worker, up to `patience_s`."""
         if not self._waiting:
             self._go_on(self.patience_s)
             return
@@ -342,7 +349,7 @@ class DecodeAhead:
         return self._waiting.pop(next(iter(self._waiting)))
 
     def _go_on(self, wait_s: float = 0.0) -> None:
-        """Read the worker's answers, and send it waiting blocks.
+        """Read the worker's answers, and send the worker waiting blocks.
 
         wait_s   seconds to wait for the next answer, after which the worker is lost; 0: do not wait
         """

@@ -88,7 +88,7 @@ class FinalFold:
 
     @property
     def _late(self) -> float:
-        """The lateness: 0 if at most twice SLOTS_MIN slots wait, 1 if SLOTS_MAX do."""
+        """The lateness of the fold: 0 if at most 2 * SLOTS_MIN slots wait, 1 if SLOTS_MAX wait."""
         return max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
 
     def _step_s(self) -> float:
@@ -99,14 +99,14 @@ class FinalFold:
         return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
     def _wait_s(self) -> float:
-        """Return the pause between the starts of two batches if fewer than SLOTS_MIN slots wait."""
+        """Return the seconds from batch to batch while fewer than SLOTS_MIN slots wait."""
         behind = self.finality()
         if behind is None or not behind.is_fast:
             return WAIT_S
         return min(max(FAST_WAIT * behind.seconds, self._took_s / COST_SHARE), WAIT_S)
 
     async def finish(self) -> None:
-        """Fold everything that is final."""
+        """Fold all final slots."""
         while self._under_way is not None:
             await self._step()
         most = self.mints_max * LATE_BATCH  # without a limit, a batch may have too many mints
@@ -143,7 +143,7 @@ class FinalFold:
 async def fold_once(
     store: SqlMarketStore, floor: ports.Floor | None, mints_max: int | None = None
 ) -> bool:
-    """Fold one batch of final slots; return False if there is none.
+    """Fold one batch of final slots; return False if no final slot waits.
 
     floor, mints_max   see `FinalFold`; if *mints_max* is None, there is no limit
     """
@@ -157,7 +157,10 @@ async def fold_once(
 
 
 class _Touched:
-    """The state of a mint with swaps in the batch; *last_swap* is the time of its newest swap."""
+    """The state of a mint that has swaps in the batch.
+
+    last_swap   the time of the newest of these swaps
+    """
 
     __slots__ = ("crowd", "fold", "last_swap", "pools")
 
@@ -170,7 +173,7 @@ class _Touched:
 
 @dataclass(eq=False, repr=False)
 class _Batch:
-    """The changes of some slots of one day; the store may change between two steps."""
+    """The changes that some final slots of a day make; the store may change between two steps."""
 
     folding: SqlFolding
     slots: Sequence[ports.FinalizedSlot]
@@ -192,8 +195,8 @@ class _Batch:
     ) -> "_Batch":
         """Begin a batch of slots of one day.
 
-        On a new day, the batch also untracks the mints that are dead by *floor*, see `is_dead`; if
-        *floor* is None, it untracks none.
+        On a new day, the batch also untracks the mints for which `is_dead` is true; if *floor* is
+        None, it untracks no mint.
         """
         today = ports.day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: ports.day_of(slot.time) == today, folding.slots))
@@ -207,11 +210,11 @@ class _Batch:
 
     @property
     def is_packed(self) -> bool:
-        """Whether everything is encoded, so that the next step writes."""
+        """Whether all mints are encoded, so that the next step writes."""
         return self._applied == len(self.slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:
-        """Fold a slot, encode some mints, or write everything; return False after the write.
+        """Fold a slot, encode some mints, or write the batch; return False after the write.
 
         Nothing is written if a mint was tracked or untracked since the batch was read; the slots of
         the batch are then folded again.

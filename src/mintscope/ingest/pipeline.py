@@ -87,8 +87,8 @@ class ReadAhead:
     async def take(self) -> list[Update]:
         """Wait for updates, and return the next ones, in order; [] after the end of the source.
 
-        Returns all buffered updates, or, if blocks are offered, at most TAKEN_MAX.  Raises the
-        error of the source after all updates before it were returned.
+        Returns all buffered updates, or, if blocks are offered, at most TAKEN_MAX.  An error of the
+        source is raised once all updates before the error were returned.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: self._held or self._has_ended)
@@ -108,7 +108,7 @@ class ReadAhead:
 async def read_ahead(
     updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX, offer: Offer | None = None
 ) -> AsyncIterator[ReadAhead]:
-    """Read the source in a task while the body of the `async with` runs.
+    """Yield a buffer into which a task reads *updates* while the body of the `async with` runs.
 
     bytes_max   reading pauses while the buffered blocks have this size
     offer       called with each block that must wait until earlier updates are taken; None: nothing
@@ -138,7 +138,7 @@ TRIM_EVENTS_MAX: Final = 1_000
 
 
 class SourceBroken(SourceError):
-    """The blocks of the source do not follow those of the log."""
+    """The blocks of the source do not follow the blocks of the log."""
 
 
 class WrongChain(SourceBroken, NeedsOperator):
@@ -216,7 +216,10 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply the source's updates; return a block whose parent is missing, None at the end."""
+        """Apply the source's updates; return a block whose parent is missing.
+
+        Return None at the end of the source.
+        """
         try:
             offer = None if self.ahead is None else self.ahead.offer
             async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
@@ -274,7 +277,7 @@ class Ingest:
 def newest_stored() -> tuple[Slot | None, float | None]:
     """Return the slot and the age in seconds of the newest block that this process has stored.
 
-    Both are None if it has stored none.
+    Both are None if this process has stored no block.
     """
     slot = REGISTRY.get_sample_value("mintscope_ingest_slot")
     age_s = REGISTRY.get_sample_value("mintscope_ingest_lag_s")
@@ -282,7 +285,7 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """Checks writes to the market: fails from a failed write until a block is stored again."""
+    """A check of writes to the market: it fails from a failed write until a block is stored."""
 
     def __init__(self) -> None:
         self._trouble = ""
@@ -294,7 +297,7 @@ class Writing:
         self._slot, _ = newest_stored()
 
     async def expect_stored(self) -> None:
-        """Raise ServiceUnavailable until a block is stored after the failure."""
+        """Raise ServiceUnavailable if a write failed and no block was stored since."""
         if not self._trouble:
             return
         if newest_stored()[0] != self._slot:

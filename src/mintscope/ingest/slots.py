@@ -1,4 +1,4 @@
-"""Decodes and prices slots in order, with the rate of SOL and the pegs of dollars.
+"""Decodes and prices slots in order, with the rate of SOL and the pegs of dollar tokens.
 
 Slots that a reorg has abandoned are retracted.
 """
@@ -61,14 +61,14 @@ class Pegs:
 
 
 class RateWatch:
-    """Watches the rate of SOL from slot to slot."""
+    """Exports the age of the rate of SOL in US dollars, and logs if the rate is missing."""
 
     def __init__(self) -> None:
         self._age = RateAge()
         self._longest_s: int | None = None  # the largest age while the rate is late
 
     def note(self, header: SlotHeader) -> None:
-        """Update the age of the rate from *header*; log if the rate is lost or has returned."""
+        """Export the age of the rate as of *header*; log if the rate is lost or has returned."""
         self._age.note(header.time, header.sol_usd_time)
         metrics.SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:
@@ -89,7 +89,7 @@ DISCRIMINATORS_MAX: Final = 200  # maximum number of labels of the metric of unk
 
 
 class Slots:
-    """Turns updates into changes of the log."""
+    """Turns the updates of a source into changes of the log."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -133,8 +133,8 @@ class Slots:
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
         """Add the changes of *updates* to *changes*, up to a block whose parent is missing.
 
-        Return this block; None if no parent is missing.  Raises ForkBelowFinalized after it has
-        added the changes before the fork.
+        Return this block; None if no parent is missing.  If ForkBelowFinalized is raised, the
+        changes before the fork were added.
         """
         final: Slot | None = None
         try:
@@ -213,7 +213,7 @@ class Slots:
         return final
 
     def _read(self, block: Block) -> Decoded:
-        """Decode *block*; if a transaction reveals a bug, only this transaction is skipped."""
+        """Decode *block*; a transaction at which the decoder fails is quarantined."""
         try:
             decoded = self._decode_block(block)
         except Exception:
@@ -227,7 +227,10 @@ class Slots:
         return decoded
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
-        """Count an unknown instruction; anyone can create new ones, so labels are limited."""
+        """Count an unknown instruction in the metrics.
+
+        Anyone can create new instructions, so the number of labels is limited.
+        """
         key = program, discriminator
         if key not in self._unknown:
             if len(self._unknown) >= DISCRIMINATORS_MAX:
@@ -256,7 +259,7 @@ class Slots:
 
 
 def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
-    """Return a row for each quarantined call of *decoded*, up to UNREAD_PER_BLOCK_MAX."""
+    """Return a row for each quarantined call in *decoded*, at most UNREAD_PER_BLOCK_MAX rows."""
     return [
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]
@@ -269,7 +272,7 @@ def _label(swap: Swap) -> str:
 
 
 def _name(program: str) -> str:
-    """Return a metric label for *program*; all addresses share one label."""
+    """Return a metric label for *program*; programs known only by address share one label."""
     return program if len(program) < MINT_LENGTH_MIN else UNLISTED.name
 
 

@@ -1,6 +1,6 @@
 """Blocks, finality and gaps as plain data, and the interface of block sources.
 
-A source may repeat updates, so every consumer is idempotent.
+A source may repeat updates, so every consumer must be idempotent.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -84,7 +84,7 @@ class Source(Protocol):
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield the updates that follow *after*, oldest first; None: from the source's start.
 
-        The updates of files end after the last file; those of a live source never end.
+        The updates of files end after the last file; the updates of a live source never end.
         If the chain forked below *after*, the source yields the replacing block, whose parent
         shows the consumer which blocks have died.
         """
@@ -92,7 +92,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The address of a node, and the limits of requests to the node."""
+    """The URL of a node, and the limits of requests to the node."""
 
     url: str = field(repr=False)  # it may contain a key
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

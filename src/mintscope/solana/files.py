@@ -65,10 +65,12 @@ _DECODER: Final = msgspec.json.Decoder(_BlockLine)
 
 
 class FileSource:
-    """A Source over block files, read in sequence as one.
+    """A Source over block files, which are read one after the other.
 
-    A block is final if it is the last, or if the parent slot of the next line is not below its
-    slot.  *progress* is called with (bytes read, total bytes) of the files on disk.
+    A block is final if it is the last one, or if the next line has a parent slot that is not below
+    the slot of this block.
+
+    progress   called with (bytes read, total bytes) of the files on disk
     """
 
     def __init__(self, paths: Sequence[Path], *, progress: Progress | None = None) -> None:
@@ -102,7 +104,7 @@ class FileSource:
 
 
 def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update], FileError | None]:
-    """Return the next updates, empty at the end, and the error that ended *stream*, if any."""
+    """Return the next updates, and the error that ended *stream*, if any; no updates: the end."""
     batch: list[Update] = []
     end = reader.text_bytes + BATCH_BYTES
     try:
@@ -198,7 +200,7 @@ def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
 
 
 def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Block:
-    """Return the block of *body*; if it names no parent, the previous line is the parent."""
+    """Return the block of *body*; if *body* names no parent, the parent is the previous line."""
     parent_slot = _parent_slot(where, slot, body.parent_slot, previous)
     # The parent is the previous line, unless the line has another parent slot.
     if previous is not None and parent_slot == previous.slot:
@@ -320,13 +322,13 @@ class Arrivals:
             self._meter.note(slot, time)
 
     def note_named(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request sent at *asked_at_s* returned *slot* as the newest."""
+        """Record that a request sent at *asked_at_s* returned *slot* as the newest slot."""
         due_at_s = self.due_at_s(slot)
         # The block may be older than this request, so an earlier prediction stays.
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request sent at *asked_at_s* found *slot*: the next one may be earlier."""
+        """Record that a request sent at *asked_at_s* found *slot*: later slots are due earlier."""
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:
@@ -338,7 +340,10 @@ class Arrivals:
         self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
 
     def due_at_s(self, slot: Slot) -> float | None:
-        """Return the time to request *slot*; None until the pace and one slot's time are known."""
+        """Return the time at which *slot* can be requested, in seconds of a monotonic clock.
+
+        Return None until the pace and the time of one slot are known.
+        """
         if self.pace is None or self._newest is None:
             return None
         newest, at_s = self._newest

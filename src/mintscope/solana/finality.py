@@ -43,7 +43,11 @@ class _Link:
 
 
 class Lineage:
-    """The blocks that were delivered after the newest final block."""
+    """The blocks that were delivered after the newest final block.
+
+    floor   the newest final block, or the position of the start
+    tip     the newest delivered block, the end of a later gap, or the floor
+    """
 
     def __init__(self, floor: Position) -> None:
         self.floor = floor  # the newest final block, or the position of the start
@@ -58,7 +62,10 @@ class Lineage:
         self.tip = Position(tip.slot, tip.blockhash)
 
     def judge(self, block: Block) -> Fit:
-        """Return the relation of *block* to the tip; *block* must be above the tip."""
+        """Return the relation of *block* to the tip, whose slot must be lower.
+
+        The tip is the newest delivered block.
+        """
         if block.slot == 0:  # the genesis block is its own parent
             return Fit.FOLLOWS
         if block.parent_slot > self.tip.slot:
@@ -69,18 +76,18 @@ class Lineage:
         return Fit.FOLLOWS if linked else Fit.FORK
 
     def append(self, block: Block) -> None:
-        """Record that *block*, which follows the tip, was delivered."""
+        """Record that *block*, which follows the newest delivered block, was delivered."""
         assert block.slot > self.tip.slot
         self._links[block.slot] = _Link(block.blockhash, block.parent_slot)
         self.tip = Position(block.slot, block.blockhash)
 
     def skip_to(self, slot: Slot) -> None:
-        """Move the tip to *slot*, because the blocks up to this slot are missing."""
+        """Record that the blocks up to *slot* are missing, so that the next block may follow it."""
         assert slot > self.tip.slot
         self.tip = Position(slot, None)
 
     def holds(self, position: Position) -> bool:
-        """Return whether the block at *position* was delivered, or is the floor."""
+        """Return whether *position* is a delivered block, or the newest final block."""
         link = self._links.get(position.slot)
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 
@@ -91,10 +98,10 @@ class Lineage:
         self.tip = position
 
     def run(self, head: Slot) -> Sequence[Position]:
-        """Return the oldest run of linked blocks above the floor, up to and including slot *head*.
+        """Return the delivered blocks after the newest final block, up to the first missing link.
 
-        The blocks are ascending; each is the parent of the next.  Returns an empty list if there is
-        no block.
+        Each block is the parent of the next one.  Blocks above slot *head* are left out.  The
+        sequence may be empty.
         """
         # The blocks are linked by hashes: if one of them is final, so are all before it.
         run: list[Position] = []
@@ -106,7 +113,7 @@ class Lineage:
         return run
 
     def finalize(self, position: Position) -> None:
-        """Record that *position* and everything before it is final."""
+        """Record that the block at *position*, and each block before it, is final."""
         assert self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot > position.slot}
         self.floor = position
@@ -123,7 +130,7 @@ Settled: TypeAlias = tuple[Position | None, Position | None]
 
 
 class Fate(Enum):
-    """The outcome for a block: it is final, it has died, or neither is known."""
+    """The outcome for a block: final, dead, or not known yet."""
 
     FINAL = auto()
     DEAD = auto()
@@ -141,7 +148,7 @@ FATES: Final[Mapping[Absence, Fate]] = {
 async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
     """Export a metric: 1 if the cluster has migrated to Alpenglow, 0 if not, -1 if unknown.
 
-    Asks *rpc* every MIGRATION_EVERY_S seconds, and never returns.
+    This function asks *rpc* every MIGRATION_EVERY_S seconds, and never returns.
     """
     while True:
         alpenglow = await rpc.alpenglow()
@@ -152,7 +159,7 @@ async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
 async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
     """Return the present delay of finality, in slots and, at *pace*, in seconds.
 
-    Returns None if *pace* is None.  Raises RpcFailure.
+    Returns None if *pace* is None.  Raises RpcFailure if the node does not answer.
     """
     confirmed = await rpc.slot(Commitment.CONFIRMED)
     slots = max(confirmed - await rpc.slot(Commitment.FINALIZED), 0)
@@ -177,7 +184,7 @@ class Finality:
         self._undecided = 0
 
     def commitment(self, slot: Slot) -> Commitment:
-        """Return the commitment for a request of *slot*: `finalized` if the slot is final."""
+        """Return the commitment for a request of *slot*: `finalized` for final slots only."""
         return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
 
     def note_delivered(self) -> None:
@@ -200,8 +207,8 @@ class Finality:
     async def advance(self) -> Settled:
         """Return the newest delivered block that has become final, and the oldest that has died.
 
-        Each is None if there is no such block, or if its fate is unknown.  A final block that was
-        forgotten during the requests is not returned.
+        Each of the two is None if there is no such block, or if its fate is unknown.  A final block
+        that `lineage` has forgotten during the requests is not returned.
         """
         self._asked_at_s = self.clock.monotonic_s()
         # Blocks that are delivered during the requests count for the next call.
@@ -226,7 +233,7 @@ class Finality:
         return final, run[count] if is_next_dead else None
 
     async def fate(self, position: Position) -> Fate:
-        """Return the fate of the block at *position*, which must not be above the final head."""
+        """Return the fate of the block at *position*, not above the newest final slot."""
         header = await self.rpc.header(position.slot, Commitment.FINALIZED)
         if isinstance(header, Missing):
             return FATES[header.absence]
@@ -241,10 +248,10 @@ class Finality:
             FINALITY_SECONDS.set(behind.seconds)
 
     async def _count_final(self, run: Sequence[Position]) -> tuple[int, bool]:
-        """Return the number of final positions at the start of *run*, and whether the next is dead.
+        """Return (the number of final positions at the start of *run*, whether the next is dead).
 
         The number is found by bisection.  If the node does not know the fate of a position, the
-        bisection ends there: the number is then too low, and the next position need not be dead.
+        bisection ends: the number may then be too low, and the next position need not be dead.
         """
         low = 0
         high = len(run)

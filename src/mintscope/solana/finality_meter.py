@@ -1,4 +1,4 @@
-"""The delay of finality behind the confirmed head of a chain, measured from a node's answers.
+"""The delay from the confirmation of a slot until it is final, measured from a node's answers.
 
 Before Alpenglow a block became final after 32 slots; since then, after one or two.  No date or
 version shows how long to wait, so all code that waits for finality uses a `FinalityMeter`.
@@ -54,9 +54,10 @@ class FinalityMeter:
         self._unknown_to = Slot(-1)  # up to this slot, confirmation times are unknown
 
     def note_confirmed(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is confirmed; ignore slots up to the newest confirmed one.
+        """Record that *slot* is confirmed at *at_s*, in seconds of a monotonic clock.
 
-        Slots that are over ABSURD_SLOTS above *slot* are forgotten.
+        A slot that is not above the newest confirmed slot is ignored.  Recorded slots that are more
+        than ABSURD_SLOTS above *slot* are forgotten.
         """
         marks = self._marks
         while marks and marks[-1][0] - slot > ABSURD_SLOTS:
@@ -74,8 +75,8 @@ class FinalityMeter:
     def note_final(self, slot: Slot, at_s: float) -> None:
         """Record that *slot* became final at *at_s*, in seconds of a monotonic clock.
 
-        A slot is ignored if it is not above the newest final one, if no slot was confirmed yet, or
-        if the slot was confirmed before all recorded confirmations.
+        A slot is ignored if it is not above the newest final slot, if no slot was confirmed yet, or
+        if the time of its confirmation is not known.
         """
         # Slots below the first confirmed one are ignored, too: the time of their confirmation is
         # not known.

@@ -27,7 +27,7 @@ class Node(Protocol):
     """A node of a chain; every method may raise RpcFailure."""
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*, with its hash if it is known and final."""
+        """Return the newest block at *commitment*; its hash is None if unknown or not final."""
 
     async def first_available(self) -> Slot:
         """Return the oldest slot whose block the node still has."""
@@ -46,7 +46,7 @@ class Node(Protocol):
     ) -> Block | Missing:
         """Return the block at *slot* with its transactions.
 
-        is_expected   whether no node has reported the slot yet, so that a missing block is no fault
+        is_expected   whether no node has reported the slot yet, so that the block may be missing
         """
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
@@ -56,8 +56,8 @@ class Node(Protocol):
 class PreferredNodes:
     """Several nodes in order of preference, used as one.
 
-    The first answer counts.  If a node lacks a block, the next node is asked, unless no node has
-    reported the slot yet.  A node that failed is tried last for AVOIDED_S.
+    The first answer counts.  If a node does not have a block, the next node is asked, unless no
+    node has reported the slot yet.  A node that failed is tried last for AVOIDED_S seconds.
     """
 
     def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
@@ -70,7 +70,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.head(commitment))
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot whose block is still on the first node that answers."""
+        """Return the oldest slot whose block the first node that answers still has."""
         return await self._first(lambda node: node.first_available())
 
     async def genesis_hash(self) -> str:
@@ -105,7 +105,10 @@ class PreferredNodes:
     async def _first(
         self, ask: Callable[[Node], Awaitable[T]], is_enough: Callable[[T], bool] = lambda _: True
     ) -> T:
-        """Return the first sufficient answer, or else the first answer; raise if all nodes fail."""
+        """Return the first answer for which *is_enough* is true, or else the first answer.
+
+        Raises the first RpcFailure if all nodes fail.
+        """
         answers: list[T] = []
         failures: list[RpcFailure] = []
         for number in self._order():
@@ -198,7 +201,7 @@ class WatchedNode:
     async def expect_current(self, slot: Slot | None, age_s: float | None) -> None:
         """Raise ServiceUnavailable with the reason if the newest stored block is older than LATE_S.
 
-        While ingest catches up, and during the first LATE_S, the check does not fail.
+        The check does not fail while ingest catches up, nor in the first LATE_S seconds.
 
         slot, age_s   slot and age of the newest stored block; None if no block is stored
         """
@@ -288,9 +291,9 @@ CANCELS_MAX: Final = 5
 class WatchedSource:
     """A source that restarts *source* if it stalls, and continues after the last block.
 
-    It stalls if it yields no update for *stall_after_s* while *node* reports a newer slot, or if it
-    cancels itself.  The time limit doubles with each stall in a row, up to WAIT_FACTOR_MAX times
-    *stall_after_s*, and counts only while the consumer waits for an update.
+    *source* stalls if it yields no update for *stall_after_s* seconds while *node* reports a newer
+    slot, or if it cancels its own task.  The time limit doubles with each stall in a row, up to
+    WAIT_FACTOR_MAX times *stall_after_s*, and counts only while the consumer waits for an update.
     """
 
     source: Source
@@ -303,7 +306,7 @@ class WatchedSource:
         return await self.source.genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield the updates of the source; end when it ends, and raise its errors."""
+        """Yield the updates of *source* until its end, and raise its errors."""
         tip = after
         factor = 1
         while True:
@@ -330,7 +333,7 @@ class WatchedSource:
             factor = min(2 * factor, WAIT_FACTOR_MAX)
 
     async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
-        """Wait for the next update; return None if it has arrived, or the cause of a stall."""
+        """Wait for the next update or the end; return None, or the cause if the source stalls."""
         reported: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
@@ -360,7 +363,7 @@ class _Reading:
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Return whether the next update, the end or an error arrives within *timeout_s*."""
+        """Return whether the next update, the end or an error arrives in *timeout_s* seconds."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         # Unlike `wait_for`, `wait` does not cancel the task after the timeout.
@@ -383,7 +386,7 @@ class _Reading:
         return taken.result()
 
     async def end(self) -> None:
-        """End the source, or abandon it if it ignores CANCELS_MAX cancellations."""
+        """End the source, or abandon its task if the task ignores CANCELS_MAX cancellations."""
         task = self._next
         self._next = None
         if task is not None:

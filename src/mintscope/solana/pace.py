@@ -24,7 +24,7 @@ SLOT_S_MAX: Final = 10.0
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The average duration of a slot; slots without a block count too."""
+    """The average duration of a slot, with or without a block."""
 
     slot_s: float  # seconds per slot, SLOT_S_MIN to SLOT_S_MAX
     over_s: float  # span of the measurement, in seconds
@@ -39,11 +39,11 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class PaceMeter:
-    """Measures the pace from the slots and block times of the last WINDOW_S.
+    """Measures the pace from the slots and block times of the last WINDOW_S seconds.
 
     Leaders set block times, in whole seconds, and some are wrong.  A mark is a slot and its block
     time.  The pace is the median of many slopes, each between a mark and the mark that comes half
-    of all marks later.  It is right even if almost a quarter of the marks are wrong.
+    of all marks later.  The pace is right even if almost a quarter of the marks are wrong.
     """
 
     def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
@@ -55,7 +55,7 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Record the block time of *slot*; drop marks from *slot* on: their blocks are dead."""
+        """Record the block time of *slot*; forget marks of this and later slots, which are dead."""
         marks = self._marks
         while marks and marks[-1][0] >= slot:
             marks.pop()
@@ -68,7 +68,7 @@ class PaceMeter:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace; None until the block times span SPAN_S_MIN.
+        """The pace; None until the block times span SPAN_S_MIN seconds.
 
         After an interruption, the last pace stays until the new block times span SPAN_S_MIN.
         """
@@ -91,7 +91,10 @@ def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
 
 
 def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | None:
-    """Return the pace from *first* to the later *last*; None if they are under SPAN_S_MIN apart."""
+    """Return the pace from *first* to *last*, (slot, block time) of two blocks.
+
+    Return None if *last* is not at least SPAN_S_MIN seconds later than *first*.
+    """
     slots = last[0] - first[0]
     seconds = last[1] - first[1]
     if slots <= 0 or seconds < SPAN_S_MIN:

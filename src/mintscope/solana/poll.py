@@ -1,4 +1,4 @@
-"""A block source that polls a node by getSlot, getBlocks and getBlock."""
+"""A block source that polls a node with getSlot, getBlocks and getBlock."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -44,7 +44,10 @@ class Poller:
     meter: FinalityMeter = field(default_factory=FinalityMeter)
 
     async def genesis_hash(self) -> str | None:
-        """Return the node's genesis hash, or None if it refuses; wait while it is unreachable."""
+        """Return the genesis hash of the node, or None if the node refuses the request.
+
+        Wait while the node is unreachable.
+        """
         patience = Patience(self.sleep)
         while True:
             try:
@@ -58,7 +61,7 @@ class Poller:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield blocks in order, and finality and gaps; never end.
 
-        Raises RpcRefused if the node refuses the first requests, and OtherChain if it follows
+        Raises RpcRefused if the node refuses the first requests, and OtherChain if the node follows
         another cluster.  Later failures are logged, and the requests are repeated.
         """
         patience = Patience(self.sleep)
@@ -101,7 +104,7 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return the lineage to continue, and the gap of the slots that are skipped, if any."""
+        """Return the lineage to continue, and the gap of the slots to skip; None: no gap."""
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None

@@ -4,8 +4,8 @@
   x Unreachable     no usable answer after all retries; a later request may succeed
   x RpcRefused      the node refuses the request; only a change of configuration helps
 
-A missing block is no failure: `block` and `header` return Missing with the reason that the node
-gives.  The reason proves nothing (see `finality`).
+A missing block is not a failure: `block` and `header` return Missing with the node's reason, which
+proves nothing (see `finality`).
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Trouble(Exception):
 
 
 class Throttle:
-    """Delays repeated requests, and all requests while a node requires a pause (Retry-After)."""
+    """Delays repeated requests, and each request while a node requires a pause (Retry-After)."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
@@ -125,11 +125,11 @@ FUTURE_S_MAX: Final = 60.0  # how far a block time may be ahead of this machine'
 
 
 class RpcFailure(SourceError):
-    """A node gave no usable answer; the message is for the operator."""
+    """A node returned no usable answer; the message is for the operator."""
 
 
 class Unreachable(RpcFailure):
-    """The node gave no usable answer, even after retries; a later request may succeed."""
+    """The node returned no usable answer, even after retries; a later request may succeed."""
 
 
 class RpcRefused(RpcFailure):
@@ -146,7 +146,7 @@ class RpcRefused(RpcFailure):
 
 
 class AnswerTooLong(RpcRefused):
-    """The answer is longer than its limit; the same request would download it again."""
+    """The answer is too long; the request is not repeated, because it would fail again."""
 
 
 class Commitment(StrEnum):
@@ -220,7 +220,7 @@ class Rpc:
         return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], wire.SLOT)))
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*, with its hash if it is known and final."""
+        """Return the newest block at *commitment*; its hash is None if unknown or not final."""
         if commitment is Commitment.FINALIZED and self._names_final_block:
             params = [{"commitment": commitment}]
             try:
@@ -234,7 +234,7 @@ class Rpc:
     async def alpenglow(self) -> bool | None:
         """Return whether the cluster has migrated to Alpenglow.
 
-        Returns None if the node does not know, or gives no usable answer.
+        Returns None if the node does not know, or returns no usable answer.
         """
         # Older nodes do not have the method, and providers may refuse it (HTTP 401, 404, 429).
         try:
@@ -306,8 +306,8 @@ class Rpc:
     ) -> Block | Missing:
         """Return the block at *slot* with its transactions; *is_expected* is ignored.
 
-        A block that is longer than RESPONSE_BYTES_MAX is not requested again: this raises
-        AnswerTooLong.
+        Raises AnswerTooLong if the block is longer than RESPONSE_BYTES_MAX; such a block is not
+        requested again.
         """
         del is_expected
         if slot in self._too_long:
@@ -480,9 +480,9 @@ class Rpc:
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
-    """Return the block time *time*; None if it is unknown, or over FUTURE_S_MAX in the future.
+    """Return the block time *time*; None if unknown, or over FUTURE_S_MAX seconds in the future.
 
-    A time in the future would stop the market.
+    Times in the market do not decrease, so a time in the future would stop the market.
     """
     if time is not None and time > clock.now() / 1000 + FUTURE_S_MAX:
         log.warning("block_from_the_future", slot=slot, block_time=time)

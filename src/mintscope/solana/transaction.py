@@ -17,7 +17,7 @@ Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class NodeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record with the field names of getBlock; without cycles, it needs no garbage collection."""
+    """A record with the field names of getBlock, for which garbage collection is disabled."""
 
 
 class Instruction(NodeRecord):
@@ -53,7 +53,7 @@ class TokenBalance(NodeRecord):
 
 
 class Effects(NodeRecord):
-    """The parts of a transaction's outcome that are needed only for few transactions.
+    """The parts of a transaction's outcome that only few transactions need.
 
     pre_balances, post_balances   lamports of each key before and after the transaction; empty if
                                   not recorded
@@ -67,9 +67,10 @@ class Effects(NodeRecord):
 class Transaction(msgspec.Struct, gc=False):
     """One successful transaction.
 
-    read_earlier   returns the balances before the transaction.  They are parsed by the call,
-                   because few transactions need them.  Raises ValueError if they cannot be read
-    read_effects   returns the lamports and the log; parses and raises like `read_earlier`
+    read_earlier   returns the balances before the transaction.  Only this call parses them, because
+                   few transactions need them.  Raises ValueError if they cannot be read
+    read_effects   returns the lamports and the log.  Only this call parses them.  Raises ValueError
+                   if they cannot be read
     """
 
     index: int  # position in its block, from 0

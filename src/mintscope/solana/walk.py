@@ -43,7 +43,7 @@ AHEAD_ATTEMPTS: Final = 4  # the most requests for a slot beyond the head
 
 
 class OtherChain(RpcFailure):
-    """The node follows another chain: it lacks a block that was final."""
+    """The node follows another chain, which does not have a block that was final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class Polling:
 
     start        the first slot of a new store: a number, "first" for the oldest block of the node,
                  or "latest" for *backfill_s* before the newest block
-    max_gap_s    if a resumed store is further behind than this, its slots are skipped up to
-                 *backfill_s* before the newest block; 0: never
+    max_gap_s    if a resumed store is further behind than this number of seconds, the missing slots
+                 are skipped, up to *backfill_s* before the newest block; 0: never
     """
 
     start: Slot | Literal["latest", "first"] = "latest"
@@ -67,7 +67,10 @@ class Polling:
 
 
 class Walk:
-    """Polls a chain from the tip of *lineage* on, one step at a time."""
+    """Polls a chain from the tip of *lineage* on, one step at a time.
+
+    head   the newest confirmed slot, reported or delivered
+    """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -102,7 +105,7 @@ class Walk:
         self._reported_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
-        """Do the next step of polling, and return its updates, of which there may be none.
+        """Do the next step of polling, and return its updates, if there are any.
 
         Raises OtherChain if the node follows another chain.  After any other RpcFailure, call
         `interrupted`, wait, and call `step` again.
@@ -135,7 +138,7 @@ class Walk:
         await _end(settling)
 
     async def interrupted(self) -> None:
-        """Plan failed requests again after an outage; the wait for missing blocks starts again."""
+        """Plan failed requests again after an outage, and restart the wait for missing blocks."""
         self._owed_since.clear()
         self._window.retry(self._plan)
 
@@ -152,7 +155,7 @@ class Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*; wait before requesting a slot beyond the head."""
+        """Return the answer for *slot*; wait before requesting a slot that is not confirmed yet."""
         for attempt in range(AHEAD_ATTEMPTS):
             if slot <= self.head:
                 break
@@ -176,7 +179,7 @@ class Walk:
         return await self._ask(slot)
 
     async def _jump(self) -> None:
-        """Request the head after an expected slot was skipped; record it if it is higher."""
+        """Request the newest slot after an expected slot was skipped; record it if it is higher."""
         # A leader's slots may be skipped together, in less time than they normally take.  A head
         # below the known one comes from a node that lags, and is ignored: slots above it would have
         # to wait, although another node has reported them.
@@ -227,9 +230,10 @@ class Walk:
         risen.set()
 
     async def _lowest(self) -> tuple[Slot, Answer]:
-        """Return the lowest slot and its answer: Missing if the node fails only for this slot.
+        """Return the lowest requested slot and its answer.
 
-        Raises RpcFailure if the node fails for other slots too.
+        The answer is Missing if the node fails only for this slot.  Raises RpcFailure if the node
+        fails for other slots too.
         """
         slot = self._window.lowest_slot
         try:
@@ -255,7 +259,10 @@ class Walk:
         return True
 
     async def _replan(self) -> None:
-        """Plan the slots after the tip; wait first if the tip has not moved since the last plan."""
+        """Plan the slots after the newest delivered block.
+
+        Wait first if no block was delivered since the last plan.
+        """
         tip = self._lineage.tip.slot
         if tip == self._planned_from:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
@@ -304,7 +311,7 @@ class Walk:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
 
     def _forget_expected(self) -> None:
-        """Forget slots beyond the head if earlier blocks are missing and not requested."""
+        """Forget slots above the confirmed head if earlier blocks are missing and not requested."""
         # Otherwise the window would never be empty, and the missing blocks would never be planned.
         if self._lineage.tip.slot < self.head < self._window.lowest_slot:
             self._not_given = self.head
@@ -342,7 +349,10 @@ class Walk:
         return await self._after(slot)
 
     async def _lowest_is_first(self) -> bool:
-        """Wait until there is something to do; return whether the lowest slot has its answer."""
+        """Wait until a request or another task is done, or a check of finality is due.
+
+        Return whether the lowest requested slot has its answer.
+        """
         lowest = self._window.task(self._window.lowest_slot)
         waited = [lowest] if lowest.done() else self._window.pending
         beside = [task for task in (self._ahead, self._settling) if task is not None]
@@ -355,7 +365,10 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Forget the requested slots between the tip and a received block that follows the tip."""
+        """Forget the requested slots that a received block proves to be skipped.
+
+        Such a block follows the newest delivered block.
+        """
         child = self._window.child_of(self._lineage.tip.slot)
         if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
             return
@@ -386,7 +399,10 @@ class Walk:
                 return ()
 
     async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Treat the slot of *missing* as skipped, unless it is the parent of a later block."""
+        """Treat the slot of *missing* as skipped, unless it is the parent of a later block.
+
+        Then request the slot again, or return a gap if the block is given up.
+        """
         self._window.drop(missing.slot)
         owed_since = self._owed_since.get(missing.slot)
         if owed_since is None:
@@ -431,7 +447,7 @@ class Walk:
         return False
 
     async def _lost(self, missing: Missing, owed_since: float) -> str | None:
-        """Return the reason to give up a block that must exist, or None if the wait continues."""
+        """Return the reason to give up a block that must exist; None: continue to wait."""
         if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
             return "the node no longer has these slots"
         if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
@@ -440,9 +456,9 @@ class Walk:
         return None
 
     async def _ancestor(self, block: Block) -> Position:
-        """Return the newest delivered ancestor of *block*, or the floor if none is found.
+        """Return the newest delivered ancestor of *block*; if not found, the newest final block.
 
-        Raises OtherChain if the search passes the floor, and the node's chain lacks the floor.
+        Raises OtherChain if the node's chain does not have the newest final block.
         """
         # If the floor is returned, blocks are delivered again, which does no harm.
         floor = self._lineage.floor
@@ -468,7 +484,10 @@ class Walk:
             )
 
     async def _settle(self, settled: Settled) -> Sequence[Update]:
-        """Return the update for a new final block; rewind to the floor if a later one has died."""
+        """Return the update for a new final block, if any.
+
+        If a later block has died, forget all blocks after the newest final block.
+        """
         final, dead = settled
         # A fork may have removed the dead block during the requests.
         if dead is not None and self._lineage.holds(dead):

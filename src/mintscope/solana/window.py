@@ -19,7 +19,7 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 
 @dataclass(eq=False, repr=False)
 class Window:
-    """Open requests, and answers that wait for the answer of a lower slot; at most *size* in total.
+    """Open requests, and answers that wait for the answer of a lower slot: at most *size* in total.
 
     bytes_max   limit of the bytes of all blocks in the window; an open request counts like the
                 largest recent block, and one request is always allowed
@@ -39,7 +39,7 @@ class Window:
         return len(self._tasks)
 
     def fill(self, plan: deque[Slot]) -> None:
-        """Request as many of the next slots of *plan* as there is room for."""
+        """Request the next slots of *plan* while there is room; remove them from *plan*."""
         room = self._room() if plan else 0
         while plan and len(self._tasks) < room:
             self._ask(plan.popleft())
@@ -82,7 +82,7 @@ class Window:
         return [task for task in self._tasks.values() if not task.done()]
 
     def child_of(self, slot: Slot) -> Block | None:
-        """Return the lowest received block whose parent is at *slot*, or None."""
+        """Return the lowest received block whose parent is at *slot*; None: no such block."""
         blocks = (_block(task) for _, task in sorted(self._tasks.items()))
         return next((each for each in blocks if each and each.parent_slot == slot), None)
 
@@ -98,7 +98,7 @@ class Window:
         return await self._tasks[slot]
 
     def retry(self, plan: deque[Slot]) -> None:
-        """Put the slots of failed requests back to the start of *plan*; keep all others."""
+        """Move the slots of failed requests back to the start of *plan*; keep other requests."""
         failed = [slot for slot, task in self._tasks.items() if _has_failed(task)]
         # Highest first, because `appendleft` reverses the order.
         for slot in sorted(failed, reverse=True):
@@ -152,7 +152,7 @@ log = structlog.get_logger()
 
 
 class SkippedFiles:
-    """Warns about each file without a block after the tip of the last run."""
+    """Warns about each block file that has no block after the last block of an earlier run."""
 
     def __init__(self, after: Tip | None) -> None:
         self._after = after
@@ -160,7 +160,10 @@ class SkippedFiles:
         self._last: Slot | None = None  # None if the file has had a new block
 
     def note(self, where: str, slot: Slot, *, is_new: bool) -> None:
-        """Record the block at *where* ("file:line"), and whether it was yielded (*is_new*)."""
+        """Record the block of *slot*, read at *where* ("file:line").
+
+        is_new   whether the block was yielded
+        """
         file = where.rpartition(":")[0]
         if file != self._file:
             self.finish()

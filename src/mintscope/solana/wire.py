@@ -79,7 +79,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class AccountsWire(msgspec.Struct, frozen=True):
-    """Accounts as of one slot; None stands for an account that does not exist."""
+    """Accounts as of one slot; None means that the account does not exist."""
 
     context: Context
     value: list[AccountWire | None]
@@ -137,7 +137,7 @@ class PerformanceSample(msgspec.Struct, rename="camel"):
 
 
 class Treatment(StrEnum):
-    """The handling of a request that received an error code.
+    """How to handle a request that received a JSON-RPC error code.
 
     Whatever the code, a slot whose block must exist but is missing becomes a gap after
     `chain.gap_after_s` if the node delivers other blocks; otherwise ingest waits for the node.
@@ -233,13 +233,16 @@ VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
 
 
 class AcceptedVersion:
-    """The newest accepted transaction version: *newest*, or a higher one that a node required."""
+    """The newest accepted transaction version; it rises if a node requires a newer one."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest
 
     def rise(self, asked: int, message: str) -> bool:
-        """Raise the version after a refusal of *asked*; return False if it is at the maximum."""
+        """Raise the accepted version after a node refused *asked* with *message*.
+
+        Return False if *asked* is the highest possible version.
+        """
         if asked >= VERSION_MAX:
             return False
         named = VERSION_NAMED.search(message)
@@ -302,7 +305,7 @@ class TransactionMeta(NodeRecord):
     def read_earlier(self) -> Sequence[TokenBalance]:
         """Return the token balances before the transaction; empty if they were not recorded.
 
-        Raises ValueError if they cannot be read.
+        Raises ValueError if the balances cannot be parsed.
         """
         try:
             return _BALANCES.decode(self.pre_token_balances) or ()
@@ -332,7 +335,7 @@ class SignedMessage(NodeRecord):
 
 
 class JsonTransaction(NodeRecord, kw_only=True):
-    """One entry of a getBlock result, or a getTransaction result."""
+    """A transaction in the result of getBlock, or the result of getTransaction."""
 
     meta: TransactionMeta | None = None
     transaction: SignedMessage
@@ -348,7 +351,7 @@ class JsonEffects(Effects):
 
 
 class EntryEffects(NodeRecord):
-    """An entry of getBlock, of which only the effects are parsed."""
+    """A transaction in the result of getBlock, of which only the effects are parsed."""
 
     meta: JsonEffects
 
@@ -359,7 +362,7 @@ _EFFECTS: Final = msgspec.json.Decoder(EntryEffects)
 
 
 class JsonTransactions(msgspec.Struct, frozen=True):
-    """The transactions of one block, each as the JSON of its entry."""
+    """The transactions of one block, each as the JSON in the result of getBlock."""
 
     entries: Sequence[msgspec.Raw]
 
@@ -378,8 +381,8 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 def may_hold_swap(entry: bytes) -> bool:
     """Return whether *entry*, a transaction in JSON, may have a swap.
 
-    Return False only if its list of inner instructions is empty, and it names no program that shows
-    its fills only in the log.
+    Return False only if the transaction's list of inner instructions is empty, and it names no
+    program whose swaps are only in the log.
     """
     # *entry* is a copy of the bytes: two searches in it are as fast as one regular expression in
     # the raw block.

@@ -55,7 +55,7 @@ def status(slot: int, said: geyser_pb2.SlotStatus, bank: int | None = None) -> U
 
 
 def buffer_after(*updates: Update) -> BlockBuffer:
-    """Return the buffer after *updates*; slot 9 began before the session."""
+    """Return the block buffer after the messages *updates*; slot 9 began before the session."""
     buffer = BlockBuffer()
     joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in (part(9, 0), *updates):
@@ -64,7 +64,7 @@ def buffer_after(*updates: Update) -> BlockBuffer:
 
 
 def reported(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
-    """Return the hash of the block at *slot*, and the marks of its transactions."""
+    """Return (hash of the block at *slot*, first byte of each signature); None: no block."""
     block = buffer.block(Slot(slot))
     if block is None:
         return None
@@ -73,7 +73,7 @@ def reported(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
 
 
 def two_banks() -> list[Update]:
-    """Return slot 10 with the banks 1, "a", and 2, "b", interleaved."""
+    """Return interleaved messages of the banks 1 ("a") and 2 ("b") of slot 10."""
     return [
         part(10, 0, 1, b"a"),
         part(10, 0, 2, b"b"),
@@ -248,7 +248,7 @@ def test_slots_without_transactions_stay_within_their_limits(
 
 @dataclass(frozen=True)
 class Calm:
-    """A chain as JSON-RPC returns it: its blocks, and the swaps of each."""
+    """A chain as JSON-RPC returns it: the blocks, and the transactions and swaps of each."""
 
     blocks: Sequence[ChainBlock]
     infos: Mapping[Slot, Sequence[geyser_pb2.SubscribeUpdateTransactionInfo]]
@@ -304,7 +304,10 @@ def bank_messages(
 
 
 def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None) -> list[Update]:
-    """Return the messages of an unconfirmed bank: transactions at other indexes, perhaps a head."""
+    """Return the messages of a bank that is never confirmed.
+
+    The bank has some transactions of *block* at random indexes, and perhaps a block meta.
+    """
     others = calm().infos[block.slot]
     infos = random.sample(others, random.randint(0, len(others)))
     indexes = random.sample(range(len(others) + 3), len(infos))
@@ -317,7 +320,7 @@ def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None)
 
 
 def order_of(random: Random) -> tuple[list[Update], set[int]]:
-    """Return the messages of a session in a random order, and the slots whose banks all died."""
+    """Return (the messages of a session in a random order, the slots whose banks all died)."""
     ordered: list[Update] = []
     late: list[Update] = []
     died: set[int] = set()
@@ -351,7 +354,7 @@ def order_of(random: Random) -> tuple[list[Update], set[int]]:
 
 
 def test_any_order_of_messages_yields_the_blocks_of_the_chain() -> None:
-    """The other banks have no effect, and all blocks but the first need no repair."""
+    """Unconfirmed banks have no effect, and only the first block needs the repairer."""
     for seed in range(ORDERS):
         expect_calm_blocks(seed)
     assert any(calm().swaps.values())

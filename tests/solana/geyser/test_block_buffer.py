@@ -1,4 +1,4 @@
-"""The buffer holds one fork: a newer block drops the blocks that cannot be its ancestors."""
+"""The block buffer has one fork: a new block removes the blocks that cannot be its ancestors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The stream over TLS, and messages of the size of mainnet's blocks."""
+"""Tests of the stream over TLS, with messages as large as the blocks of mainnet."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -59,7 +59,7 @@ async def version(_request: Any, _context: Any) -> geyser_pb2.GetVersionResponse
 
 
 async def subscribe_barren(_requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Update]:
-    """Send the status of slot after slot, but no block."""
+    """Yield the statuses of successive slots, but no block."""
     for slot in count(8):
         update = Update()
         update.slot.slot, update.slot.status = slot, geyser_pb2.SLOT_CONFIRMED
@@ -69,7 +69,7 @@ async def subscribe_barren(_requests: AsyncIterator[Any], _context: Any) -> Asyn
 
 @asynccontextmanager
 async def served(subscribe: Any = subscribe) -> AsyncGenerator[str, None]:
-    """Serve *subscribe*, by default one block of 24 MB, over TLS; yield the address."""
+    """Serve *subscribe* over TLS, by default one block of 24 MB; yield the URL."""
     server = grpc.aio.server()
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Subscribe": grpc.stream_stream_rpc_method_handler(

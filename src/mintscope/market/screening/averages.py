@@ -1,9 +1,10 @@
 """EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens, by timeframe.
 
-The engine computes these values for the mints in use; a list computes them for all mints.  For each
-row and timeframe, a list stores the part of the closed candles that these values depend on
-(`engine.recent`).  Readers get values with and without the open candle.  The values are computed
-when they are read, except the RSI of h1, which every list shows.
+`market.engine` computes these indicators for the mints in use; a token list computes them for all
+mints, of which each has a row.  For each row and timeframe, the list stores the data of closed
+candles that the indicators depend on (`engine.recent`).  Readers get indicators with the open
+candle and without it.  They are computed when they are read, except the RSI of h1, which each page
+of a list shows.
 """
 
 import weakref
@@ -28,7 +29,7 @@ NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal"
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return (index of the timeframe, index of the name in *names*) by field, such as rsi_h1."""
+    """Return by field, such as rsi_h1: (index of its timeframe, index of its name in *names*)."""
     return {
         f"{name}_{timeframe}": (k, z)
         for k, timeframe in enumerate(TIMEFRAMES)
@@ -49,14 +50,18 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 
 
 class RecentRows:
-    """Stores the newest candles of one timeframe: for each row, the place of its record.
+    """Stores a record of the newest candles of one timeframe for each row of a token list.
 
-    Most tokens have no closed candle of wider timeframes: their rows share place 0, which has an
-    empty record.
+    Most tokens have no closed candle of the wider timeframes: their rows share record 0, which is
+    empty.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
-        """Store records of type *of*, one of RECENTS, for *count* rows; *make* creates them."""
+        """Begin with *count* rows without candles.
+
+        of     the type of a record, one of RECENTS
+        make   allocates records
+        """
         self._make = make
         self.kept = make(1, of)
         self.places = np.zeros(count, np.int32)
@@ -64,11 +69,11 @@ class RecentRows:
         self._used = 1
 
     def make_room(self, count: int) -> None:
-        """Extend to *count* rows; *count* must not be below the present number."""
+        """Add rows until there are *count*, which must not be less than the current number."""
         self.places = np.pad(self.places, (0, count - len(self.places)))
 
     def take(self, at: AverageRows) -> Any:
-        """Return the places of the distinct rows *at*; rows without a place get one."""
+        """Return the indices of the records of the distinct rows *at*; add missing records."""
         new = at[self.places[at] == 0]
         last = self._used + len(new)
         if last > len(self.kept):
@@ -86,7 +91,7 @@ class RecentRows:
         return self.kept[self.places[at]]
 
     def write(self, at: AverageRows, recents: Any) -> None:
-        """Store *recents* for the distinct rows *at*."""
+        """Replace the records of the distinct rows *at* with *recents*."""
         # An empty record takes no place, but it must replace a record that the row already has.
         is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
         is_needed = is_filled | (self.places[at] > 0)
@@ -95,10 +100,13 @@ class RecentRows:
 
 
 class AverageColumns:
-    """Keeps the newest candles of each row and timeframe, from which `Averages` are computed."""
+    """Stores the newest candles of each row and timeframe, from which `Averages` are computed."""
 
     def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
-        """Store *count* rows; *make* creates the records of timeframes wider than a minute."""
+        """Begin with *count* rows without candles.
+
+        make   allocates the records of timeframes wider than a minute
+        """
         # Candles of a minute close so often that a file of them would be written all the time.
         self._recents = [
             RecentRows(count, of, np.zeros if timeframe == Timeframe.M1 else make)
@@ -113,7 +121,7 @@ class AverageColumns:
         self._newest: Callable[[], Averages | None] = lambda: None  # later a weak reference
 
     def make_room(self, count: int) -> None:
-        """Extend to *count* rows; *count* must not be below the present number."""
+        """Add rows until there are *count*, which must not be less than the current number."""
         more = count - len(self._opens)
         with self._lock:
             for each in self._recents:
@@ -123,7 +131,7 @@ class AverageColumns:
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
 
     def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that has never traded."""
+        """Set *row* to the state of a mint that has never traded."""
         # Most rows were never used: `load` would only copy their zeros for the newest state.
         if not (self._opens[row].any() or any(each.places[row] for each in self._recents)):
             return
@@ -131,9 +139,10 @@ class AverageColumns:
         self.load(np.array([row]), nothing, np.zeros((1, len(TIMEFRAMES), 2)))
 
     def load(self, at: AverageRows, recents: Sequence[Any], opens: Any) -> None:
-        """Set rows *at* to *recents*, records of RECENTS by timeframe, and *opens*.
+        """Replace the candles of the rows *at*.
 
-        opens   high and low of the open candle, by row and timeframe
+        recents   for each timeframe, the new records of these rows
+        opens     high and low of the new open candle, by row and timeframe
         """
         with self._lock:
             for k, each in enumerate(self._recents):
@@ -144,7 +153,11 @@ class AverageColumns:
         self._is_stale[at] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Close the open candles of timeframe *k* of rows *at*; their closes are in *rows*."""
+        """Close the open candles of the rows *at*.
+
+        rows   records of `columns.ROW`; the field `usd` has the closes of these candles
+        k      the index of the timeframe in TIMEFRAMES
+        """
         counts = rows["counts"]
         prices = np.column_stack([self._opens[at, k], rows["usd"][at]])
         with self._lock:
@@ -166,9 +179,11 @@ class AverageColumns:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Record *prices*, the highs and the lows of new trades of rows *at*, in timeframe *k*.
+        """Add the prices of new trades to the open candles of the rows *at*.
 
-        is_next   for each of *at*, whether its prices open a new candle
+        k         the index of the timeframe in TIMEFRAMES
+        prices    the highs and the lows of the new trades, by row
+        is_next   for each of *at*, whether its prices begin a new candle
         """
         self._is_stale[at] = True
         high, low = self._opens[at, k].T
@@ -180,11 +195,14 @@ class AverageColumns:
             self._opens[at, k, 1] = np.where(is_next, prices[1], np.minimum(low, prices[1]))
 
     def lost_rows(self) -> AverageRows:
-        """Return the rows whose swing is unknown until their candles are read again."""
+        """Return the rows whose swing is unknown until `load` replaces their candles."""
         return np.flatnonzero(self._lost)
 
     def restore(self, first: int, kept: Sequence[bytes]) -> None:
-        """Restore the rows from *first* on from the result of `kept`, before the first `shown`."""
+        """Restore rows, from number *first* on, from a result of the method `kept`.
+
+        This is only possible before the first call of `shown`.
+        """
         opens = np.frombuffer(kept[-2]).reshape(-1, len(TIMEFRAMES), 2)
         last = first + len(opens)
         # The last two of *kept* are the open candles and the lost rows.
@@ -195,13 +213,16 @@ class AverageColumns:
         self._lost[first:last] = np.frombuffer(kept[-1], np.bool_)
 
     def kept(self, first: int, last: int) -> Sequence[bytes]:
-        """Return the rows from *first* to before *last* as bytes, for `restore`."""
+        """Return the rows from *first* up to but not including *last*, as bytes for `restore`."""
         rows = slice(first, last)
         recents = (each.read(rows) for each in self._recents)
         return [each.tobytes() for each in (*recents, self._opens[rows], self._lost[rows])]
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the averages as of now; *rows* are the records of all rows in use."""
+        """Return the current averages.
+
+        rows   the records of `columns.ROW` of all rows in use
+        """
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
         at = np.flatnonzero(self._is_stale[:count])
@@ -222,10 +243,11 @@ class AverageColumns:
     def read(
         self, state: "Averages", k: int, kernel: ReadRows, *, has_extremes: bool = False
     ) -> Floats:
-        """Return the columns that *kernel* computes for timeframe *k* of all rows, as of *state*.
+        """Return the columns that *kernel* computes for all rows, as of *state*.
 
-        Rows that changed after *state* are computed from the values that they had in it.
+        Rows that changed after *state* are computed from their values in *state*.
 
+        k              the index of the timeframe in TIMEFRAMES
         has_extremes   whether *kernel* takes high, low and close of open candles, not only closes
         """
         counts = state.counts[:, k].copy()
@@ -258,16 +280,16 @@ RECENT, OPENS = range(2)
 
 
 class Averages:
-    """The average columns of all rows as of one moment; immutable, and computed on first use.
+    """The indicators of all rows of a token list at one time.
 
     All columns of 100,000 tokens take 54 MB, and most are never requested.  So a column is computed
     from the current candles in `AverageColumns` when it is first requested.  For rows that have
-    changed since, each `Averages` stores the values from before the change.
+    changed since this time, each `Averages` stores the values from before the change.
 
     counts   the number of candles by row and timeframe
     usd      the newest price by row
     rsi      the RSI of h1, by row
-    next     the `Averages` after this one; None if none was created while this one was in use
+    next     the `Averages` of the next later time; None if this is the newest
     """
 
     def __init__(
@@ -283,7 +305,10 @@ class Averages:
         self._before: list[tuple[AverageRows, int, Any, Floats]] = []
 
     def column(self, name: str) -> Floats:
-        """Return the values of *name*, a key of OF_OPEN or OF_RECENT, by row; NaN: unknown."""
+        """Return by row the values of *name*, a key of OF_OPEN or OF_RECENT; NaN: unknown.
+
+        The values include the open candle.
+        """
         for kind, (places, kernel) in COLUMNS.items():
             if name in places:
                 k, z = places[name]
@@ -296,9 +321,9 @@ class Averages:
         raise KeyError(name)
 
     def earlier(self, name: str, timeframe: Timeframe) -> Floats:
-        """Return the values of *name* at the newest closed candles: [age, row]; NaN: unknown.
+        """Return the values of the field *name* at the newest closed candles, by age and row.
 
-        The newest closed candle of *timeframe* has age 1.
+        The newest closed candle of *timeframe* has age 1.  NaN: unknown.
         """
         found = self._earlier.get((name, timeframe))
         if found is None:
@@ -319,13 +344,15 @@ class Averages:
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
         """Store the values that rows *at* had for timeframe *k* before a change.
 
-        recents   their records; None: these do not change
-        opens     high and low of their open candles
+        recents   the records of these rows; None: the change is only of the open candles
+        opens     high and low of the open candles
         """
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
-        """Yield rows and their values of timeframe *k* before each change, the newest change first.
+        """Yield for each change of timeframe *k*: (the changed rows, their values before it).
+
+        The newest change comes first.
 
         kind   RECENT for the records of these rows, OPENS for high and low of their open candles
         """
@@ -341,7 +368,7 @@ COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
 
 
 class ClosedCandles(NamedTuple):
-    """The known closed candles of some mints and one timeframe; each field has one entry per mint.
+    """The known closed candles of one timeframe for some mints; each field has an entry per mint.
 
     closed   the number of closed candles
     accs     the accumulators after these candles
@@ -359,9 +386,10 @@ NO_CANDLES: Final = ClosedCandles(np.zeros(0, np.int64), np.zeros((0, ACC)), (),
 
 
 def recents_of(k: int, candles: ClosedCandles) -> Any:
-    """Return a record of RECENTS for each mint of *candles*, of timeframe *k*.
+    """Return a record of the type RECENTS[k] for each mint of *candles*.
 
-    If the closes of a mint are not known, its averages are known from the newest closed candle on.
+    If the closes of a mint are unknown, its averages are known only from the newest closed candle
+    on.
     """
     closed = candles.closed
     accs = candles.accs
@@ -393,7 +421,7 @@ def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]
 
 
 def _since(state: Averages) -> Iterator[Averages]:
-    """Yield the states from the newest back to *state*."""
+    """Yield each `Averages` from the newest back to *state*, which is the last one."""
     states = [state]
     while (later := states[-1].next) is not None:
         states.append(later)

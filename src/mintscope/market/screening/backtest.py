@@ -95,11 +95,11 @@ class UntestableCondition(ValueError):
 
 
 class PastCandles(NamedTuple):
-    """The candles of one timeframe.
+    """The candles of one timeframe, on which a condition is tested.
 
     start   the candle and the accumulators from which averages continue; None: unknown.  Averages
-            of an `AskedFrame` begin with the first candle: if there were older candles, a value is
-            not known until they no longer affect it
+            of an `AskedFrame` begin with the first stored candle: if there were older candles, a
+            value is unknown until it no longer depends on them
     """
 
     series: Series
@@ -147,8 +147,8 @@ class ReturnsAfter(NamedTuple):
     """A summary of the returns after one horizon.
 
     known      the number of known returns
-    hit_rate   the share of them that is above 0; None if none is known
-    mean       their mean; None if none is known
+    hit_rate   the share of the known returns that is above 0; None if none is known
+    mean       the mean of the known returns; None if none is known
     """
 
     known: int
@@ -163,8 +163,8 @@ class Backtested(NamedTuple):
     looks         the number of evaluations
     fired         the number of firings
     firings       the newest FIRINGS_MAX, oldest first
-    found         the returns of all firings, by horizon
-    baseline      the returns of all evaluations, by horizon, to compare *found* with
+    found         the summary of the returns of all firings, by horizon
+    baseline      the same summary of all evaluations, to compare *found* with
     """
 
     first: UnixS | None
@@ -220,7 +220,7 @@ def rows_before(
 
 
 def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> Backtested:
-    """Return the firings of *asked* in *past*, which has all `needed_timeframes`.
+    """Evaluate the condition of *asked* on *past*, which has all `needed_timeframes`.
 
     This takes some milliseconds for 10,000 candles; it may run in any thread.
     """
@@ -257,9 +257,10 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
 def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
     """Return the time from which values of *timeframe* are known; AFTER_ALL if they never are.
 
-    It is 0 unless older candles of an `AskedFrame` were dropped.  If they were, averages do not
-    depend on them from this time on; earlier, a condition may become true only because a value
-    becomes known.  Indicators of `_never_known` do not count.
+    The time is 0 unless *timeframe* is an `AskedFrame` whose oldest candles were dropped.  If they
+    were, indicators do not depend on the dropped candles from this time on.  Before it, a condition
+    may become true only because a value becomes known.  Indicators that `_never_known` returns are
+    ignored.
     """
     candles = past.series.candles
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
@@ -272,8 +273,8 @@ def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles)
 def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> set[str]:
     """Return the indicators of *timeframe* that stay unknown because too few candles are stored.
 
-    Indicators that would be known only at the newest candles are included, because no evaluation
-    would use them; so other parts of a condition are tested without them.
+    An indicator that is known only at the newest candles, so that no evaluation could use it, is
+    included, too.  Other parts of a condition are then tested without it.
     """
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return set()
@@ -318,7 +319,7 @@ class _Rows:
         self._never_known = {each: _never_known(asked, each, of) for each, of in past.items()}
 
     def column(self, name: str) -> Floats:
-        """Return the values of the field *name*, or of a `grammar.before` name, by row."""
+        """Return, by row, the values of *name*: a field, or a result of `grammar.before`."""
         if name not in self._columns:
             self._columns[name] = self._column(name)
         return self._columns[name]
@@ -387,7 +388,7 @@ class _Rows:
         return Firing(UnixS(int(self.ends[row])), price, after, best, worst)
 
     def _of_timeframe(self, name: str, timeframe: AnyFrame, age: int) -> Floats:
-        """Return by row the field *name* of *timeframe*, *age* candles before the newest one."""
+        """Return by row the field *name* of *timeframe*, *age* candles before the newest candle."""
         series, start = self._past[timeframe]
         width_s = FRAME_S[timeframe]
         kind = name.removesuffix(f"_{timeframe}")
@@ -436,7 +437,7 @@ class _Rows:
     def _at_open(
         self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
     ) -> Floats:
-        """Return by row the field *kind* of *timeframe*, including the candle open at that time."""
+        """Return the field *kind* of *timeframe* at the end of each row, with the open candle."""
         is_counted = self._is_counted(timeframe)
         if kind == "candles":
             return opened.count() if is_counted else np.full(len(self.ends), np.nan)
@@ -486,7 +487,7 @@ class _Rows:
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return by row the volume, the bought volume and the number of swaps since *starts*."""
+        """Return by row (volume, bought volume, number of swaps) from *starts* to the row's end."""
         times, sums = self._running
         newest = np.searchsorted(times, self.ends, side="right")
         oldest = np.searchsorted(times, starts, side="right")
@@ -526,12 +527,18 @@ def _indicators_in(condition: Condition, timeframe: AnyFrame) -> set[str]:
 
 
 def _frame_of(value: FieldOf | BeforeOf) -> AnyFrame | None:
-    """Return the timeframe of the candles that *value* is computed from, or None."""
+    """Return the timeframe of the candles from which *value* is computed.
+
+    None: the value does not depend on a timeframe.
+    """
     return value.timeframe if isinstance(value, BeforeOf) else _timeframe_of(value.name)
 
 
 def _timeframe_of(name: str) -> AnyFrame | None:
-    """Return the timeframe of the candles from which the field *name* is computed, or None."""
+    """Return the timeframe of the candles from which the field *name* is computed.
+
+    None: the field does not depend on a timeframe.
+    """
     known = ALL_FIELDS[name].timeframe
     kind, _, timeframe = name.rpartition("_")
     return BY_NAME[timeframe] if kind in dict(OF_NEWEST) else known
@@ -549,7 +556,7 @@ def _span_s(name: str) -> int | None:
 
 
 def pooled(parts: Sequence[ReturnsAfter]) -> ReturnsAfter:
-    """Return one summary of all returns in *parts*."""
+    """Return one summary of the returns that *parts* summarize."""
     count = sum(each.known for each in parts)
     if not count:
         return ReturnsAfter(0, None, None)

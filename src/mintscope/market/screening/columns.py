@@ -1,13 +1,14 @@
 """Columns of all tokens at one slot, and the trades of the spans that a list shows.
 
-A span consists of whole parts of time, including the open part.  The rows hold the open part.  A
-closed part is a chunk: the rows that traded in it and their trades, because most mints trade in few
-parts.  When a part leaves a span, its volume is subtracted and its prices become those from before
-the span.  So an update of a list takes time only for mints that traded.  A change compares the
-newest price with the newest price from before its span.
+A span, such as H1, consists of parts of equal length, such as minutes; the newest part is open.
+Each mint has a row, which has its trades of the open part.  A closed part is stored as chunks: the
+rows of the mints that traded in the part, and their trades, because most mints trade in few parts.
+When a part leaves a span, its volume is subtracted from that of the span, and its prices become the
+prices from before the span.  So an update of a list takes time only for mints that traded.  The
+change of a price compares the newest price with the newest price from before the span.
 
-The chunks of 100,000 tokens that trade all day are half of a list's memory, and most of them are
-not read for an hour or a day.  So `ListMemory` is a port: an api process keeps them in files.
+The chunks of 100,000 tokens that trade all day are half of a list's memory, and most chunks are
+not read for an hour or a day.  So `ListMemory` is a port: an api process keeps chunks in files.
 """
 
 from collections import deque
@@ -29,23 +30,26 @@ Rows: TypeAlias = NDArray[np.int32]
 
 
 class KeptChunk(Protocol):
-    """A stored chunk, which never changes and whose rows are in ascending order."""
+    """The trades of some rows in a closed part; they never change, and rows are in ascending order.
+
+    Methods raise OSError if a file cannot be read.
+    """
 
     @property
     def row_count(self) -> int:
         """The number of rows, including those of removed mints."""
 
     def column(self, name: str) -> Any:
-        """Return the column *name* of `PartChunk`; None if there is none.  Raises OSError."""
+        """Return the column *name* of `PartChunk`; None if the chunk does not have it."""
 
     def whole(self) -> "PartChunk":
-        """Return all columns.  Raises OSError."""
+        """Return all columns, in memory."""
 
 
 class PartChunk(NamedTuple):
     """Closes and volumes of a closed minute or part of D1; one entry for each row that traded.
 
-    A minute has `bought`, a part of D1 has `swaps`.  It implements `KeptChunk`, in memory.
+    A minute has `bought`, a part of D1 has `swaps`.  This class implements `KeptChunk` in memory.
     """
 
     rows: Rows
@@ -60,7 +64,7 @@ class PartChunk(NamedTuple):
         return len(self.rows)
 
     def column(self, name: str) -> Any:
-        """Return the column *name*; None if there is none."""
+        """Return the column *name*; None if this chunk does not have it."""
         return getattr(self, name)
 
     def whole(self) -> "PartChunk":
@@ -72,7 +76,7 @@ class ListMemory(Protocol):
     """Keeps the large parts of a list, which are rarely read: in memory, or in files."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
-        """Store *chunk* and return it as stored."""
+        """Store *chunk* and return the stored chunk."""
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
         """Return an array of *count* zero records of type *of*."""
@@ -89,7 +93,7 @@ class InMemory:
         return chunk
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array in memory."""
+        """Return an array of *count* zero records of type *of*, in memory."""
         return np.zeros(count, of)
 
     def release(self) -> None:
@@ -109,7 +113,7 @@ def by_row(chunk: PartChunk) -> PartChunk:
 
 
 def joined(chunks: Sequence[PartChunk]) -> PartChunk:
-    """Return all rows of *chunks* as one chunk, in ascending order."""
+    """Return one chunk with the rows of all *chunks*, in ascending order."""
     columns: list[Any] = [
         None if column[0] is None else np.concatenate(column)
         for column in zip(*chunks, strict=True)
@@ -118,7 +122,7 @@ def joined(chunks: Sequence[PartChunk]) -> PartChunk:
 
 
 def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
-    """Return the indices of the *rows* with a price in *chunk*, and these prices."""
+    """Return (indices in *rows* of the rows that have a close in *chunk*, these closes)."""
     kept = chunk.column("rows")
     wanted = np.asarray(rows)
     # A row above all of *kept* would get an index behind the end.
@@ -216,7 +220,10 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of the last TRADERS_S seconds, by slot; *unknown* rows may lack some signers."""
+    """The signers of the last TRADERS_S seconds, by slot.
+
+    unknown   the rows of which some signers may be missing
+    """
 
     slots: Sequence[SlotSigners]
     unknown: Rows
@@ -246,7 +253,7 @@ def _distinct(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
 
 
 class ListColumns:
-    """Keeps the numbers of all mints, a row for each, as of one moment of the market."""
+    """Stores prices, volumes and other numbers of all mints as of one time, a row for each mint."""
 
     def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
         """Begin at *now* without rows; *keep* stores closed parts, and candles wider than m1."""
@@ -266,7 +273,7 @@ class ListColumns:
         return self._now // D1.part_s
 
     def make_room(self, count: int) -> None:
-        """Extend to at least *count* rows."""
+        """Ensure that there is room for at least *count* rows."""
         if count > len(self.rows):
             self.rows = _spare(max(count, len(self.rows) + len(self.rows) // GROWS), self.rows)
             self.averages.make_room(len(self.rows))
@@ -274,17 +281,17 @@ class ListColumns:
             self._read_at = np.pad(self._read_at, (0, more), constant_values=-np.inf)
 
     def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that has never traded."""
+        """Set *row* to the state of a mint that has never traded."""
         self.rows[row] = NEVER_TRADED
         self._read_at[row] = -np.inf
         self.averages.start_row(row)
 
     def note_read(self, rows: Rows) -> None:
-        """Record that mints of *rows* were read from the store, so earlier signers are unknown."""
+        """Record that *rows* were read from the store now, so their earlier signers are unknown."""
         self._read_at[rows] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades of *chunk*, in minute *number* of H1, to rows that were just started."""
+        """Add *chunk*, trades in minute *number* since 1970, to rows that `start_row` just set."""
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -296,7 +303,7 @@ class ListColumns:
             self._append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades of *chunk*, in part *number* of D1, to rows that were just started."""
+        """Add *chunk*, trades in part *number* of D1, to rows that `start_row` just set."""
         rows = self.rows
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
@@ -309,7 +316,10 @@ class ListColumns:
             self._append(self._parts.setdefault(number, []), chunk)
 
     def apply(self, slot: SlotTrades, numbers: Rows) -> None:
-        """Add the next *slot*; *numbers* are the rows of its trades, -1 for a mint without one."""
+        """Add the trades of the next slot.
+
+        numbers   the row of each trade; -1 if its mint has no row
+        """
         assert slot.folded.time is not None
         self.advance(slot.folded.time)
         if not len(numbers):
@@ -368,7 +378,7 @@ class ListColumns:
         return Signers(list(self._signers), unknown)
 
     def advance(self, now: UnixS) -> None:
-        """Advance the time to *now*: close parts that have ended, and drop those in no span."""
+        """Advance the time to *now*: close parts that have ended, and drop parts in no span."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -381,7 +391,7 @@ class ListColumns:
         self._now = now
 
     def _count_candles(self, at: Rows, prices: Floats) -> None:
-        """Close the candles of rows *at* that have ended, and count those that *prices* open.
+        """Close the candles of rows *at* that have ended, and count the candles that begin.
 
         prices   the highs and the lows of the rows
         """
@@ -420,7 +430,10 @@ class ListColumns:
             rows["part_close"][at] = np.nan
 
     def _leave_minutes(self, now: UnixS) -> None:
-        """Drop minutes that leave M5 or H1; their newest prices become those before the span."""
+        """Remove the minutes that leave M5 or H1 from that span.
+
+        The newest prices of these minutes become the prices from before the span.
+        """
         rows = self.rows
         before = self.rows["before"]
         were_in = M5.first_part(self._now)
@@ -448,11 +461,11 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
-        """Return the trades of the closed parts of D1, by the number of the part."""
+        """Return the chunks of the closed parts of D1, by the number of the part."""
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield each chunk with the number of its part, and whether it is a part of D1."""
+        """Yield for each chunk: (whether its part is of D1, number of the part, the chunk)."""
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
             for number, chunks in parts.items():
                 for chunk in chunks:
@@ -464,7 +477,10 @@ class ListColumns:
         chunks.append(self._keep.chunk(by_row(chunk)))
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk*, merged with preceding chunks that are not longer, so few chunks remain."""
+        """Add *chunk* to *chunks*, merged with the last ones while these are not longer.
+
+        So few chunks remain.
+        """
         added = [chunk]
         while chunks and chunks[-1].row_count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
@@ -479,7 +495,7 @@ def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
 
 
 def _spare(count: int, rows: Any = NO_ROWS) -> Any:
-    """Return *count* rows: first *rows*, then rows as after `start_row`.
+    """Return *count* rows: first *rows*, then rows of mints that have never traded.
 
     NumPy copies bytes without the lock of the interpreter; np.full takes longer.  An assignment of
     rows would leave out the padding between their fields, which snapshots contain.
@@ -524,8 +540,8 @@ class DayCloses(NamedTuple):
 
     parts    the closed parts, by number
     open     the number of the open part
-    before   by row, the newest price from before D1; NaN if there is none
-    now      by row, the newest price; NaN if there is none
+    before   by row, the newest price from before D1; NaN: there is no such price
+    now      by row, the newest price; NaN: there is no price
     """
 
     parts: Mapping[int, Sequence[KeptChunk]]
@@ -534,7 +550,11 @@ class DayCloses(NamedTuple):
     now: Any
 
     def of(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return the closes of *rows*, in their order.  Raises OSError."""
+        """Return for each of *rows* its prices within D1, oldest first.
+
+        These are the newest price from before D1, the price at the end of each closed part, and
+        the newest price; None before the first price.  Raises OSError if a file cannot be read.
+        """
         found = np.full((len(rows), D1.parts + 1), np.nan)
         found[:, 0] = self.before[rows]
         first = self.open - D1.parts + 1
@@ -549,7 +569,7 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return the rows of *found*; a NaN becomes the price before it, or None if there is none."""
+    """Return the rows of *found*; NaN becomes the price to its left, or None at the left end."""
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

@@ -40,8 +40,8 @@ class ScreenField(NamedTuple):
     """A field of conditions.
 
     is_level    whether its values are levels of confidence: low, medium or high
-    timeframe   the timeframe of the candles from which it is computed; its earlier values are
-                known, too.  None: it has no earlier values
+    timeframe   the timeframe of the candles whose values the field has; None: a crossing cannot
+                use the field, unless the field is the price
     """
 
     name: str
@@ -126,7 +126,7 @@ def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
 
 
 def read_before(name: str) -> "BeforeOf | None":
-    """Return the value for which `before` returns *name*; None for the name of a field."""
+    """Return the field, timeframe and age in *name*; None if *name* is not a result of `before`."""
     field, _, of_candle = name.partition(" before ")
     if not of_candle:
         return None
@@ -135,7 +135,7 @@ def read_before(name: str) -> "BeforeOf | None":
 
 
 def similar_field(name: str) -> str | None:
-    """Return the field whose name is most similar to *name*, or None if none is similar."""
+    """Return the field whose name is most similar to *name*; None if no name is similar."""
     return next(iter(get_close_matches(name.lower(), FIELDS, n=1, cutoff=SIMILAR)), None)
 
 
@@ -245,7 +245,7 @@ class _Part(NamedTuple):
 
 
 def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Condition:
-    """Return *text* as a condition over the fields *known*.  Raises ConditionError."""
+    """Parse *text*, a condition whose fields must be in *known*.  Raises ConditionError."""
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
     reader = _Reader(_tokens(text), known)
@@ -269,7 +269,7 @@ def crossed_in(part: "Value | Condition") -> set[tuple[str, AnyFrame]]:
 
 
 def values_in(part: "Value | Condition") -> "list[FieldOf | BeforeOf]":
-    """Return the values of fields in *part*, in the order in which they appear."""
+    """Return each use of a field in *part*, in the order in which they appear."""
     match part:
         case FieldOf() | BeforeOf():
             return [part]
@@ -424,7 +424,10 @@ class _Reader:
         return _Part(read, Kind.TRUTH, word.at)
 
     def _candles(self) -> int:
-        """Return the number of candles in which a crossing counts; each candle counts as a part."""
+        """Parse the third argument of a crossing, 1 to AGES candles.
+
+        Each candle counts as one of the PARTS_MAX parts of a condition.
+        """
         token = self._take()
         if not token.text.isdecimal() or not 1 <= int(token.text) <= AGES:
             raise _unexpected(token, f"a number of candles from 1 to {AGES}")
@@ -481,9 +484,11 @@ class _Reader:
 
 
 def _common_timeframe(first: _Part, second: _Part) -> AnyFrame:
-    """Return the timeframe of two parts, one of which may be the price or a number.
+    """Return the timeframe of the two operands of a crossing.
 
-    Raises ConditionError if there is none, or if they have different ones.
+    One operand may be the price or a number, which fit each timeframe.
+
+    Raises ConditionError if no operand has a timeframe, or if the timeframes differ.
     """
     found: AnyFrame | None = None
     for part in (first, second):

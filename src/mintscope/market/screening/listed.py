@@ -1,8 +1,8 @@
 """A listed token, and the sort orders of the list.
 
-A page ends at a place, (value, mint), and the next page continues after it, in the list that is the
-newest at that time.  So a mint whose value does not change is on exactly one page.  A mint whose
-value moves past the place between two requests may be missing, or appear twice.
+A page ends at a place, (value, mint), and the next page continues after this place, in the newest
+list at the time of the request.  So a mint whose value does not change is on exactly one page.  A
+mint whose value moves past the place between two requests may be missing, or appear twice.
 """
 
 from bisect import bisect_left, bisect_right
@@ -101,7 +101,10 @@ class Sort(StrEnum):
 
 
 class ListPlace(NamedTuple):
-    """The end of a page: the value of its last mint in the sort order, or None, and that mint."""
+    """The end of a page: its last mint, and the value by which this mint is sorted.
+
+    value   None: unknown
+    """
 
     value: float | None
     mint: Mint
@@ -182,8 +185,8 @@ class ListLine(NamedTuple):
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
     look_alike_of   the most traded mint in D1 whose symbol looks the same, or else whose name does,
                     if it is traded more than this one
-    namesakes       the number of tokens whose symbol looks the same, or whose name does if these
-                    are more, including this one
+    namesakes       the number of tokens, this one included, whose symbol looks the same, or whose
+                    name looks the same: the greater of these two numbers
     price           the price in USD and SOL, with its basis
     """
 
@@ -239,7 +242,7 @@ class RowKeys(NamedTuple):
 
 
 def key_of(mint: Mint) -> int:
-    """Return the key that orders mints of equal values, the same in every process."""
+    """Return the key that orders mints of equal values; it is the same in every process."""
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
 
 
@@ -322,9 +325,11 @@ class ListedTokens:
         return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
-        """Return the page that *asked* describes; takes some milliseconds, in any thread.
+        """Return the page that *asked* describes.
 
-        Raises ConditionError.
+        This takes some milliseconds and may run in any thread.
+
+        Raises ConditionError if `asked.where` is not a condition.
         """
         rows = self._rows_after(asked)
         for is_wanted in self._wanted(asked):
@@ -335,21 +340,27 @@ class ListedTokens:
         return ListedPage(list(self._lines(shown)), place, shown.tolist(), len(rows))
 
     def screen(self, asked: screen.ScreenQuestion) -> screen.FoundRows:
-        """Return the page that *asked* describes; takes some milliseconds, in any thread."""
+        """Return the page that *asked* describes.
+
+        This takes some milliseconds and may run in any thread.
+        """
         return screen.find_rows(self._table, asked)
 
     def mint_in(self, row: int) -> ListedMint:
-        """Return the mint of *row*, which `screen` or `page` returned."""
+        """Return the mint of the row number *row*, which `screen` or `page` returned."""
         listed = self._mints[row]
         assert listed is not None
         return listed
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return the prices within D1 of each of *rows*, oldest first.  Raises OSError."""
+        """Return for each of *rows* its prices within D1, oldest first.
+
+        Raises OSError if a file of the list cannot be read.
+        """
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
-        """Return the `ListLine.look_alike_of` of *mint*; None if it has none or is not listed."""
+        """Return the `ListLine.look_alike_of` of *mint*; None also if *mint* is not listed."""
         key = np.uint64(key_of(mint))
         at = int(np.searchsorted(self._keys[self._by_key], key))
         if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
@@ -395,7 +406,7 @@ class ListedTokens:
         return None if listed is None else listed.mint
 
     def _values(self, sort: Sort) -> Numbers:
-        """Return the column that orders lists by *sort*."""
+        """Return by row the values by which *sort* orders a list, least first."""
         return -self._since if sort is Sort.AGE else self._sorted[sort]
 
     def _wanted(self, asked: ListQuestion) -> Iterator[Bools]:
@@ -430,7 +441,7 @@ class ListedTokens:
         return self._orders[sort]
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
-        """Return, in order, the rows that come after the previous page, without any filter."""
+        """Return, in order, all rows that come after the previous page; no filter is applied."""
         order = self._order(asked.sort)
         after = asked.after
         rows = order.rows
@@ -463,7 +474,10 @@ class ListedTokens:
         return ListPlace(screen.known(float(self._values(sort)[row])), self.mint_in(row).mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
-        """Yield the line of each of *rows*, from whole columns: five times as fast as by row."""
+        """Yield the line of each of *rows*.
+
+        Whole columns are converted, which is five times as fast as a conversion row by row.
+        """
         now = self.folded.time
         columns = (
             *(_values_of(self._usd[rows]), _values_of(self._sol[rows])),

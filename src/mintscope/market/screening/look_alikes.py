@@ -49,7 +49,7 @@ def folded(text: str) -> str:
 def fold_key(text: str | None) -> int:
     """Return the 64-bit hash of the look-alike form of *text*; 0 if no character is visible.
 
-    A number for each text would need a table with every name that was ever listed.
+    A hash is used because it needs no table of all names that were ever listed.
     """
     if not text:
         return 0
@@ -81,10 +81,10 @@ def cleaned(text: str | None) -> str | None:
 
 
 def hides(text: str | None) -> bool:
-    """Return whether *text* has characters that `cleaned` removes.
+    """Return whether *text* has characters that are never shown.
 
-    These are characters of the Unicode category Other, and marks after the first MARKS_MAX of a
-    character.
+    These are characters of the Unicode category Other, such as control characters, and marks after
+    the first MARKS_MAX of a character.
     """
     if text is None or (text.isascii() and text.isprintable()):
         return False
@@ -103,13 +103,13 @@ def search_line(name: str | None, symbol: str | None) -> bytes:
 
 
 class NameIndex:
-    """Finds a text in many lines; the number of a line is its place in *lines*.
+    """Finds the lines that contain a text.
 
-    A search is one pass over all bytes: at most some milliseconds for 100,000 lines.
+    A search is one pass over the bytes of all lines: some milliseconds for 100,000 lines.
     """
 
     def __init__(self, lines: Sequence[bytes], lengths: NDArray[np.int32]) -> None:
-        """Index *lines*, whose lengths are *lengths*."""
+        """Index *lines*, results of `search_line`; *lengths* are their lengths in bytes."""
         self._bytes = np.frombuffer(b"".join(lines), np.uint8)
         self._count = len(lines)
         self._ends = np.cumsum(lengths, dtype=np.int64)  # a number for each byte would be 13 MB

@@ -24,11 +24,14 @@ from mintscope.market.series.series import (
 
 @dataclass(frozen=True, slots=True)
 class OpenCandles:
-    """The open candle of a wide timeframe at the end of each narrow candle, one row for each.
+    """The open candle of a wide timeframe at the end of each narrow candle.
+
+    Each narrow candle has a row.
 
     series   the wide candles
     closed   by row, the number of wide candles in *series* before the open one
-    opens    by row, high, low and close of the open candle; NaN if its start is unknown
+    opens    by row, high, low and close of the open candle; NaN if older narrow candles in it may
+             be missing
     """
 
     series: Series
@@ -61,14 +64,17 @@ class OpenCandles:
         return cls(series, closed, Candles(highs, lows, closes))
 
     def count(self) -> Floats:
-        """Return, by row, the number of candles, the open one included."""
+        """Return, by row, the number of wide candles since the first, the open one included."""
         count: Floats = (self.closed + 1.0 + self.series.closed).astype(np.float64)
         return count
 
     def averages(self, start: Start | None) -> Floats:
-        """Return the averages that `kernels.with_open` writes, by row and column; NaN: unknown.
+        """Return, by row, the averages with the open candle; NaN: unknown.
 
-        start   the place from which averages are known; None: all are unknown
+        The columns are the EMAs of 9, 21, 50 and 200, the RSI, and line, signal and histogram of
+        the MACD.
+
+        start   the candle from which averages are known; None: all are unknown
         """
         found = np.full((len(self.closed), kernels.AVERAGES), np.nan)
         if start is None:
@@ -84,7 +90,7 @@ class OpenCandles:
         return found
 
     def atr(self) -> Floats:
-        """Return, by row, the average true range of 14 candles."""
+        """Return, by row, the average true range of 14 candles; NaN: unknown."""
         found = np.full(len(self.closed), np.nan)
         highs, lows, closes = (self._column(name) for name in ("high", "low", "close"))
         ranges = np.maximum(highs[1:], closes[:-1]) - np.minimum(lows[1:], closes[:-1])
@@ -104,7 +110,7 @@ class OpenCandles:
         return found
 
     def bollinger(self) -> Floats:
-        """Return the upper, middle and lower band of 20 closes, by row."""
+        """Return, by row, the upper, middle and lower Bollinger band of 20 closes; NaN: unknown."""
         found = np.full((len(self.closed), 3), np.nan)
         closes = self._column("close")
         held = BOLLINGER_CANDLES - 1
@@ -119,7 +125,7 @@ class OpenCandles:
         return found
 
     def fibonacci(self) -> Floats:
-        """Return swing high, swing low and retracements of 100 candles, by row."""
+        """Return, by row, swing high, swing low and retracements of 100 candles; NaN: unknown."""
         is_known = (self.closed >= SWING - 1) | (self.series.closed == 0)
         highs = np.where(is_known, self.opens.highs, np.nan)
         lows = np.where(is_known, self.opens.lows, np.nan)

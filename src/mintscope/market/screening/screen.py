@@ -2,8 +2,8 @@
 
 A page ends at a place, (value, key of the mint), and the next page continues after that place.
 
-NaN means that a value is unknown.  A comparison with NaN is neither true nor false, and neither
-is the negation of such a comparison.  Only rows for which the whole condition is true are found.
+NaN means that a value is unknown.  A comparison with NaN is neither true nor false; the same holds
+for the negation of such a comparison.  Only rows for which the whole condition is true are found.
 Division by zero returns NaN.
 """
 
@@ -58,7 +58,7 @@ COMPUTE: Final[Mapping[str, Compare]] = {
 def rows_where(condition: grammar.Condition, column: Column, count: int) -> Bools:
     """Return, for each of *count* rows, whether *condition* is true.
 
-    column    returns the values of a field by its name
+    column    returns, by row, the values of the field with a given name
     """
     with np.errstate(all="ignore"):
         truth = _truth(condition, column)
@@ -107,7 +107,11 @@ Shown = float | int | str | None
 
 
 class Place(NamedTuple):
-    """The end of a page: the last mint's value in the sort order, or None, and its key."""
+    """The end of a page.
+
+    value   the value by which the last mint of the page is sorted; None: unknown
+    key     the key of this mint, see `listed.key_of`
+    """
 
     value: float | None
     key: int
@@ -116,7 +120,7 @@ class Place(NamedTuple):
 class ScreenQuestion(NamedTuple):
     """A query for one page of tokens.
 
-    condition   None: all tokens
+    condition   the condition that each token meets; None: all tokens
     sort        the field to sort by
     fields      the fields to return of each token
     is_rising   whether the least value comes first
@@ -161,7 +165,10 @@ class FoundRows(NamedTuple):
 
 
 def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
-    """Return the page of *table* for the query *asked*; takes milliseconds, in any thread."""
+    """Return the page of *table* for the query *asked*.
+
+    This takes some milliseconds and may run in any thread.
+    """
     rows = table.rows
     if asked.condition is not None:
         wanted = rows_where(asked.condition, table.column, len(table.keys))
@@ -199,7 +206,10 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 
 
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the first of *rows* in order: up to one more than the page holds."""
+    """Return the first of *rows* in the sort order, at most one more than the page can have.
+
+    If there is one more, another page follows.
+    """
     of = values[rows] if asked.is_rising else -values[rows]
     # ~ reverses the order of unsigned integers; with a minus, 0 would stay the least.
     keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
@@ -256,9 +266,10 @@ class ScreenColumns:
         *,
         signers: Signers | None,
     ) -> None:
-        """Use the *known* columns, *averages*, and columns of *rows*.
+        """Compute columns from *averages*, *of_day* and *rows*.
 
         rows     records of `columns.ROW`, which may change afterwards
+        known    columns that are already computed, by field
         of_day   the columns volume (micro-USD), swaps and since, which do not change
         signers  the signers of the last five minutes; None: not known yet
         """
@@ -272,7 +283,7 @@ class ScreenColumns:
         }
 
     def column(self, name: str) -> Floats:
-        """Return the values of the field *name*, or of a `grammar.before` name, by row."""
+        """Return, by row, the values of *name*: a field, or a result of `grammar.before`."""
         if name in OF_OPEN or name in OF_RECENT:
             return self._averages.column(name)
         found = self._found.get(name)
@@ -307,7 +318,7 @@ class ScreenColumns:
                 return self._of_newest(kind, Timeframe(timeframe))
 
     def _of_newest(self, kind: str, timeframe: Timeframe) -> Floats:
-        """Return the column *kind* of *timeframe*, by row.
+        """Return the field *kind* of *timeframe*, by row.
 
         kind   "candles": their number; or a key of `grammar.FIBONACCI`: how far the price is from
                that level, as a fraction of the level

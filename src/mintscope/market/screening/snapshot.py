@@ -1,6 +1,6 @@
-"""Ports of the list: its reads of the market, and its snapshots.
+"""Ports of the token list: its reads of the market, and the store of its snapshots.
 
-A list contains final slots only, so no slot of it is ever retracted.
+A list contains the trades of final slots only, so none of them is ever retracted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
-    """The newest event of the finalized fold, with its slot and effective time.
+    """The newest log event that was folded: added to the stored candles, after its slot was final.
 
-    slot, time   None if nothing was folded yet
+    slot, time   the slot of the event and its effective time; None if nothing was folded yet
     """
 
     seq: int
@@ -25,7 +25,12 @@ class FoldedTo(NamedTuple):
 
 
 class PartVolume(NamedTuple):
-    """Part *number* of a day: volume in micro-USD, number of priced swaps, newest price."""
+    """The trades of a mint in part *number* of the span D1.
+
+    volume   in micro-USD
+    swaps    the number of swaps that have a price
+    close    the newest price; None: there is no price
+    """
 
     number: int
     volume: int
@@ -34,7 +39,11 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """The minute that begins at *minute*: volume in micro-USD, its bought part, newest price."""
+    """The trades of a mint in the minute that begins at *minute*.
+
+    volume, bought   the volume in micro-USD, and the bought part of it
+    close            the newest price; None: there is no price
+    """
 
     minute: UnixS
     volume: int
@@ -45,7 +54,7 @@ class MinuteVolume(NamedTuple):
 class RecentCandles(NamedTuple):
     """Closed candles of one timeframe, up to the newest.
 
-    closed   the number of candles before these; 0 if no waypoint gives it
+    closed   the number of candles before these, from a waypoint; 0 if there is no waypoint
     acc      the accumulators before these candles: floats of 64 bits, little-endian
     closes   the closes of these candles, oldest first: floats of 64 bits
     """
@@ -56,20 +65,21 @@ class RecentCandles(NamedTuple):
 
 
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tracked mint as of the finalized fold.
+    """A tracked mint as of the newest folded slot.
 
     since      the time from which its swaps count; None: from the first slot on
-    state      the accumulators of the fold; None before its first swap
+    state      the stored accumulators; None before its first swap
     facts      its newest facts from a node; None if they were not read
     before     the newest prices from before the spans M5, H1 and D1; None: there is no price
-    first_usd  the open of the first stored minute that was not imported; None: there is none
+    first_usd  the open of the first stored minute that was not imported; None: no such minute
     minutes    the minutes of H1 with trades, oldest first
     parts      the parts of D1 with trades, oldest first
     standing   its pools, packed by `standings.pack`; None before its first priced swap
     recent     its newest closed candles by timeframe: at least `kernels.AGES`, or all
     newest     high, low and close of its newest closed candles by timeframe, oldest first, as
                floats of 64 bits: `engine.recent.READ_BACK` candles, or all
-    Of these, only *state*, *recent* and *newest* include imported candles.
+
+    Only *state*, *recent* and *newest* include imported candles.
     """
 
     mint: Mint
@@ -88,7 +98,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some mints, read from one snapshot of the database.
 
-    folded   the checkpoint of the fold in this snapshot
+    folded   the newest folded event in this snapshot
     last     the argument *after* with which `ListReader.mints` returns the next page
     """
 
@@ -100,13 +110,13 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 class MintTrades(NamedTuple):
     """Trades of a mint in one slot.
 
-    volume, bought        all micro-USD, and the bought part
+    volume, bought        the volume in micro-USD, and the bought part of it
     swaps                 the number of priced swaps
     price_usd, price_sol  the newest price
     first_usd             the first price
-    standing              its pools after the slot, packed; None: they did not change
+    standing              the pools of the mint after the slot, packed; None: they did not change
     high_usd, low_usd     the highest and the lowest price; None: equal to the newest price
-    signers               the signers of its swaps, as `signer_number` returns them
+    signers               the signers of the swaps, as numbers from `signer_number`
     """
 
     mint: Mint
@@ -137,41 +147,48 @@ class FactPlace(NamedTuple):
 
 
 class ListReader(Protocol):
-    """Reads the market for a list; safe while ingest writes.
+    """Reads the data of a token list from the store; this is safe while ingest writes.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return the checkpoint of the fold, and the newest event of the log."""
+        """Return (the newest folded event, number of the newest event of the log)."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* tracked mints after the page with `last` *after*; 0: the first page.
+        """Return the next page of tracked mints, at most *limit*.
 
         A page without mints means that there are no more.
+
+        after   the `MintPage.last` of the previous page; 0: the first page
         """
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
         """Return those of *mints* that are tracked."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return folded slots after event *after_seq* up to *until_seq*: the first ones, in order.
+        """Return the trades of the first slots whose events are after *after_seq*, in order.
 
-        limit    number of trades after which no further slot is returned
+        until_seq   the last event that may be returned; it must be folded
+        limit       the number of trades after which no further slot is returned
 
         Raises LogTrimmed if the first of the slots is no longer stored.
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints tracked or untracked after *after_seq* up to *until_seq*, each once.
+        """Return each mint that was tracked or untracked after *after_seq*, up to *until_seq*.
 
-        Raises LogTrimmed if the first of these events is no longer stored.
+        Each mint is returned once.  Raises LogTrimmed if the first of these events is no longer
+        stored.
         """
 
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
-        """Return up to *limit* facts of tracked mints that were read after *place*, in order."""
+        """Return the facts of tracked mints that were read after *place*, oldest first.
+
+        At most *limit* are returned, each with its position.
+        """
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
         """Return the stored facts of *mint*, if any.  Raises TokenNotFound if it is not tracked."""
@@ -199,13 +216,14 @@ class ListSnapshots(Protocol):
     """
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*, or None if there is none."""
+        """Return the newest complete snapshot of *form*; None if no snapshot is complete."""
 
     async def is_due(self, form: str, mints_min: int) -> bool:
-        """Return whether the log may soon not reach back to the newest snapshot of *form*.
+        """Return whether a new snapshot of *form* is needed.
 
-        True if that snapshot is in the oldest third of the log, or if there is none; always False
-        while fewer than *mints_min* mints are tracked, or nothing was folded.
+        True if the newest snapshot of *form* is in the oldest third of the log, which may soon be
+        deleted, or if there is no snapshot; always False while fewer than *mints_min* mints are
+        tracked, or nothing was folded.
         """
 
     async def piece(self, number: int, place: int) -> bytes | None:
@@ -218,7 +236,7 @@ class ListSnapshots(Protocol):
         """Store piece *place* of snapshot *number*, which `begin` returned."""
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete older ones of its form.
+        """Make the snapshot of *mark* the newest, and delete older snapshots of the same form.
 
         Snapshots of other forms are stored for a day, because other versions read them.
         """

@@ -1,7 +1,7 @@
-"""Reads the list from SQL, and stores snapshots of it.
+"""Reads the data of a token list from SQL, and stores snapshots of the list.
 
-A snapshot is a row, and its pieces are rows of another table.  Ingest writes to the same file or
-database, so each piece is stored in a transaction of its own.
+A snapshot is a row, and its pieces are rows of another table.  Ingest writes to the same database,
+so each piece is stored in a transaction of its own, which takes little time.
 """
 
 from array import array
@@ -210,7 +210,7 @@ class SqlListReader:
         self._reading = MarketReading(access, timeout_s=READ_TIMEOUT_S)
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return the checkpoint of the fold, and the newest event of the log."""
+        """Return (the newest folded event, number of the newest event of the log)."""
 
         def read(db: Database) -> tuple[FoldedTo, int]:
             *folded, newest, _ = db.execute(FOLDED).get
@@ -219,7 +219,10 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* tracked mints after the page whose `last` is *after*."""
+        """Return the next page of tracked mints, at most *limit*.
+
+        after   the `MintPage.last` of the previous page; 0: the first page
+        """
 
         def read(db: Database) -> MintPage:
             last = db.execute(LAST_OF_PAGE, (after, limit)).get
@@ -240,11 +243,15 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return folded slots after event *after_seq* up to *until_seq*: the first, in order."""
+        """Return the trades of the first slots whose events are after *after_seq*, in order.
+
+        until_seq   the last event that may be returned; it must be folded
+        limit       the number of trades after which no further slot is returned
+        """
         return await self._reading.in_snapshot(lambda db: _trades(db, after_seq, until_seq, limit))
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints tracked or untracked after *after_seq* up to *until_seq*, each once."""
+        """Return each mint that was tracked or untracked after *after_seq*, up to *until_seq*."""
 
         def read(db: Database) -> Sequence[Mint]:
             _expect_kept(db, after_seq)
@@ -256,7 +263,10 @@ class SqlListReader:
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
-        """Return up to *limit* facts of tracked mints that were read after *place*, in order."""
+        """Return the facts of tracked mints that were read after *place*, oldest first.
+
+        At most *limit* are returned, each with its position.
+        """
         values = {"at": place.read_at_ms, "mint": place.mint, "limit": limit}
         rows = await self._reading.in_snapshot(lambda db: list(db.execute(FACTS, values)))
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
@@ -280,7 +290,7 @@ def _folded(db: Database) -> FoldedTo:
 
 
 def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
-    """Return the tracked mints whose numbers are from *first* to *last*."""
+    """Return the tracked mints whose ids in the table `mint` are from *first* to *last*."""
     now = _folded(db).time or UnixS(0)
     numbers: dict[str, int] = {"first": first, "last": last}
     moments: dict[str, int] = {"five": M5.start(now), "hour": H1.start(now), "day": D1.start(now)}
@@ -315,7 +325,10 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
 def _recent(
     db: Database, numbers: Mapping[str, int]
 ) -> Mapping[int, dict[Timeframe, RecentCandles]]:
-    """Return the closes of the newest closed candles, by the number of the mint, and timeframe."""
+    """Return the closes of the newest closed candles, by the id of the mint and by timeframe.
+
+    numbers   the ids `first` and `last`, as in `_mints`
+    """
     found: dict[int, dict[Timeframe, RecentCandles]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(RECENT, {**numbers, "timeframe": timeframe})
@@ -327,7 +340,10 @@ def _recent(
 
 
 def _newest(db: Database, numbers: Mapping[str, int]) -> Mapping[int, dict[Timeframe, bytes]]:
-    """Return the prices of the newest closed candles, by the number of the mint, and timeframe."""
+    """Return high, low and close of the newest closed candles, by id of the mint and timeframe.
+
+    numbers   the ids `first` and `last`, as in `_mints`
+    """
     found: dict[int, dict[Timeframe, bytes]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(CLOSED, {**numbers, "timeframe": timeframe})
@@ -444,12 +460,12 @@ class SqlListSnapshots:
         self._writing = MarketReading(writing, timeout_s=WRITE_TIMEOUT_S)
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*, or None if there is none."""
+        """Return the newest complete snapshot of *form*; None if no snapshot is complete."""
         found = await self._reading.run(lambda db: db.execute(NEWEST, (form,)).fetchone())
         return None if found is None else SnapshotMark(*found)
 
     async def is_due(self, form: str, mints_min: int) -> bool:
-        """Return whether the log may soon not reach back to the newest snapshot of *form*."""
+        """Return whether a new snapshot of *form* is needed, see `ListSnapshots.is_due`."""
         values = {"form": form, "mints_min": mints_min}
         return bool(await self._reading.run(lambda db: db.execute(DUE, values).get))
 
@@ -484,7 +500,7 @@ class SqlListSnapshots:
         await self._writing.run(add)
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete older ones of its form.
+        """Make the snapshot of *mark* the newest, and delete older snapshots of the same form.
 
         Older snapshots of other forms are stored for a day, because other versions read them.
         """

@@ -4,7 +4,7 @@
 readers, which never changes.
 
 A list is loaded from the store by reading each mint, or restored from a snapshot, which has the
-numbers as they are in memory.  A restored list that is brought to a later slot has the same bits as
+bytes of the numbers in memory.  A restored list to which later slots are added has the same bits as
 a list that was never stored.
 """
 
@@ -59,7 +59,7 @@ CLOSE: Final = 3
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows of a snapshot; their numbers are bytes as they are in memory."""
+    """Some rows of a list in a snapshot; numbers have the same bytes as in memory."""
 
     numbers: bytes
     averages: list[bytes]
@@ -77,7 +77,7 @@ class TokenList:
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
-        """Start at *folded* without mints; *keep* stores its large parts."""
+        """Start at *folded* without mints; *keep* stores the large parts of the list."""
         self.folded = folded
         self.columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
@@ -97,7 +97,7 @@ class TokenList:
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
-        """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
+        """Add the mints of *page*, whose slot must be that of this list; reload listed mints."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         traded = [one for one in page.mints if one.state is not None]
         states = _states_of(traded)
@@ -128,7 +128,7 @@ class TokenList:
             self._folds[row] = 0
 
     def apply(self, slots: Iterable[SlotTrades]) -> None:
-        """Add *slots*, the next folded slots."""
+        """Add the trades of *slots*, the next folded slots."""
         find = self._rows.get
         for slot in slots:
             numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
@@ -148,7 +148,10 @@ class TokenList:
             self._describe([row], [ListedMint.of(mint, old.since, facts)], [facts])
 
     def lost(self, limit: int) -> list[Mint]:
-        """Return up to *limit* mints whose candles must be read again, see `engine.recent`."""
+        """Return up to *limit* mints whose swing is unknown until `recall` gets their candles.
+
+        Successive calls return different mints, until each was returned once.
+        """
         rows = self.columns.averages.lost_rows()
         behind = int(
             np.searchsorted(rows, self._lost_to)
@@ -158,13 +161,13 @@ class TokenList:
         return [one.mint for row in found if (one := self._mints[row]) is not None]
 
     def recall(self, page: MintPage) -> None:
-        """Store the newest candles of the mints in *page*, which is as of `folded`."""
+        """Replace the newest candles of the listed mints in *page*, as of the slot of this list."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         found = [one for one in page.mints if one.mint in self._rows and one.state is not None]
         self._load(found, _states_of(found))
 
     def listed(self) -> ListedTokens:
-        """Return a state of this list, which must not be changed while this method runs."""
+        """Return the current state for readers; do not change this list while the method runs."""
         mints = list(self._mints)
         columns = self.columns
         if self._names is None:
@@ -200,11 +203,11 @@ class TokenList:
         return len(self._mints)
 
     def gone_rows(self) -> list[tuple[int, int]]:
-        """Return (part in which the mint was removed, row) for each removed mint."""
+        """Return for each unused row of a removed mint: (part of D1 of the removal, row)."""
         return list(self._gone)
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
-        """Return the rows from number *first* up to but not including *last*."""
+        """Return the rows from number *first* up to but not including *last*, for a snapshot."""
         # Otherwise `_stand` runs only in `listed`, and the bytes would lack newer bases.
         self._stand(self.columns.rows)
         return KeptRows(
@@ -223,7 +226,7 @@ class TokenList:
         self._gone.extend(gone)
 
     def restore_rows(self, first: int, kept: KeptRows) -> None:
-        """Add the rows from number *first* on.  Raises ValueError if they are not the next rows."""
+        """Append the rows *kept*.  Raises ValueError if *first* is not the next row."""
         if first != self.row_count:
             raise ValueError(f"expected row {self.row_count}, was {first}")
         last = first + len(kept.mints)
@@ -245,9 +248,9 @@ class TokenList:
         self._names = None
 
     def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
-        """Return a new row for each of *mints*, with all data of the mint except its state's.
+        """Add a row for each of *mints*, without the data of their states; return the row numbers.
 
-        firsts   the first minute of each mint that has a candle
+        firsts   the start of the first minute of each mint that has a candle
         """
         # A listed mint gets another row, because closed parts have trades of its old row.
         for one in mints:
@@ -276,7 +279,7 @@ class TokenList:
         return rows
 
     def _read(self, traded: Sequence[MintAsFolded], states: Any) -> None:
-        """Store candle counts and newest prices of *traded*, whose states are *states*."""
+        """Store the candle counts, times and newest prices in *states*, the states of *traded*."""
         at = np.array([self._rows[one.mint] for one in traded], np.int32)
         self.columns.note_read(at)
         rows = self.columns.rows
@@ -290,7 +293,7 @@ class TokenList:
         rows["sol"][at] = states["price_sol"][is_priced]
 
     def _load(self, traded: Sequence[MintAsFolded], states: Any) -> None:
-        """Load the newest candles of *traded*, as of `folded`, whose states are *states*."""
+        """Store the newest candles of *traded*, whose states are *states*."""
         if not traded:
             return
         frames = states["frames"]
@@ -310,7 +313,7 @@ class TokenList:
         self.columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
 
     def _stand(self, rows: Any) -> None:
-        """Write the basis of the price to each of *rows* whose pools have changed."""
+        """Write the basis of the price to the *rows* whose pools changed since the last call."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:
@@ -344,7 +347,7 @@ class TokenList:
     def _describe(
         self, rows: Sequence[int], listed: Sequence[ListedMint], facts: Sequence[MintFacts | None]
     ) -> None:
-        """Store the mints of *rows*, whose supplies are in *facts*."""
+        """Store *listed*, the mints of *rows*, and their supplies, which are in *facts*."""
         for row, mint, known in zip(rows, listed, facts, strict=True):
             self._mints[row] = mint
             self._put_line(row, search_line(mint.name, mint.symbol))
@@ -381,7 +384,7 @@ def _states_of(traded: Sequence[MintAsFolded]) -> Any:
 
 
 def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
-    """Return the first minute of each mint of *traded* that has a candle."""
+    """Return the start of the first minute of each mint in *traded* that has a candle."""
     is_priced = (states["frames"]["count"][:, M1] > 0).tolist()
     firsts = zip(traded, states["first"].tolist(), is_priced, strict=True)
     return {one.mint: UnixS(first) for one, first, has_candle in firsts if has_candle}
@@ -390,10 +393,10 @@ def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
 def _by_number(
     rows: Sequence[int], traded: Sequence[Sequence[PartVolume | MinuteVolume]], part_s: int
 ) -> dict[int, tuple[Any, ...]]:
-    """Return *traded*, the trades of each of *rows*, by the number of their part.
+    """Return *traded*, the trades of each of *rows*, by the number of their part of time.
 
-    The trades of a part are four columns: the rows, the volumes, the swaps or bought parts, and the
-    closes.
+    The trades of a part are four columns: the rows, the volumes, the numbers of swaps or the bought
+    volumes, and the closes.
 
     part_s   the divisor by which the first field of a trade becomes the number of its part: 1 if
              this field is the number, otherwise the length of a part in seconds
@@ -421,14 +424,14 @@ LEVEL: Final = 1  # of zlib: the fastest
 
 
 class NotASnapshot(Exception):
-    """The pieces do not form a complete list of this format."""
+    """The pieces of a snapshot do not form a complete list of this format."""
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     """The state of the list when it was stored.
 
     rows          the number of rows, including those of removed mints
-    gone          (part in which it was removed, row) of each removed mint
+    gone          the result of `TokenList.gone_rows`
     tracked_seq   the event up to which tracked and untracked mints were read
     facts         the place of the newest facts of mints that were read
     """
@@ -466,7 +469,7 @@ _decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
 
 
 def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
-    """Yield the pieces of a snapshot of *tokens*, which must not change until the last piece."""
+    """Yield the pieces of a snapshot of *tokens*, which must not change before the last piece."""
     waiting: list[msgspec.Raw] = []
     size = 0
     for part in _snapshot_parts(tokens, tracked_seq, facts):
@@ -493,7 +496,10 @@ def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> It
 
 
 class Restoring:
-    """Restores a list from its pieces, given in order.  `add` and `whole` raise NotASnapshot."""
+    """Restores a list from the pieces of its snapshot, which must be added in order.
+
+    The methods `add` and `whole` raise NotASnapshot if the pieces do not form a list.
+    """
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
         """Store the large parts of the list in *keep*."""
@@ -502,7 +508,7 @@ class Restoring:
         self._tokens: TokenList | None = None
 
     def add(self, piece: bytes) -> None:
-        """Add the next piece; this takes some milliseconds, in any thread."""
+        """Add the next piece; this takes some milliseconds and may run in any thread."""
         try:
             for part in _decode(zlib.decompress(piece)):
                 self._add(part)

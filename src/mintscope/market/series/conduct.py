@@ -1,4 +1,4 @@
-"""Facts about the trading of a mint, from its stored swaps; each is defined here, none is a score.
+"""Facts about the trading of a mint, from its stored swaps; no fact is a score.
 
 Round trip   a swap whose signer bought and sold the token in one transaction
 Sandwich     two swaps of one signer in a slot and pool, a purchase and a sale, with a swap of
@@ -7,8 +7,8 @@ Each slot    a trader in at least half of the slots in which the token was trade
              least 20 such slots
 Launch       the first three slots with a swap, if all swaps since tracking began are stored
 
-The crowds of an hour and of a day are those of the newest 12 and 288 spans of five minutes,
-including the open span and swaps that are not folded yet.
+The crowd of an hour or of a day consists of the traders in the newest 12 or 288 spans of five
+minutes, including the open span and swaps that are not folded yet.
 """
 
 from collections import defaultdict
@@ -27,7 +27,10 @@ FIRST_BUYERS_MAX: Final = 20
 
 
 class Shares(NamedTuple):
-    """Parts of the traded USD, 0 to 1; None: no trades, or too few slots for *each_slot*."""
+    """The shares of the traded USD in round trips, in sandwiches, and by traders in each slot.
+
+    Each share is from 0 to 1; None: there are no trades, or too few slots for *each_slot*.
+    """
 
     round_trips: float | None
     sandwiches: float | None
@@ -35,7 +38,11 @@ class Shares(NamedTuple):
 
 
 class FirstBuyer(NamedTuple):
-    """The first purchase of a trader: its micro-USD, and the raw amount of the token."""
+    """The first purchase of a trader.
+
+    flow     micro-USD
+    amount   the raw amount of the token
+    """
 
     trader: str
     at: UnixS
@@ -57,7 +64,10 @@ class Launch(NamedTuple):
 
 
 def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
-    """Return the shares of *swaps*, newest first; swaps without a logged signer are left out."""
+    """Return the shares of *swaps*, which are newest first.
+
+    Swaps without a logged signer are left out.
+    """
     known = signed(swaps)
     total = sum(one.flow for one in known)
     if not total:
@@ -100,11 +110,11 @@ def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
 
 
 class SpanCrowd(NamedTuple):
-    """The crowd of an hour or a day.
+    """The traders of an hour or a day.
 
     since       the start of the first span, or `KeptCrowds.since` if that is later
-    is_capped   whether a span had more traders than are stored; the others count only in swaps and
-                flow
+    is_capped   whether a span had more traders than are stored; traders that are not stored count
+                only in the swaps and the flow
     """
 
     crowd: Crowd
@@ -113,11 +123,11 @@ class SpanCrowd(NamedTuple):
 
 
 def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
-    """Return the crowd of the newest spans that make up *span_s*; None if there is none.
+    """Return the traders of the newest spans that make up *span_s*.
+
+    Return None if the crowds of *logged* were not requested, or have no swap.
 
     span_s   a multiple of five minutes, at most a day
-
-    There is none if the crowds were not requested, or have no swap.
     """
     kept = logged.crowds
     if kept is None or kept.since is None:

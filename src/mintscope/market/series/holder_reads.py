@@ -2,12 +2,12 @@
 
 A reading takes up to three calls: for the list of the largest accounts, for these accounts and the
 mint, and for the owners of the accounts.
-A reading is used again for FRESH_S.  Once the calls of a UTC day are used up, the newest reading is
-returned with its time, however old it is.
+A reading is used again for FRESH_S seconds.  Once the calls of a UTC day are used up, the newest
+reading is returned with its time, however old it is.
 
-Clients are not charged for a failure, so failures must not cause many calls: the same mint is not
-read again for FRESH_S, and no mint is read for a time that doubles, up to PAUSE_S_MAX, with each
-further mint in a row that fails.
+Clients are not charged for a failure, so failures must not cause many calls.  After a failure, the
+same mint is not read again for FRESH_S seconds, and no mint is read during a pause.  The pause
+doubles with each further mint in a row that fails, up to PAUSE_S_MAX seconds.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class HolderReader(Protocol):
         """
 
     def last(self, mint: Mint) -> Holders | None:
-        """Return the newest reading of *mint*, however old; None if there is none.
+        """Return the newest stored reading of *mint*, however old; None if none is stored.
 
         No node is called.
         """
@@ -83,7 +83,8 @@ class NodeHolders:
     """Implements HolderReader over a node; up to MINTS_MAX readings are stored.
 
     calls_per_day   the most calls of this process in a UTC day; below CALLS, nothing is read
-    answer_s        the longest wait of a caller for other readings, and again for its own reading
+    answer_s        the seconds that a caller waits at most for the readings of other callers, and
+                    again for its own reading
     """
 
     def __init__(
@@ -118,9 +119,9 @@ class NodeHolders:
             self._reading.release()
 
     def _known(self, mint: Mint) -> Holders | None:
-        """Return a fresh reading, or the newest one if no call is allowed; None: call the node.
+        """Return a stored reading if it is fresh, or if no call is allowed; None: call the node.
 
-        Raises ServiceUnavailable if no call is allowed and there is no reading.
+        Raises ServiceUnavailable if no call is allowed and no reading is stored.
         """
         kept = self._kept.get(mint)
         now_ms = self._clock.now()
@@ -140,9 +141,9 @@ class NodeHolders:
         return kept
 
     async def _renewed(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return a new reading, or the newest stored one if the new one fails.
+        """Return a new reading, or the newest stored reading if the node fails.
 
-        Raises ServiceUnavailable if the new one fails and none is stored.
+        Raises ServiceUnavailable if the node fails and no reading is stored.
         """
         try:
             async with asyncio.timeout(self._answer_s):
@@ -221,7 +222,10 @@ class _Failed(NamedTuple):
 
 
 def _keep(kept: OrderedDict[Mint, T], mint: Mint, one: T) -> None:
-    """Store *one*, the newest reading or failure of *mint*; drop the oldest over MINTS_MAX."""
+    """Store *one*, the newest reading or failure of *mint*, in *kept*.
+
+    If *kept* then has more than MINTS_MAX entries, the oldest entry is dropped.
+    """
     kept[mint] = one
     kept.move_to_end(mint)
     if len(kept) > MINTS_MAX:

@@ -59,10 +59,11 @@ class HolderKind(StrEnum):
 
 
 class Holder(NamedTuple):
-    """One of the largest accounts; *amount* in raw units.
+    """One of the largest accounts of a mint.
 
-    owner   the address that may move the tokens; None if the account could not be read
-    name    the name of the burn address, the locker or the exchange; None for other owners
+    owner    the address that may move the tokens; None if it is unknown
+    amount   in raw units
+    name     the name of the burn address, the locker or the exchange; None for other owners
     """
 
     account: str
@@ -73,7 +74,10 @@ class Holder(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The largest accounts of a mint as of a slot, the largest first; *supply* in raw units."""
+    """The largest accounts of a mint as of a slot, the largest first.
+
+    supply   the supply of the mint in raw units
+    """
 
     holders: Sequence[Holder]
     supply: int
@@ -83,7 +87,7 @@ class Holders(NamedTuple):
 
     @property
     def burned(self) -> int:
-        """The raw amount in those of the largest accounts that burn addresses own."""
+        """The raw amount that burn addresses own in the largest accounts."""
         return sum(one.amount for one in self.holders if one.kind is HolderKind.BURNED)
 
 
@@ -115,7 +119,7 @@ def named(
 ) -> Holder:
     """Return the holder of *account*, with its kind and name.
 
-    programs   the program that owns the account of each owner, by address
+    programs   by the address of an owner, the program that owns the account at this address
     booked     the pools of the mint in the pool book
     """
     if owner is None:

@@ -1,7 +1,7 @@
 """The report of a mint as it was after a past slot, rebuilt from the store.
 
-A mint is loaded as of the start of the slot's minute, or as of the fold if the fold has not passed
-the slot.  Then the swaps up to the slot are applied by the kernels of the live engine, so the
+A mint is loaded as of the start of the slot's minute, or as of the newest folded slot if the past
+slot is not folded yet.  Then the kernels of the live engine apply the swaps up to the slot, so the
 report has the same bits as at that time.
 
 Wider candles that were open at the start of the minute are computed from the minutes before.  The
@@ -44,8 +44,8 @@ class SlotTime(NamedTuple):
 class OutOfReach(NamedTuple):
     """There is no exact report of the requested moment.
 
-    since   the first time with an exact report; None if there is none
-    until   the newest slot with an exact report; None if there is none
+    since   the first time with an exact report; None: there is no such time
+    until   the newest slot with an exact report; None: there is no such slot
     """
 
     since: UnixS | None
@@ -53,7 +53,10 @@ class OutOfReach(NamedTuple):
 
 
 class PastMint(msgspec.Struct, frozen=True):
-    """A mint as of the slot *at*: *loaded*, whose tail has the swaps that its state lacks."""
+    """A mint as of the slot *at*.
+
+    loaded   the stored data; its tail has the swaps up to *at* that its state does not contain
+    """
 
     at: SlotTime
     loaded: LoadedMint
@@ -81,10 +84,10 @@ def rebuilt(
 ) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
     """Return the state and the candles of a mint as they were at *before*, the start of a minute.
 
-    state    the state of a fold later than *before*
-    frames   by timeframe, the rows around the time *before*
+    The returned state is None before the first price.  Raises Unreached if the rows do not suffice.
 
-    The state is None before the first price.  Raises Unreached if the rows do not suffice.
+    state    a stored state of the mint, from *before* or later
+    frames   by timeframe, the rows around the time *before*
     """
     kept = read_state(state)[0]
     minutes = frames[Timeframe.M1].rows
@@ -115,9 +118,9 @@ def rebuilt(
 def _as_of(
     rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
 ) -> Sequence[CandleRow]:
-    """Return *rows*; the newest is rebuilt from *minutes* if it begins after *whole*.
+    """Return *rows*; the newest row is rebuilt from *minutes* if it begins after *whole*.
 
-    The newest row is left out if none of *minutes* is in it.
+    The newest row is left out if no candle of *minutes* is in its span.
 
     whole   the latest start of a candle that has ended
     """
@@ -164,7 +167,8 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
     """Return the report of *past*, without coverage, which is known only for the present.
 
-    Raises InsufficientData as `token_report` does, and ValueError if *past* contradicts itself.
+    Raises InsufficientData if there are too few candles, see `token_report`, and ValueError if
+    *past* contradicts itself.
     """
     loaded = past.loaded
     now = past.at.time

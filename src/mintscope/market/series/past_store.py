@@ -95,7 +95,7 @@ def read_past(
 ) -> past.PastMint | past.OutOfReach | None:
     """Return *mint* as of *moment*; None if it is not tracked.
 
-    Return OutOfReach if there is no exact report of *moment*.  The caller opens a snapshot of *db*.
+    Return OutOfReach if there is no exact report of *moment*.  Call this in a snapshot of *db*.
 
     timeframes   frames in addition to those of the specification, each an `AskedFrame`
     """
@@ -162,7 +162,7 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
 def _load(
     db: Database, mint: Mint, stands: _Stands, at: _Found, timeframes: Collection[str]
 ) -> LoadedMint:
-    """Return the stored data of *mint* up to *at*.  Raises Unreached if these are not enough."""
+    """Return the stored data of *mint* up to *at*.  Raises Unreached if too little is stored."""
     # Before the first fold, every slot is ahead of it.
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
     if at.slot >= folded:  # the fold has not passed this slot

@@ -1,15 +1,15 @@
 """Pools and traders of a token.
 
-Move      of a constant product whose quote is Q: a purchase of X raises the price by
+Move      in a constant product whose quote is Q, a purchase of X raises the price by
           (1 + X / Q) ** 2 - 1, and a sale of X lowers it by 1 - (1 + X / Q) ** -2.  Fees are
           left out.
-Estimate  for pools of other venues: the same formulas with `StandingPool.depth`, which is estimated
-          from the moves of their price
+Estimate  the move in a pool of another venue, by the same formulas with `StandingPool.depth` as Q,
+          which is estimated from the moves of the price
 
-Traders of a mint, from its stored swaps.  The facts are defined here; none is a score.
+Facts about the traders of a mint, from its stored swaps; no fact is a score.
 
 Trader        the signer, identified by the start of the address, which the log stores
-Flow          traded USD, including USD that do not count as volume
+Flow          traded USD, including trades that do not count as volume
 Concentration the shares of all flow that the largest trader has, and the ten largest together
 Realised      gain of a trader on tokens that were bought and sold within the stored swaps: the
               lesser of both amounts, times the difference of the mean price of a sale and that of a
@@ -71,7 +71,7 @@ class UnpricedVolume(NamedTuple):
 
 
 class AskedCandles(NamedTuple):
-    """The candles to read: the newest ones that begin by *until*, at most *rows_max*."""
+    """A request for the newest candles that begin at *until* or earlier, at most *rows_max*."""
 
     timeframe: Timeframe
     until: UnixS
@@ -79,11 +79,11 @@ class AskedCandles(NamedTuple):
 
 
 class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one timeframe of a mint, from one snapshot.
+    """The stored candles of one timeframe of a mint, from one snapshot.
 
-    tip         the tip of the log in the snapshot
-    state       the state of the mint in the finalized fold; None before its first swap
-    in_sol      the prices in SOL stored with the state; None if there are none
+    tip         the newest position of the log in the snapshot
+    state       the folded state of the mint; None before its first swap
+    in_sol      the prices in SOL stored with the state; None: no prices are stored
     rows        the requested folded candles, oldest first; if all begin later than requested, the
                 oldest row of the mint
     has_older   whether older rows are stored
@@ -108,7 +108,7 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
 class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """The newest swaps of a mint up to a time, from one snapshot.
 
-    tip         the tip of the log in the snapshot
+    tip         the newest position of the log in the snapshot
     swaps       (effective time, swap) in order
     has_older   whether older swaps are stored
     is_whole    whether the swaps begin with the first one since tracking began
@@ -147,7 +147,7 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def flow(self) -> int:
-        """The traded micro-USD, even if they do not count as volume; 0 if they were not logged."""
+        """The traded micro-USD, also of a swap that does not count as volume; 0: not logged."""
         return 0 if self.swap.evidence is None else self.swap.evidence.flow
 
     @property
@@ -157,11 +157,11 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeptCrowds(msgspec.Struct, frozen=True):
-    """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
+    """The traders of a mint in each span of five minutes, including swaps that are not folded yet.
 
-    since   the time from which all swaps are in the crowds: that of the first swap, or the end of
-            the newest span with swaps that are not in the pool book; None: the crowds have no swaps
-    rows    the crowds of a day, oldest first, of spans that end after *since*
+    since   the time from which all swaps are included: that of the first swap, or the end of the
+            newest span with swaps that are not in the pool book; None: there are no swaps
+    rows    the traders of each span of the day that ends after *since*, oldest first
     """
 
     since: UnixS | None
@@ -171,12 +171,13 @@ class KeptCrowds(msgspec.Struct, frozen=True):
 class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """Swaps of a mint, from one snapshot.
 
-    tip        the tip of the log in the snapshot
+    tip        the newest position of the log in the snapshot
     final      the newest final slot; None before the first
-    swaps      swaps of living slots, newest first, except migrations and swaps without details
+    swaps      the swaps, newest first, except migrations, swaps without details, and swaps that a
+               reorg retracted
     has_older  whether older swaps are stored
     is_whole   whether the swaps end with the first one since tracking began
-    crowds     the crowds of a day; None if they were not requested
+    crowds     the traders in each span of a day; None if they were not requested
     """
 
     tip: LogTip
@@ -190,7 +191,7 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     """The pools of a mint as of the newest folded slot, from one snapshot.
 
-    tip            the tip of the log in the snapshot
+    tip            the newest position of the log in the snapshot
     time           the time of the newest folded slot; None before the first
     standing       the `Standing` after that slot, packed; None before the first price
     booked         the pools in the pool book
@@ -210,13 +211,13 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesReader(Protocol):
-    """Reads series while ingest writes.
+    """Reads candles, swaps and pools of mints from the store; this is safe while ingest writes.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def tip(self) -> LogTip:
-        """Return the position of the log."""
+        """Return the newest position of the log."""
 
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
@@ -231,8 +232,8 @@ class SeriesReader(Protocol):
     ) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked.
 
-        before        only swaps before this place; None: the newest
-        with_crowds   whether to return the crowds of a day, too
+        before        return only swaps before this place; None: return the newest swaps
+        with_crowds   whether to return the traders of a day, too
         """
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
@@ -276,7 +277,11 @@ FEES: Final = {"raydium_v4": 0.0025}
 
 
 class PoolFlow(NamedTuple):
-    """Trades of a pool: micro-USD, the bought part of these, the numbers of swaps and signers."""
+    """Sums of the trades of a pool.
+
+    volume, bought   the volume in micro-USD, and the bought part of it
+    traders          the number of distinct signers
+    """
 
     volume: int = 0
     bought: int = 0
@@ -285,9 +290,10 @@ class PoolFlow(NamedTuple):
 
 
 class SpanFlow(NamedTuple):
-    """Trades of a pool in spans of five minutes: micro-USD, the bought part, number of swaps.
+    """Sums of the trades of a pool in successive spans of five minutes.
 
-    since   the time from which swaps count
+    volume, bought   the volume in micro-USD, and the bought part of it
+    since            the time from which swaps count
     """
 
     volume: int = 0
@@ -307,7 +313,7 @@ class PriceMove(NamedTuple):
 class PoolNow(NamedTuple):
     """A pool as of one slot; unknown values are None.
 
-    usd, sol, at    the price after its newest swap, and the time of that swap
+    usd, sol, at   the price after its newest swap, and the time of that swap
     venue, quote   the program and the quote mint of its newest stored swap, or those in the pool
                    book
     weight         its part of the weight of all pools that count for the price, 0 to 1
@@ -315,18 +321,18 @@ class PoolNow(NamedTuple):
     quote_usd      the USD of the quote in the pool after its newest swap
     token_usd      the USD of the tokens in the pool, at its price; known only of a constant product
     newest, kept   the trades of the last NEWEST_S seconds, and those of all stored swaps
-    is_estimate    whether the moves are estimated
+    is_estimate    whether *moves* are estimated
     hour, day      the trades of the newest 12 and 288 spans of five minutes, including the open
                    one; None if the pool is not in the pool book
     since          the time of its first swap in the pool book; None if it is not in the pool book
     moves          the price moves of trades of TRADES_USD; empty if the depth is not known
-    fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap that states a fee,
-                   otherwise that of the venue, if all its pools take the same
+    fee            the fee of a swap, 0.0025 is 0.25 %: the newest fee that a swap stated, otherwise
+                   the fee of the venue, if all pools of the venue take the same
     progress       the progress of a curve towards its pool, 0 to 1; None if this is not a curve, or
                    the progress is unknown
     came_from      the curve that this pool replaced
     went_to        the pool that replaced this one
-    moved_at       the slot of the replacement; these three are None if there was none
+    moved_at       the slot of the replacement; None without a replacement
     """
 
     pool: str
@@ -359,8 +365,8 @@ def pools_of(
     """Return the pools of *standing*, the heaviest first.
 
     swaps    the stored swaps, newest first
-    kept     the pools of the mint in the pool book, with their candles of at least a day; None: the
-             book has none of them
+    kept     the pools of the mint in the pool book, with their candles of at least a day; None: no
+             pool is in the book
     """
     counting = weights(standing.pools, now)
     total = sum(counting)
@@ -419,7 +425,10 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
 
 
 class _Flows:
-    """The trades of pools in the newest spans that make up *span_s*, since the last missed span."""
+    """The trades of each pool in the newest spans that make up *span_s*.
+
+    Only spans after `KeptPools.missed_until` count.
+    """
 
     def __init__(self, kept: KeptPools | None, now: UnixS, span_s: int) -> None:
         begin = bucket(Timeframe.M5, now) - span_s + WIDTH_S[Timeframe.M5]
@@ -434,7 +443,7 @@ class _Flows:
                 self._found[row.key] = SpanFlow(volume, bought, was.swaps + row.swaps)
 
     def of(self, book: BookedPool) -> SpanFlow:
-        """Return the trades of the pool of *book*."""
+        """Return the trades of the pool that *book* describes."""
         found = self._found.get(key_of(book.pool), SpanFlow())
         return found._replace(since=UnixS(max(self._since, book.since)))
 
@@ -464,7 +473,7 @@ def move_of(quote_usd: float, usd: int) -> PriceMove:
 
 
 def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
-    """Return the sums of *swaps*; signers are identified by the start of their address."""
+    """Return the sums of *swaps*; the log has only the start of the address of a signer."""
     signers = {one.swap.evidence.signer for one in swaps if one.swap.evidence is not None}
     return PoolFlow(
         sum(one.swap.volume for one in swaps),
@@ -479,10 +488,12 @@ TOP: Final = 10
 
 @dataclass(slots=True)
 class TraderNow:
-    """A trader, with micro-USD and raw amounts of the token.
+    """The sums of the stored swaps of a trader.
 
-    bought, sold        micro-USD, including trades that do not count as volume
-    first_at, last_at   the times of the first and the last stored swap
+    first_at, last_at            the times of the first and the last stored swap
+    bought, sold                 micro-USD, including trades that do not count as volume
+    bought_amount, sold_amount   raw amounts of the token
+    buys, sells                  numbers of swaps
     """
 
     trader: str
@@ -518,8 +529,8 @@ class Crowd(NamedTuple):
     """The traders of some swaps: their numbers, their flow, and its concentration.
 
     flow                     micro-USD that all traders bought and sold
-    top_share, top10_share   the share of the flow that the largest trader has, and the ten largest
-                             together; 0 to 1; None without trades
+    top_share, top10_share   the share of the flow that the largest trader has, and that the ten
+                             largest traders have together; 0 to 1; None without trades
     """
 
     buyers: int
@@ -532,7 +543,7 @@ class Crowd(NamedTuple):
 
     @classmethod
     def of(cls, counts: tuple[int, int, int, int], flow: int, largest: Sequence[int]) -> "Crowd":
-        """Return the crowd whose first four fields are *counts*.
+        """Return the crowd with *counts*: buyers, sellers, traders, swaps.
 
         largest   the largest flows of single traders, in any order, at most TOP
         """

@@ -1,7 +1,7 @@
 """Candles and indicators over time.
 
-Averages continue from a known start: the first candle of the mint, or a waypoint.
-So they equal those of the live engine to the last bit, even if older candles were dropped.
+Averages continue from a known start: the first candle of the mint, or a waypoint.  So they equal
+the averages of the live engine to the last bit, even if older candles were dropped.
 
 ATR        Wilder's mean of 14 true ranges; the first true range is that of the second candle
 Bollinger  mean of 20 closes, and 2 standard deviations (of the population) above and below it
@@ -47,7 +47,10 @@ from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
-    """The width of candles, and the timeframe of the stored candles from which they are made."""
+    """The width of candles.
+
+    kept   the timeframe of the stored candles from which candles of this width are made
+    """
 
     name: str
     seconds: int
@@ -68,9 +71,9 @@ class Series(NamedTuple):
     has_older   whether older candles are stored
     closed      the number of candles before the first one, stored or not: those since tracking
                 began, and imported ones.  For s15 and pools: 1 if there may be any, otherwise 0.
-                In a wider series: the number of candles in the width of the stored ones
-    unpriced    the spans with volume but no price among the candles, and those before the first
-                candle if it is the oldest one
+                In a series made by `widened`: the number of stored, narrower candles
+    unpriced    the spans with volume but no price among *candles*, and also those before the first
+                candle if no older candle is stored
     """
 
     candles: Sequence[SeriesCandle]
@@ -92,7 +95,7 @@ class PageOfCandles(NamedTuple):
 class Range(msgspec.Struct, frozen=True, kw_only=True):
     """The candles that a page may contain.
 
-    since, until   the first and the last time at which a candle may begin
+    since, until   the first and the last time at which a candle may begin, inclusive
     limit          the most candles of a page, which are the newest ones of the range
     is_filled      whether a bucket without a price has a flat candle at the close before it
     is_closed      whether the candle that is still open is left out
@@ -112,14 +115,14 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> AskedCandles:
-        """The rows to read for a page, and some more, which show whether older ones exist."""
+        """The stored candles to read: those of a page, and some that show if older ones exist."""
         kept_s = WIDTH_S[self.width.kept]
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s
         return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
 
     def as_of(self, now: UnixS) -> "Range":
-        """Return the range without candles that are open at *now*, if `is_closed`."""
+        """Return this range; if `is_closed`, without the candles that are open at *now*."""
         if not self.is_closed:
             return self
         return replace(self, until=min(self.until, UnixS(now - self.width.seconds)))
@@ -152,7 +155,7 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return the candles that *asked* describes, as of the tip; they equal those of the report.
+    """Return the candles that *asked* describes, including swaps that are not folded yet.
 
     If all candles begin later than requested, the mint's first candle is returned.
     """
@@ -187,7 +190,7 @@ def has_price(kept: KeptCandles) -> bool:
 
 
 def widened(series: Series, width: Width) -> Series:
-    """Return *series* in candles of *width*, without the first if its start may be missing.
+    """Return *series* in candles of *width*, without the first one if its start may be missing.
 
     A wide candle includes the volume of stored spans without a price.
     """
@@ -284,7 +287,7 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
 
 
 def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
-    """Yield the candles up to `within.until`, and a flat one for each bucket without a price.
+    """Yield the candles up to `within.until`, and a flat candle for each bucket without a price.
 
     No flat candle begins after *now* or before the first candle.
     """
@@ -304,7 +307,10 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
 def _flat(
     flows: Mapping[UnixS, UnpricedVolume], spans: range, price: float, sol: float | None
 ) -> Iterator[SeriesCandle]:
-    """Yield a flat candle, at *price* and *sol*, for each of *spans*: no swap set a price there."""
+    """Yield a flat candle, at *price* and *sol*, for each of *spans*, the buckets without a price.
+
+    flows   the volume by bucket
+    """
     for at in map(UnixS, spans):
         _, buy, sell, imported = flows.get(at, UnpricedVolume(at, 0, 0))
         yield SeriesCandle(at, *(price,) * 4, buy, sell, 0, *(sol,) * 4, imported)
@@ -331,7 +337,12 @@ NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
-    """Where averages start: at index *first* of a series; *acc* contains *closed* candles."""
+    """The place from which averages continue.
+
+    first    the index of a candle in a series
+    closed   the number of all candles of the mint before this candle
+    acc      the accumulators after these candles
+    """
 
     first: int
     closed: int
@@ -358,7 +369,7 @@ def values_of(
 ) -> dict[str, Floats]:
     """Return the values of the indicators *asked*, by text: a row for each candle from *start* on.
 
-    A row is a number, or a number for each output of the indicator; NaN for null.  Only the newest
+    A row is a number, or a number for each output of the indicator; NaN: unknown.  Only the newest
     *count* rows are complete: older ones can be NaN.
     """
     if not asked:
@@ -368,7 +379,7 @@ def values_of(
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
-    """Return the first place in *series* from which averages can continue, or None."""
+    """Return the first place in *series* from which averages can continue; None: no such place."""
     if series.closed == 0:
         return FROM_THE_FIRST
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
@@ -381,10 +392,10 @@ def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
 
 
 def filled_start(page: PageOfCandles, series: Series) -> int | None:
-    """Return the index of the first candle of a filled *page* with exact indicators, or None.
+    """Return the index of the first candle of a filled *page* with exact indicators.
 
-    Averages of filled candles have no waypoints: they begin with the page, and are exact to 1e-13
-    once older candles no longer affect them.
+    Return None if no candle of the page has them.  Averages of filled candles have no waypoints:
+    they begin with the page, and are exact to 1e-13 once older candles no longer affect them.
 
     series   the candles from which the page was filled
     """
@@ -396,10 +407,11 @@ def filled_start(page: PageOfCandles, series: Series) -> int | None:
 def indicators_of(
     series: Series, start: Start, width_s: int, names: Collection[str]
 ) -> dict[str, Floats]:
-    """Return the values of *names*, a row for each candle from *start* on; NaN for null.
+    """Return the values of the indicators *names*, a row for each candle from *start* on.
 
-    A row has one number, or those of `macd` (line, signal, histogram), `fibonacci` (as the report
-    has them), `bollinger` (upper, middle, lower) and `stochRsi` (k, d).
+    A row is one number; for `macd` it is (line, signal, histogram), for `fibonacci` the levels in
+    the order of the report, for `bollinger` (upper, middle, lower), for `stochRsi` (k, d).  NaN:
+    unknown.
     """
     highs = np.array([candle.high for candle in series.candles])
     lows = np.array([candle.low for candle in series.candles])
@@ -434,12 +446,15 @@ def _averages(candles: Candles, start: Start) -> Floats:
 
 
 def _windows(values: Floats, size: int, short: float) -> Floats:
-    """Return, for each value, the *size* values that end with it; *short* replaces missing ones."""
+    """Return, for each of *values*, the *size* values that end with this value.
+
+    short   replaces values before the first one
+    """
     return sliding_window_view(np.concatenate([np.full(size - 1, short), values]), size)
 
 
 def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
-    """Return, for each candle, the levels of the 100 candles, or fewer, that end with it.
+    """Return, for each candle, the levels of the 100 candles, or fewer, that end with this candle.
 
     is_whole   whether these are all candles of the mint; otherwise, the levels of fewer than 100
                candles are NaN
@@ -512,7 +527,7 @@ def _stochastic(rsi: Floats) -> Floats:
 
 
 def short_series(kept: KeptSwaps) -> Series:
-    """Return *kept* in candles of 15 seconds, without the first if its start may be missing."""
+    """Return *kept* in candles of 15 seconds, without the first one if its start may be missing."""
     frame = Frame(Timeframe.M1, [], SHORT_S)
     for time, swap in kept.swaps:
         frame.apply(time, price_of(swap), swap)
@@ -529,7 +544,7 @@ def short_series(kept: KeptSwaps) -> Series:
 
 
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
-    """Return the candles of *pool* in *kept*, without the first if its start may be missing.
+    """Return the candles of *pool* in *kept*, without the first one if its start may be missing.
 
     If the pool is not in the pool book, there are no candles.  The count of a candle includes swaps
     without a price.

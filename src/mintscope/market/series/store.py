@@ -77,7 +77,7 @@ def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[Priced
 
 
 def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
-    """Return *swaps* without migrations, which only name the pool that replaced a curve."""
+    """Return *swaps* without migrations, which only name the pool that replaced a bonding curve."""
     return [one for one in swaps if one.evidence is None or one.evidence.succeeds is None]
 
 
@@ -93,7 +93,7 @@ def _detail(row: Sequence[Any]) -> SwapDetail:
 
 @lru_cache(maxsize=TEXTS_MAX)
 def _text(signature: bytes) -> str:
-    """Return *signature* in base58, which takes as long as decoding the rest of a swap."""
+    """Return *signature* in base58; cached, because decoding the rest of a swap takes no longer."""
     return str(SignatureBytes.from_bytes(signature))
 
 
@@ -197,7 +197,7 @@ class SqlSeries:
         self._reading = log_reader.MarketReading(access)
 
     async def tip(self) -> LogTip:
-        """Return the position of the log."""
+        """Return the newest position of the log."""
         return await self._reading.in_snapshot(log_reader.tip_of)
 
     async def candles(
@@ -233,7 +233,7 @@ class SqlSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return *mint* as it was at *moment*, as `SeriesReader.past` does."""
+        """Return *mint* as it was at *moment*; see `SeriesReader.past`."""
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 
     async def close(self) -> None:
@@ -289,10 +289,12 @@ def _candles(
 def _stands(
     db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
 ) -> bool:
-    """Return whether the rows of *known* are still valid; *folded*: the current (state, in_sol).
+    """Return whether the rows of *known* are still valid.
 
-    Every fold of the mint changes that state.  Other changes of rows come with an event `untrack`
+    Every fold of the mint changes its state.  Other changes of rows come with an event `untrack`
     or `track`: imports and backfills write these events, too.
+
+    folded   the current (state, in_sol) of the mint
     """
     if folded != (known.state, known.in_sol):
         return False
@@ -368,9 +370,10 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
 
 
 def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
-    """Return the end of the newest span after *since* with swaps that the pool book lacks, or None.
+    """Return the end of the newest span after *since* with swaps that the pool book does not have.
 
-    Older versions of ingest, and backfills that mend a gap, write candles, but not the pool book.
+    Return None if there is no such span.  Older versions of ingest, and backfills that mend a gap,
+    write candles, but not the pool book.
 
     swaps   the number of swaps in the pool book, by span
     """
@@ -380,7 +383,7 @@ def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, in
 
 
 def _first_crowd(since: UnixS, tip: LogTip) -> int:
-    """Return the time after which the spans of the day begin, in a book that begins at *since*.
+    """Return the time after which the spans of the day begin, in a `CrowdBook` begun at *since*.
 
     There may be older rows, from an earlier time in which an older version tracked the mint.
     """
@@ -417,7 +420,10 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield swaps, newest first; each statement reads twice as many slots as the one before."""
+    """Yield the swaps within *bounds*, newest first.
+
+    Each SQL statement reads twice as many slots as the statement before it.
+    """
     slots = SLOTS_AT_ONCE
     while True:
         rows = list(db.execute(SWAPS, bounds | {"limit": slots}))

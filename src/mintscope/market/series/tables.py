@@ -44,7 +44,7 @@ class NoTableLibrary(Exception):
 
 
 def table_of(candles: Sequence[SeriesCandle], ended: UnixS) -> Table:
-    """Return *candles*, those of `GET .../candles`, as columns.
+    """Return *candles*, a response of `GET .../candles`, as columns.
 
     ended    candles that begin later than this time are open
     """
@@ -74,7 +74,7 @@ def _own(candle: SeriesCandle, value: float) -> float | None:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Return the rows of *tables*, at least one table, as one; all have the same columns."""
+    """Return one table with the rows of all *tables*: at least one, all with the same columns."""
     return {name: [value for one in tables for value in one[name]] for name in tables[0]}
 
 

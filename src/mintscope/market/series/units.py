@@ -13,7 +13,7 @@ PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 
 
 class Supply(NamedTuple):
-    """The supply for market capitalisations, and the time at which it was read.
+    """The supply of a mint, and the time at which a node returned it.
 
     tokens   whole tokens
     text     the same number as an exact decimal

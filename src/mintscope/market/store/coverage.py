@@ -1,4 +1,4 @@
-"""Stores coverage in SQL.
+"""Stores coverage in SQL: the token exchanges that were read or missed, by hour and program.
 
 If an hour has too many programs or mints, those with the least volume are summed under the name
 OTHER.
@@ -126,14 +126,17 @@ class CoverageWriter:
         self._mints: set[str] = set()
 
     def add(self, db: Database, seen: Sequence[SlotCoverage]) -> None:
-        """Add *seen*, which is sorted by time."""
+        """Add the coverage of the blocks *seen*, which are sorted by time."""
         for hour, slots in groupby(seen, lambda each: each.time // HOUR_S):
             if hour != self._hour:
                 self._begin(db, hour)
             self._add(db, hour, list(slots))
 
     def _begin(self, db: Database, hour: int) -> None:
-        """Begin *hour*: sum the excess names of the newest stored hour, and delete old hours."""
+        """Begin *hour*: delete old hours, and reduce the newest stored hour to its largest names.
+
+        The other programs and mints of that hour are summed under the name OTHER.
+        """
         newest = db.execute("SELECT max(hour) FROM coverage").get
         if newest is not None:
             _keep_programs(db, newest)
@@ -174,7 +177,7 @@ class CoverageWriter:
 
 
 def lost(db: Database, gap: Gap) -> None:
-    """Record *gap*; it replaces shorter open gaps with the same first slot.
+    """Record *gap*, which replaces shorter open gaps with the same first slot.
 
     If a longer gap with this first slot is open, nothing changes.
     """
@@ -184,9 +187,9 @@ def lost(db: Database, gap: Gap) -> None:
 
 
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
-    """Record that a block died, so the slots that it proved empty are uncertain again.
+    """Record that the block at *slot* died: slots since its parent no longer count as skipped.
 
-    The calls of the block still count: they show how well blocks are read.
+    The program calls of the block still count, because they show how well blocks are read.
     """
     db.execute(DIED, (slot - parent_slot - 1, time // HOUR_S))
 
@@ -204,7 +207,7 @@ def _bounded(tally: Tally) -> Tally:
 
 
 def _keep_programs(db: Database, hour: int) -> None:
-    """Replace all programs of *hour* but the largest by their sums, under the name OTHER."""
+    """Replace all programs of *hour*, except the largest, by their sums under the name OTHER."""
     rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
     for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
         for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):
@@ -224,9 +227,9 @@ def _keep_mints(db: Database, hour: int) -> None:
 
 
 def coverage_of(db: Database, hours: int) -> Coverage | None:
-    """Return the coverage of the *hours* hours, at most a week, that end with the newest hour.
+    """Return the coverage of *hours* hours, at most a week, of which the last has the newest block.
 
-    The newest hour is that of the newest block.  Returns None before the first block.
+    Returns None before the first block.
     """
     time = db.execute(NEWEST_TIME).get
     if time is None:
@@ -242,7 +245,7 @@ def coverage_of(db: Database, hours: int) -> Coverage | None:
 
 
 def missed_mints(db: Database) -> MissedMints:
-    """Return the mints with missed calls in the window."""
+    """Return the mints with missed calls in the newest WINDOW_HOURS hours."""
     time = db.execute(NEWEST_TIME).get
     if time is None:
         return MissedMints({}, is_whole=True)

@@ -1,4 +1,4 @@
-"""Reads and writes the fold of the market in SQL."""
+"""Reads final slots from SQL, and writes the candles and states into which they are folded."""
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
@@ -151,10 +151,10 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
 
 
 class SqlFolding:
-    """One batch of the finalized fold, read in parts and written in one transaction; see `begin`.
+    """A batch of final slots to fold, read in parts and written in one transaction; see `begin`.
 
     slots    the final slots of the batch, oldest first
-    day      the UTC day of the checkpoint; None before the first checkpoint
+    day      the UTC day of the newest folded slot; None before the first
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class SqlFolding:
         ]
 
     async def swaps(self, slot: FinalizedSlot) -> dict[Mint, list[PricedSwap]]:
-        """Return the swaps of *slot* by mint, those of each mint in order."""
+        """Return by mint the swaps of *slot*, in order."""
         rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
@@ -221,12 +221,12 @@ class SqlFolding:
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
-        """Return the stored activity of the mints that a rule may drop: tracked, but not listed."""
+        """Return the stored activity of the tracked mints that no operator has listed."""
         rows = await self._access.run(lambda db: db.execute(FOLLOWED))
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
     async def save(self, folded: Folded) -> bool:
-        """Write *folded* and move the checkpoint; return whether it was written.
+        """Write *folded*, and record its newest slot as folded; return whether it was written.
 
         Nothing is written if a mint was tracked or untracked since the batch was read.
         """
@@ -310,7 +310,7 @@ class SqlFolding:
 
 
 def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return (mint id, details) of event *seq*; each statement has the same number of values."""
+    """Return (mint id, details of its swaps) of event *seq*, for *mint_ids* that have details."""
     found: list[tuple[int, bytes]] = []
     for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
         some = mint_ids[first : first + DETAILS_AT_ONCE]
@@ -322,7 +322,7 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the cut before which candles are too old; *newest* is the newest candle's bucket."""
+    """Return the cut before which candles are deleted; *newest* is the newest candle's bucket."""
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 
@@ -392,7 +392,7 @@ DELETE FROM other_deciding_kept
 
 
 def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
-    """Return (slot, mint, price pools after the slot), as `SqlMarketStore.price_pools` does."""
+    """Return (slot, mint, price pools after the slot), see `SqlMarketStore.price_pools`."""
     kept = [(Mint(mint), unpack(blob)) for mint, blob in db.execute(DECIDED)]
     # Of a mint whose tracking began or ended, both tables have a row.  The newer one counts.
     trimmed = dict(sorted(kept, key=_traded_at))
@@ -410,7 +410,10 @@ def _traded_at(of: tuple[Mint, Standing]) -> UnixS:
 
 
 def keep_price_pools(db: Database, until: int) -> None:
-    """Store the price pools as of *until*, the newest event to be trimmed; delete some old ones."""
+    """Store the price pools as of event *until*, before the events up to it are deleted.
+
+    Some price pools of mints that no longer trade are deleted.
+    """
     db.execute(KEEP_PRICE_POOLS, (until,))
     db.execute(KEEP_OTHERS, (until,))
     db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

@@ -1,4 +1,7 @@
-"""Reads the candles and swaps from which the requested frames of a mint are computed."""
+"""Reads the candles and swaps from which the frames of a mint are computed.
+
+A frame has the indicators of an `AskedFrame`, a timeframe that is computed only on request.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -53,7 +56,7 @@ class Folded(NamedTuple):
     """The bounds of the swaps of a mint that its loaded state includes.
 
     seq      the newest event that is included
-    since    swaps of later slots are included
+    since    the slot after which swaps are included
     recent   the time before which swaps are too old for s15
     folded   the newest slot that is included
     before   the time before which swaps are included
@@ -73,7 +76,7 @@ def with_frames(
     folded: Folded,
     timeframes: Collection[str],
 ) -> LoadedMint:
-    """Return *loaded* with the requested frames *timeframes*, as of its state and candles."""
+    """Return *loaded* with the frames of *timeframes*, as of the state and candles of *loaded*."""
     if not timeframes:
         return loaded
     frames = Frames()
@@ -102,9 +105,10 @@ def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, mint_id: int) ->
 def _bars(
     db: Database, candles: Mapping[Timeframe, Any], mint_id: int, timeframe: Timeframe
 ) -> list[Bar]:
-    """Return the candles of *timeframe* with a price, oldest first: up to BARS_MAX, and the newest.
+    """Return the candles of *timeframe* with a price, oldest first.
 
-    The newest candle is that in *candles*; if *candles* has none, the result is empty.
+    The newest candle is taken from *candles*, and up to BARS_MAX older ones from *db*.  The result
+    is empty if *candles* has no candle of *timeframe*.
     """
     loaded = candles.get(timeframe)
     if not loaded:

@@ -28,8 +28,8 @@ from mintscope.solana.blocks import Gap
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A PricedSwap as a blob stores it: without mint and detail, which have their own columns.
 
-    `offered` and `evidence` are left out if they and all later fields are None; rows of older
-    versions have no pool.
+    `offered` and `evidence` are left out if these and all later fields are None.  Rows that older
+    versions wrote have no pool.
     """
 
     transaction_index: int
@@ -235,7 +235,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 
 def largest(db: Database, limit: int) -> list[NotRead]:
-    """Return up to *limit* kinds of calls, by falling volume, as `CoverageReader.not_read` does."""
+    """Return up to *limit* kinds of calls, by falling volume, see `CoverageReader.not_read`."""
     bounds = {"hour_s": HOUR_S, "hours": DAY_HOURS, "limit": limit}
     return [
         NotRead(
@@ -373,10 +373,11 @@ class SqlLogReader:
     """Implements LogReader and CoverageReader; `close` it when done.
 
     access    runs reads in one thread
-    version   returns a number that changes with each commit, and takes less time than a read of the
-              tip; None: there is no such number
+    version   returns a number that changes with each commit, and takes less time than `tip_of`;
+              None: there is no such number
 
-    Every method may also raise UnusableStore, because the database is opened by the first read.
+    Every method may raise ServiceUnavailable, and also UnusableStore, because the first read opens
+    the database.
     """
 
     def __init__(
@@ -387,11 +388,11 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest committed position, from memory if `version` shows no commit since."""
+        """Return the newest position of the log; read again only if `version` has changed."""
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
-        """Return up to *limit* events after *after_seq*, in order, as `LogReader.events` does."""
+        """Return up to *limit* events after *after_seq*, in order; see `LogReader.events`."""
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
@@ -399,7 +400,7 @@ class SqlLogReader:
         return await self._reading.in_snapshot(_tracked)
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return the first living slot of each of the newest *span_s* seconds, oldest first."""
+        """Return in order (slot, time) of the first slot of each of the newest *span_s* seconds."""
         return await self._reading.run(
             lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
         )
@@ -426,14 +427,14 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of the *hours* hours, at most a week, that end with the newest hour.
+        """Return the coverage of *hours* hours, at most a week, to the hour of the newest block.
 
-        The newest hour is that of the newest block.  Returns None before the first block.
+        Returns None before the first block.
         """
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints with missed calls in the window."""
+        """Return the mints with missed calls in the newest `coverage.WINDOW_HOURS` hours."""
         return await self._reading.in_snapshot(missed_mints)
 
     async def close(self) -> None:
@@ -452,7 +453,7 @@ class SqlLogReader:
 
 
 def tip_of(db: Database) -> log.LogTip:
-    """Return the position of the log; a single statement reads it."""
+    """Return the newest position of the log, which a single statement reads."""
     seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
     return log.LogTip(
         seq=seq,
@@ -551,7 +552,10 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
 
 
 def folded_standing(db: Database, mint_id: int, seq: int | None) -> list[tuple[Slot, bytes]]:
-    """Return [(slot, packed Standing)] as of event *seq*, [] if there is none; slot -1: unknown."""
+    """Return [(slot, packed standing)] of a mint as of event *seq*; [] if there is no standing.
+
+    The slot is -1 if it is no longer stored.
+    """
     bounds = {"mint": mint_id, "folded": seq}
     rows = list(db.execute(FOLDED_STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
     return [(Slot(slot), packed) for slot, packed in rows]
@@ -564,11 +568,11 @@ def tail_of(
     folded: str = FOLDED_SECONDS,
     ahead: str = NOT_FOLDED,
 ) -> list[log.TailSwap]:
-    """Return the swaps of *mint* as `LoadedMint.tail` has them.
+    """Return the newest swaps of *mint*, in the form of `LoadedMint.tail`.
 
-    bounds   the values of both statements
-    folded   the statement that reads the volumes of seconds that are folded
-    ahead    the statement that reads the swaps that are not folded yet
+    bounds   the values of the parameters of both statements
+    folded   the SQL statement that reads the volumes of seconds that are folded
+    ahead    the SQL statement that reads the swaps that are not folded yet
     """
     seconds = [
         log.TailSwap(slot, time, folded=True, swap=swap)

@@ -136,8 +136,8 @@ SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?
 class LogCopier:
     """Copies the write-ahead log into the database file in a thread, while the writer continues.
 
-    access   runs *copy* in a thread, over a connection of its own
-    copy     copies the log if it is long enough
+    access   runs *copy* in a thread, over a separate connection
+    copy     copies the write-ahead log if it is long enough
     """
 
     def __init__(self, access: DatabaseAccess[Database], copy: Callable[[Database], None]) -> None:
@@ -146,7 +146,7 @@ class LogCopier:
         self._copying: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start a copy, unless one is under way.  Raises DatabaseError if the last copy failed."""
+        """Start a copy, unless a copy is running.  Raises DatabaseError if the last copy failed."""
         last = self._copying
         if last is not None:
             if not last.done():
@@ -156,7 +156,7 @@ class LogCopier:
         self._copying = asyncio.create_task(self._access.run(self._copy))
 
     async def close(self) -> None:
-        """Wait for the end of a copy, and close the connection."""
+        """Wait until a running copy ends, and close the connection."""
         try:
             if self._copying is not None:
                 await asyncio.gather(self._copying, return_exceptions=True)
@@ -192,7 +192,7 @@ class SqlMarketStore:
         self._forgetting = Forgetting(self._mints.drop)
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return the tail of the log; track *mints* if the log has no slot.
+        """Return the headers for the check of new blocks; track *mints* if the log has no slot.
 
         A store that logs only tracked mints untracks the mints that a rule chose.
 
@@ -203,13 +203,13 @@ class SqlMarketStore:
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
         """Return (slot, mint, price pools after the slot), oldest first.
 
-        For each mint whose pools are in the log: the newest slot that changed them and is no longer
-        stored, as -1; the newest stored final slot that did; and all later living slots that did.
+        These are, for each mint with pools in the log, the newest slot that changed its pools and
+        is no longer stored, as -1; the newest stored final slot that changed them; and later ones.
         """
         return await self._access.run(price_pools)
 
     async def claim(self, genesis_hash: str) -> str:
-        """Return the genesis hash in the log; record *genesis_hash* if the log has none."""
+        """Record *genesis_hash* if the log has no genesis hash; return the hash in the log."""
         return await self._access.run(lambda db: _claim(db, genesis_hash))
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -217,7 +217,7 @@ class SqlMarketStore:
         await self._access.run(lambda db: self._write(db, changes))
 
     async def fold(self, slots_max: int) -> SqlFolding:
-        """Return a batch of up to *slots_max* final slots; save it before the next is read."""
+        """Return a batch of up to *slots_max* final slots; save it before you read the next one."""
         return await SqlFolding.begin(
             self._access,
             self._tables,
@@ -319,7 +319,7 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add the slot *new*: the swaps of logged mints, and the changed pools of all mints."""
+        """Add the swaps of logged mints in the slot *new*, and the changed pools of all mints."""
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}
@@ -431,8 +431,7 @@ class SqlTracking:
     async def found(self, text: str, limit: int) -> FoundMints:
         """Return up to *limit* tracked mints with *text* in their address, and their total number.
 
-        Mints listed by an operator come first, then mints with newer swaps.  Their states are not
-        read.
+        Mints that an operator listed come first, then mints with newer swaps.  No state is read.
         """
         return await self._run(lambda db: _found(db, text, limit))
 
@@ -549,7 +548,7 @@ SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?
 
 
 class SqlMintFacts:
-    """Stores the newest facts of mints from a node; safe while ingest writes.
+    """Stores the newest facts of mints from a node; this is safe while ingest writes.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
@@ -558,7 +557,7 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Store *facts*; return False if *mint* has no row, or has newer facts: see NEWER_MS."""
+        """Store *facts*; return False if *mint* has no row, or newer facts (see NEWER_MS)."""
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -572,12 +571,12 @@ class SqlMintFacts:
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*; None if there are none."""
+        """Return the stored facts of *mint*; None if no facts are stored."""
         kept = (await self._read(ONE_FACT, (mint,))).get
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints last read before *before_ms*, oldest first."""
+        """Return up to *mints_max* tracked mints last read before *before_ms*, the oldest first."""
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 

@@ -1,4 +1,7 @@
-"""Stores tracked mints in SQL."""
+"""Stores tracked mints in SQL.
+
+The number of a mint is its id in the table `mint`.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -13,7 +16,7 @@ SpanTable: TypeAlias = Literal["pool_candle", "crowd"]
 
 
 class Cut(NamedTuple):
-    """The bucket before which candles of a mint and a timeframe are too old."""
+    """The bucket before which the candles of a mint and a timeframe are deleted."""
 
     mint_id: int
     timeframe: Timeframe
@@ -29,36 +32,36 @@ class MarketTables(Protocol):
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of the *mints* that are tracked; if *creates*, of all *mints*.
+        """Return the ids of the tracked mints in *mints*, or of all *mints* if *creates*.
 
-        creates   whether mints without a number get one
+        creates   whether to insert a row for each mint without a row
         """
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows of `fold.KEPT` for *mints*."""
+        """Return the rows that the statement `fold.KEPT` selects for *mints*."""
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*, and waypoints without candles.
+        """Delete the candles before *cuts*, and waypoints without candles.
 
-        newest   the number of the newest candles with a price that each mint and timeframe keeps
+        newest   this number of the newest candles with a price is kept of each mint and timeframe
         """
 
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Drop the rows of *table* before *cuts*, each the number of a mint and a bucket."""
+        """Delete the rows of *table* before *cuts*: (id of a mint, bucket)."""
 
     def written(self, db: Database) -> None:
-        """Notify readers of the log that do not poll; call this in the transaction that wrote."""
+        """Notify readers of the log that do not poll; call this in the transaction of the write."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints*; return the numbers of those that were tracked.
+        """Untrack *mints*; return the ids of those that were tracked.
 
-        Their candles are only marked, and deleted later: see `retention.clear_some`.
+        The candles of these mints are only marked; `retention.clear_some` deletes them later.
         """
 
     def tidy(self, db: Database) -> None:
-        """Return a bounded part of the unused space to the disk."""
+        """Return a limited part of the unused space in the database to the disk."""
 
 
 KNOWN_MAX: Final = 200_000
@@ -96,14 +99,17 @@ BEFORE_ALL: Final = Slot(-1)
 
 
 class MintIds:
-    """A cache of the numbers of the mints whose swaps are logged.
+    """A cache of the ids, in the table `mint`, of the mints whose swaps are logged.
 
     The cache is kept from one transaction to the next.  It is cleared if it is full, or if another
     process, such as a command of an operator, may have tracked or untracked a mint.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
-        """Give every mint a number if *creates*; otherwise, use only those of tracked mints."""
+        """Begin with an empty cache.
+
+        creates   whether each mint is logged, and gets a row; if False, only tracked mints are
+        """
         self._tables = tables
         self._creates = creates
         self._version: int | None = None
@@ -118,16 +124,16 @@ class MintIds:
             self._version = version
 
     def forget(self) -> None:
-        """Make the next `refresh` clear the cache, because this process has changed mints."""
+        """Mark the cache as outdated, because this process has changed mints; see `refresh`."""
         self._version = None
 
     def drop(self, mints: Sequence[Mint]) -> None:
-        """Drop the numbers of *mints*, which no longer have any."""
+        """Remove *mints*, whose rows were deleted, from the cache."""
         for mint in mints:
             self._ids.pop(mint, None)
 
     def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
-        """Return the numbers of mints, at least of *mints*; None for a mint that is not logged."""
+        """Return ids by mint, at least of *mints*; None: the mint is not logged."""
         unknown = [mint for mint in mints if mint not in self._ids]
         if unknown:
             found = self._tables.numbers(db, unknown, creates=self._creates)
@@ -136,7 +142,7 @@ class MintIds:
 
 
 def number(db: Database, mint: Mint) -> int:
-    """Return the number of *mint*, which gets one if it has none."""
+    """Return the id of *mint*; insert a row for the mint if necessary."""
     found = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return int(db.execute(ADD_MINT, (mint,)).get if found is None else found)
 
@@ -150,8 +156,8 @@ def track(
 ) -> bool:
     """Track *mint* from the slot after *since* on; return False if it was tracked already.
 
-    since     a slot and its time; None: the newest living slot
-    by_rule   if False, an operator tracks it: it becomes listed, so that no rule drops it
+    since     a slot and its time; None: the newest slot of the log
+    by_rule   if False, an operator tracks the mint: it becomes listed, so that no rule untracks it
     """
     mint_id = number(db, mint)
     clear_if_left(db, mint_id)  # candles from before would be mixed with the new ones
@@ -165,13 +171,13 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Untrack *mint*, and let no rule track it again; return False if it was not tracked."""
+    """Untrack *mint*, so that no rule tracks it again; return False if it was not tracked."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 
 
 def untrack(db: Database, mint: Mint) -> bool:
-    """Untrack *mint* and drop its stored data; return False if it was not tracked."""
+    """Untrack *mint* and delete its stored data; return False if it was not tracked."""
     mint_id = db.execute(UNFOLLOW, (mint,)).get
     if mint_id is None:
         return False

@@ -74,7 +74,7 @@ class PostgresMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of the *mints* that are tracked; if *creates*, of all *mints*."""
+        """Return the ids of the tracked mints in *mints*, or of all *mints* if *creates*."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))
@@ -85,11 +85,11 @@ class PostgresMarketTables:
         return found
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows of `fold.KEPT` for *mints*."""
+        """Return the rows that the statement `fold.KEPT` selects for *mints*."""
         return db.execute(KEPT_OF, (list(mints),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*, and waypoints without candles."""
+        """Delete old candles, and waypoints without candles; see `MarketTables.drop_old`."""
         for first in range(0, len(cuts), CUTS_MAX):
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
             columns = [list(column) for column in part]
@@ -100,18 +100,18 @@ class PostgresMarketTables:
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Drop the rows of *table* before *cuts*."""
+        """Delete the rows of *table* before *cuts*: (id of a mint, bucket)."""
         statement = DROP_OLD_SPANS.format(table=table)
         for first in range(0, len(cuts), CUTS_MAX):
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
             db.execute(statement, [list(column) for column in part])
 
     def written(self, db: Database) -> None:
-        """Notify the listeners once the transaction is committed."""
+        """Notify the listeners of the log once the transaction is committed."""
         db.execute(NOTIFY)
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints*; return the numbers of those that were tracked."""
+        """Untrack *mints*; return the ids of those that were tracked."""
         found = {
             Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
         }

@@ -2,12 +2,12 @@
 
 On each new day of the market, every mint is checked once.  Mints that are not tracked and have not
 traded on that day are deleted, unless an operator removed them, or swaps or candles of them are
-still stored.  There may be hundreds of thousands, so each statement deletes a part of them, and all
-statements between two blocks take about a tenth of a second.
+still stored.  There may be hundreds of thousands of such mints, so each statement deletes a part of
+them, and all statements between two blocks take about a tenth of a second.
 
-Many thousands of mints can be dropped in a day, each with thousands of candles.  They are untracked
-in one transaction, which marks their rows; their candles are deleted afterwards, at the latest
-before a mint is tracked again.
+Many thousands of mints can be untracked in a day, each with thousands of candles.  One transaction
+untracks them and marks their rows; their candles are deleted afterwards, at the latest before a
+mint is tracked again.
 """
 
 import time
@@ -54,7 +54,7 @@ log = structlog.get_logger()
 class Forgetting:
     """Checks the mints of each day, some in each step, and deletes those that no longer trade.
 
-    on_forget   called with the deleted mints, which no longer have a number
+    on_forget   called with the deleted mints
     """
 
     def __init__(self, on_forget: Callable[[Sequence[Mint]], None]) -> None:
@@ -62,13 +62,13 @@ class Forgetting:
         self._count = 0
 
     def steps(self, db: Database) -> None:
-        """Check the next mints, each step in its own transaction, until STEPS_S have passed."""
+        """Check the next mints for about STEPS_S seconds, in steps of one transaction each."""
         end_s = time.monotonic() + STEPS_S
         while self._step(db) and time.monotonic() < end_s:
             pass
 
     def _step(self, db: Database) -> bool:
-        """Check some mints; return whether there were any."""
+        """Check the next mints; return False if all mints of the day are checked."""
         day, mark, newest = db.execute(MARK).get
         if mark is None:
             return False
@@ -102,9 +102,9 @@ CLEARED: Final = "UPDATE mint SET is_uncleared = 0 WHERE id = ?"
 
 
 def clear(db: Database, mint_id: int) -> int:
-    """Delete the candles of one mint; return their number.
+    """Delete the candles of one mint; return the number of deleted candles.
 
-    Its waypoints, the candles of its pools, and its crowds are deleted, too.
+    The waypoints of the mint, the candles of its pools, and its crowds are deleted, too.
     """
     db.execute(DELETE.format(table="candle"), (mint_id,))
     count = db.changes()
@@ -149,8 +149,9 @@ def candles_a_day(
 ) -> Mapping[Timeframe, int] | None:
     """Return the estimated number of candles of each timeframe added in the day before *time*.
 
-    The estimate is from a sample of the *tracked_count* tracked mints.  If their candles cover less
-    than a day, it is extrapolated; None if they cover less than an hour, or there are none.
+    The estimate is from a sample of the *tracked_count* tracked mints, and is extrapolated if the
+    candles of the sample cover less than a day.  Return None if they cover less than an hour, or
+    if there are no candles.
     """
     if time is None:
         return None

@@ -80,18 +80,18 @@ class SqliteMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of the *mints* that are tracked; if *creates*, of all *mints*."""
+        """Return the ids of the tracked mints in *mints*, or of all *mints* if *creates*."""
         if creates:
             return {mint: number(db, mint) for mint in mints}
         found = {mint: db.execute(TRACKED, (mint,)).get for mint in mints}
         return {mint: one for mint, one in found.items() if one is not None}
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows of `fold.KEPT` for *mints*."""
+        """Return the rows that the statement `fold.KEPT` selects for *mints*."""
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*, and waypoints without candles.
+        """Delete old candles, and waypoints without candles; see `MarketTables.drop_old`.
 
         An index look-up skips the cuts before which there are no candles.
         """
@@ -104,14 +104,14 @@ class SqliteMarketTables:
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Drop the rows of *table* before *cuts*."""
+        """Delete the rows of *table* before *cuts*: (id of a mint, bucket)."""
         db.executemany(DROP_OLD_SPANS.format(table=table), cuts)
 
     def written(self, db: Database) -> None:
-        """Do nothing: readers poll."""
+        """Do nothing, because readers poll a SQLite file."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints*; return the numbers of those that were tracked."""
+        """Untrack *mints*; return the ids of those that were tracked."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
@@ -131,8 +131,8 @@ class SqliteMarketTables:
 def copy_log(db: Database) -> None:
     """Copy the write-ahead log into the file if more than LOG_PAGES of its pages are not copied.
 
-    *db* is not the writer's connection, and is used in another thread: no slot waits for the copy,
-    and a page that several commits changed is copied only once.
+    *db* is not the writer's connection, and is used in another thread, so no slot waits for the
+    copy.  A page that several commits changed is copied only once.
     """
     _, pages, copied = db.execute("PRAGMA wal_checkpoint(NOOP)").get
     if pages - copied > LOG_PAGES:

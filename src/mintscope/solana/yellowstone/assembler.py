@@ -1,8 +1,8 @@
 """Blocks from the messages of a gRPC stream.
 
-A bank is one execution of a slot by the node that sends the stream; its id has no meaning for other
-nodes.  A slot has several banks if, for example, its leader restarts the block on another parent.
-At most one of them is confirmed.
+A bank is one execution of a slot by the node that sends the stream; the id of a bank has no meaning
+for other nodes.  A slot has several banks if, for example, its leader restarts the block on another
+parent.  At most one bank of a slot is confirmed.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ BANKS_MAX: Final = 64
 
 @dataclass(slots=True)
 class Bank:
-    """The transactions of one bank by index, and its block meta, if that has arrived."""
+    """The received transactions of one bank, by index, and its block meta; None: not received."""
 
     parts: dict[int, Info] = field(default_factory=dict)
     meta: Meta | None = None
@@ -75,7 +75,10 @@ class Banks:
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank, which is added if it is new; None if its messages are to be ignored."""
+        """Return the bank *bank_id*, which is added if it is new.
+
+        Return None if the messages of this bank must be ignored.
+        """
         if self._is_mixed or bank_id in self._dropped:
             return None
         if bank_id not in self._live and len(self._live) + len(self._dropped) >= BANKS_MAX:
@@ -87,7 +90,7 @@ class Banks:
         return self._live.setdefault(bank_id, Bank())
 
     def take(self, bank_id: int, info: Info) -> None:
-        """Store a transaction of the bank, replacing an earlier copy."""
+        """Store the transaction *info* of the bank, replacing an earlier copy."""
         bank = self.note(bank_id)
         if bank is not None:
             before = bank.parts.get(info.index)
@@ -119,7 +122,7 @@ class Banks:
                 return
 
     def _mix(self) -> None:
-        """Drop all banks, and ignore later messages: none can be assigned to a bank."""
+        """Drop all banks, and ignore later messages, because they cannot be assigned to a bank."""
         self.clear()
         self._is_mixed = True
 
@@ -146,8 +149,8 @@ class Banks:
         """Return the confirmed bank, or else the only bank; None before its block meta has arrived.
 
         Messages without a bank id count as messages of this bank.  Also returns None if several
-        banks have an id and none is confirmed, if the bank was dropped, or if messages of several
-        banks may be mixed.
+        banks have an id and no bank is confirmed, if the bank was dropped, or if messages of
+        several banks may be mixed.
         """
         named = self._live.keys() - {UNNAMED}
         if self._is_mixed or (self._confirmed is None and len(named) > 1):
@@ -192,10 +195,11 @@ class Assembler:
     """Builds blocks from the messages of a session, and adds them to the *buffer*.
 
     is_joined   whether the session sends single transactions and block metas instead of blocks.  A
-                slot is then complete when its meta has arrived and a later slot has begun.  If it
-                has several banks, one must also be confirmed by a slot status, or by the parent
-                hash of a later block.  The first slot, which may have begun before the session, is
-                left to the repairer.  So are the oldest slots if too many are incomplete
+                slot is then complete when its meta has arrived and a later slot has begun.  If the
+                slot has several banks, one must also be confirmed by a slot status, or by the
+                parent hash of a later block.  The first slot, which may have begun before the
+                session, is left to the repairer (`StreamedNode`).  The oldest slots are left to the
+                repairer, too, if too many slots are incomplete
     """
 
     def __init__(self, buffer: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
@@ -259,7 +263,7 @@ class Assembler:
         return False
 
     def _kill(self, slot: Slot, bank_id: int | None) -> None:
-        """Drop the dead bank of *slot*, or every bank of it if *bank_id* is None."""
+        """Drop the dead bank *bank_id* of *slot*, or every bank of *slot* if *bank_id* is None."""
         # Unknown banks are recorded as dropped too, so that their later messages are ignored.
         banks = self._banks(slot) if self.is_joined else None
         if banks is not None:
@@ -275,9 +279,9 @@ class Assembler:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot* as `_banks` does.
+        """Return the banks of *slot*, or None if the slot is buffered or left to the repairer.
 
-        If *slot* is the first slot of the session, drop it and all older slots.
+        The first slot of the session and all older slots are left to the repairer.
         """
         if self._closed < 0:
             self._closed = slot

@@ -32,10 +32,9 @@ class BlockBuffer:
         self._session_after = Slot(-1)
 
     def add(self, block: Block, size: int) -> bool:
-        """Add *block* of *size* bytes, and drop the blocks that it proves to be dead.
+        """Add *block* of *size* bytes, and drop the blocks that *block* proves to be dead.
 
-        Return whether *block* was added; False if it is already stored, or if a stored block proves
-        that it is dead.
+        Return False if *block* is already stored, or if a stored block proves that it is dead.
         """
         # A block that is not an ancestor of a stored block above it has died: it is dropped, or not
         # added.
@@ -86,7 +85,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the parent hash of the next stored block, or None if *slot* is not its parent."""
+        """Return the parent hash of the next stored block; None if its parent is not at *slot*."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
@@ -96,7 +95,10 @@ class BlockBuffer:
         return above is not None and above.parent_slot < slot
 
     def covers(self, first: Slot, last: Slot) -> list[Slot] | None:
-        """Return all slots with a block from *first* to *last*; None if links do not prove them."""
+        """Return all slots with a block from *first* to *last*; None if these are not proven.
+
+        The stored blocks prove them if each names the block before it as its parent.
+        """
         slots = [slot for slot in self._held if first <= slot <= last]
         if not slots or slots[-1] != last:
             return None
@@ -118,7 +120,7 @@ class BlockBuffer:
         )
 
     def _drop_between(self, block: Block) -> None:
-        """Drop the blocks at and below the slot of *block* that it proves to be dead."""
+        """Drop the blocks, at or below the slot of *block*, that *block* proves to be dead."""
         for slot in [at for at in self._held if block.parent_slot < at <= block.slot]:
             self._drop(slot)
         parent = self._held.get(block.parent_slot)
@@ -140,7 +142,7 @@ SILENT_S: Final = 20.0
 
 
 class StreamWatch:
-    """A check that fails if the stream has delivered no block for SILENT_S."""
+    """A check that fails if the stream has delivered no block for SILENT_S seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

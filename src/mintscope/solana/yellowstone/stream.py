@@ -62,7 +62,7 @@ class GeyserEndpoint:
 
 
 class StreamEnded(Exception):
-    """A session or a request has ended; *reason* is the label of the metric."""
+    """A session of the stream or a request has ended; *reason* is the label of the metric."""
 
     def __init__(self, reason: str, said: str = "") -> None:
         super().__init__(said or reason)
@@ -70,7 +70,10 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Stores blocks in *buffer* while `run` runs; *news* is set by a block or a session's end."""
+    """Reads a gRPC stream into *buffer* while `run` runs.
+
+    news   an event that is set by each block, and by the end of a session
+    """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -96,7 +99,7 @@ class Stream:
 
     @property
     def is_live(self) -> bool:
-        """Whether the current session has delivered a block within the watchdog time."""
+        """Whether the current session has delivered a block in the last `watchdog_s` seconds."""
         if self._block_at_s is None:
             return False
         return self._clock.monotonic_s() - self._block_at_s < self._watchdog_s
@@ -108,12 +111,15 @@ class Stream:
         self.news.set()
 
     def note_end(self) -> None:
-        """Record that there is no session."""
+        """Record that the session has ended."""
         self._block_at_s = None
         self.news.set()
 
     async def run(self) -> None:
-        """Subscribe again after each session; pause longer after each failure in a row."""
+        """Subscribe, and subscribe again after each session; never return.
+
+        The pause between two sessions grows with each failure in a row.
+        """
         vain = 0
         resumes = True
         while True:
@@ -243,7 +249,7 @@ def _metadata(endpoint: GeyserEndpoint) -> tuple[tuple[str, str], ...]:
 
 
 async def ask_version(endpoint: GeyserEndpoint, timeout_s: float) -> str:
-    """Return the version of the server.  Raises StreamEnded if there is no answer."""
+    """Return the version of the server at *endpoint*.  Raises StreamEnded without an answer."""
     try:
         async with _channel(endpoint) as channel:
             ask: grpc.aio.UnaryUnaryMultiCallable[
@@ -266,9 +272,10 @@ OWED_SLOTS_MAX: Final = 10_000
 
 
 class StreamedNode:
-    """A node that returns blocks of *stream*, and requests missing ones from *repairer*.
+    """A node that returns blocks of *stream*, and requests missing blocks from *repairer*.
 
-    The poller proves the chain by its links, so a wrong answer costs a request, but never a block.
+    The poller proves the chain by the links between blocks, so a wrong answer of this node costs a
+    request, but never a block.
     """
 
     def __init__(
@@ -285,7 +292,7 @@ class StreamedNode:
         self._failing_since_s: dict[Slot, float] = {}
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; wait briefly for a newer confirmed one."""
+        """Return the newest block at *commitment*; wait briefly for a newer confirmed block."""
         if commitment is Commitment.FINALIZED:
             final = self._buffer.final
             if self._stream.is_live and final >= 0:
@@ -339,7 +346,7 @@ class StreamedNode:
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
-        """Return the block at *slot* from the stream, or from the repairer if the stream lacks it.
+        """Return the block at *slot* from the stream, or else from the repairer.
 
         A block counts as purged if the stream is live, but requests for the block have failed for
         longer than `gap_after_s`.
@@ -362,7 +369,7 @@ class StreamedNode:
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
-        """Return whether the stream is live, but *slot* has failed for longer than `gap_after_s`.
+        """Return whether requests for *slot* failed for over `gap_after_s`, but the stream is live.
 
         Call this after each failed request for *slot*.
         """
@@ -407,7 +414,10 @@ class GeyserSource:
     watch: StreamWatch | None = None  # checks that the stream delivers blocks
 
     async def genesis_hash(self) -> str | None:
-        """Return the repairer's genesis hash; None if it refuses.  Wait while it is unreachable."""
+        """Return the genesis hash of the repairer, or None if the repairer refuses the request.
+
+        Wait while the repairer is unreachable.
+        """
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:

@@ -118,7 +118,11 @@ ABSURD: Final = 2**53  # more than JSON-RPC can express
 
 
 class PlausibleSlots:
-    """Limits the slots of a session by the head of *node* at the start, and the time since then."""
+    """Recognises absurd slots of a session.
+
+    A slot is absurd if it is far above the slot that the chain can have reached, by the newest slot
+    of *node* at the start of the session and the time since then.
+    """
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
@@ -127,7 +131,7 @@ class PlausibleSlots:
         self._asked_at_s = 0.0
 
     async def ask(self) -> None:
-        """Request the head of *node*; without an answer, keep the last head."""
+        """Request the newest slot of *node*; without an answer, keep the last one."""
         try:
             async with asyncio.timeout(ASK_S):
                 head = (await self._node.head(Commitment.CONFIRMED)).slot
@@ -136,7 +140,7 @@ class PlausibleSlots:
         self._head, self._asked_at_s = head, self._clock.monotonic_s()
 
     def allows(self, update: geyser_pb2.SubscribeUpdate) -> bool:
-        """Return whether the slot of *update* is plausible; True if it has none."""
+        """Return whether the slot of *update* is plausible; True if *update* has no slot."""
         slot = slot_of(update)
         if self._head is None:
             return slot < ABSURD
@@ -148,6 +152,6 @@ WITH_SLOT: Final = frozenset({"block", "slot", "transaction", "block_meta"})
 
 
 def slot_of(update: geyser_pb2.SubscribeUpdate) -> int:
-    """Return the slot of *update*, or 0 if it has none."""
+    """Return the slot of *update*, or 0 if *update* has no slot."""
     kind = update.WhichOneof("update_oneof")
     return int(getattr(update, kind).slot) if kind in WITH_SLOT else 0
