@@ -1,4 +1,4 @@
-"""A front end without HTTP sells reports through the checkout alone."""
+"""An interface without HTTP sells reports through the checkout alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -32,7 +32,7 @@ TOKEN = credit_token(1)
 
 
 class Front:
-    """A checkout as an MCP server would make it: a credit token in, a report out."""
+    """A checkout as an MCP server uses it: it takes a credit of TOKEN and returns a report."""
 
     def __init__(self, ledger: CreditLedger) -> None:
         self.ledger = ledger

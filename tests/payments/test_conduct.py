@@ -1,4 +1,4 @@
-"""Limits on the fees at risk of one payer, one address and all together, to the lamport."""
+"""Limits on the fees at risk of one payer, one client address and all together, to the lamport."""
 
 from typing import Any, Final
 
@@ -82,7 +82,7 @@ def test_a_payer_without_a_sale_today_is_refused_at_two_pending_payments(
 def test_an_address_is_refused_beyond_its_limits(
     did: dict[str, Any], found: RefusalReason | None
 ) -> None:
-    """An address may have many payers, new payers among them."""
+    """Many payers may send from one client address, new payers among them."""
     assert excess(replace(NEW, **did), is_address=True) is found
 
 

@@ -1,8 +1,9 @@
-"""R1: every interleaving and every crash of the production facilitator, reconciler and auditor.
+"""R1: no interleaving and no crash of facilitator, reconciler and auditor loses a payment.
 
-All are coroutines over ports, so a schedule is a list of choices: one coroutine
-takes its next step, the chain moves, or all coroutines crash.  Every list up to
-a depth is run from the beginning, and then until nothing is left to do.
+The code of production runs as coroutines over ports, so a schedule is a list of
+choices: one coroutine takes its next step, the chain moves, or all coroutines
+crash.  Every list up to a depth is run from the beginning, and then until nothing
+is left to do.
 """
 
 import inspect
@@ -88,7 +89,7 @@ AUDIT_MS: Final = 120_000
 
 @types.coroutine
 def step() -> Generator[None, None, None]:
-    """Let another coroutine take a step first, or crash here."""
+    """Pause, so that another coroutine can take a step, or a crash can happen."""
     yield
 
 
@@ -97,7 +98,7 @@ class Violation(AssertionError):
 
 
 class Fate(StrEnum):
-    """The fate of the transaction when the chain moves."""
+    """The fate of the transaction on the chain after its broadcast."""
 
     LANDS = "lands"
     UNHEARD = "lands, though the broadcast fails"
@@ -160,12 +161,12 @@ class World:
 
     @property
     def height(self) -> int:
-        """The finalized height; some blocks pass between two looks."""
+        """The finalized height; it is higher by MISSED_BLOCKS after each look at the chain."""
         return EXPIRED + MISSED_BLOCKS * self.looks
 
     @property
     def arrived(self) -> list[Signature]:
-        """The payment if the treasury's history lists it, by default once it is final."""
+        """The payment's signature if the treasury's history lists it: by default, once final."""
         if self.stands not in LISTED.get(self.fate, {"final"}):
             return []
         return [signature()]
@@ -250,7 +251,7 @@ class SteppedChain:
 
 @dataclass(frozen=True)
 class SteppedHistory:
-    """The treasury's history by the same node."""
+    """The treasury's history, as a node reports it."""
 
     world: World
 
@@ -534,7 +535,10 @@ class Run:
         self.world.check()
 
     def finish(self, *, chain_first: bool) -> None:
-        """Run everything to its end; then a payment is issued if and only if it landed."""
+        """Run all coroutines to their ends; check that a payment is issued only if it landed.
+
+        A payment that landed must be issued.
+        """
         while chain_first and self.world.can_move():
             self.world.move()
         while self.tasks:
@@ -564,7 +568,7 @@ class Run:
             self.lose()
 
     def audit_on(self) -> None:
-        """Audit for some minutes: an unsettled payment is reported in the end."""
+        """Audit for some minutes; check that a payment that landed is issued or reported."""
         for _ in range(AUDITS if self.world.fate is Fate.STUCK else 1):
             self.world.clock.advance(AUDIT_MS)
             exhaust(self.audit())
@@ -575,7 +579,7 @@ class Run:
             raise Violation("hidden: it landed and is not issued")
 
     def lose(self) -> None:
-        """Restore the store from before the payment, and audit: there must be an alarm."""
+        """Restore the store as it was before the payment; check that an audit stops sales."""
         self.world.store.rows.clear()
         self.world.books.scans.clear()
         with suppress(Violation):
@@ -612,7 +616,7 @@ def explore(
 ) -> tuple[int, list[str]]:
     """Run every list of *depth* choices to two ends; return the number of runs and the violations.
 
-    until   text of the violation at which to stop
+    until   the text of the violation at which to stop; None: do not stop before the last run
     """
     violations, count = list[str](), 0
     prefixes: list[list[int]] = [[]]
@@ -638,7 +642,10 @@ def explore(
 
 
 def follow(run: Run, prefix: list[int], depth: int, taken: list[str]) -> list[int]:
-    """Make the choices of *prefix*, then the first each time; return the number of choices."""
+    """Make the choices of *prefix*, then always the first choice, up to *depth* choices.
+
+    Append the name of each choice to *taken*; return how many choices there were at each step.
+    """
     widths = []
     for place in range(depth):
         enabled = run.choices()

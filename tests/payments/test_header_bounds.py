@@ -64,7 +64,7 @@ def test_the_headers_have_the_names_of_the_protocol() -> None:
 
 
 def test_the_offered_identifier_equals_the_declaration_of_the_extension() -> None:
-    """A copy of x402.extensions.payment_identifier, whose dependencies are not installed here."""
+    """The declaration is copied from `x402.extensions`, whose dependencies are not installed."""
     assert demanded()["extensions"] == {
         "payment-identifier": {
             "info": {"required": False},

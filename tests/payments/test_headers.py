@@ -1,4 +1,4 @@
-"""The three headers: they are read strictly, and exchanged with the official package."""
+"""The three x402 headers are read strictly, and are understood by the official package."""
 
 import json
 from base64 import b64encode
@@ -235,7 +235,7 @@ def test_a_malformed_header_is_invalid(name: str) -> None:
 
 
 def test_a_python_spelling_of_a_field_name_is_refused() -> None:
-    """The package's models also read their Python names; the wire has one spelling."""
+    """The models of the x402 package also accept Python names; the service accepts only `payTo`."""
     payload = json.loads(json.dumps(PAYLOAD))
     payload["accepted"]["pay_to"] = payload["accepted"].pop("payTo")
     with pytest.raises(InvalidPayment):

@@ -53,7 +53,7 @@ def test_the_limits_of_a_payment_and_of_its_fees_are_unchanged() -> None:
 
 
 def test_the_intervals_and_batches_of_reconciler_and_auditor_are_unchanged() -> None:
-    """A status request takes 256 signatures."""
+    """A node accepts at most 256 signatures in one request for statuses."""
     assert (BATCH, LEASE_SLOTS, PAUSE_SLOTS, APART_MS_MAX) == (256, 25, 2.5, 3_600_000)
     assert (LEASE_MS_MAX, FINAL_AFTER_SLOTS) == (7_200_000, 40)
     assert [final_after_ms(slot_s) for slot_s in (0.1, 0.2, 0.4, 0.8)] == [

@@ -132,7 +132,7 @@ def test_a_quote_with_a_changed_character_is_invalid(place: int, change: int) ->
 
 
 def test_a_quote_in_the_other_base64_alphabet_is_invalid() -> None:
-    """The decoder itself also accepts the other alphabet of base64."""
+    """The decoder also accepts the other alphabet, with + and /, so `find_flaw` must refuse it."""
     spellings = [
         write_memo(KEY, now=NOW, nonce=bytes([n]) * 8, **BOUND).encode() for n in range(64)
     ]

@@ -148,7 +148,7 @@ def test_a_sighting_cancels_an_earlier_missed_look(history: list[Evidence]) -> N
 
 
 def test_a_dead_payment_is_no_longer_final_after_it_is_seen_to_land() -> None:
-    """One node reported the payment dead for good, another sees it: neither is believed."""
+    """Two nodes contradict each other, so the payment stays failed and is checked again."""
     dead = apply(PENDING, Dead(height=2_000))
     assert (dead.state, dead.final) == (State.FAILED, True)
 

@@ -250,7 +250,7 @@ async def test_a_paid_report_survives_clock_steps_of_days(world: World, sales: S
 
 
 async def test_a_payment_whose_report_was_deleted_is_already_used(world: World) -> None:
-    """The client gets the answer that the payment was used before, not an internal error."""
+    """The client gets the error that the payment was used before, not an internal error."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     report = PaidReport(body=b"1 2\n{}")
@@ -263,7 +263,7 @@ async def test_a_payment_whose_report_was_deleted_is_already_used(world: World) 
 async def test_sales_close_to_new_payers_after_strangers_burned_their_fees(
     world: World, sales: Sales
 ) -> None:
-    """Sales stay open to other payers, and open to new payers after an hour."""
+    """Sales stay open to recent buyers, and open again to new payers after an hour."""
     facilitator = world.facilitator(budget=Budget(fee_lamports=100_010))
     sales.maintenance.budget = facilitator.budget
     await sales.maintenance.look_at_sales()

@@ -124,10 +124,10 @@ def test_a_trade_of_24_hours_ago_still_sets_a_price() -> None:
 def test_a_manipulated_last_minute_raises_the_price_by_at_most_4_percent(
     closes: list[float], within: float, beyond: float
 ) -> None:
-    """A minute is a thirtieth of the long average, and the short average must agree with it.
+    """One minute is a thirtieth of the long average, with which the short average must agree.
 
-    The last close sets the short average, by its volume.  *highest* is the last close that exceeds
-    the long average, of which it is a part, by 5 %.
+    The volume of the last minute makes its close the short average.  *highest* is the close that
+    exceeds the long average, to which this close contributes, by 5 %.
     """
     before = [ago(31 - place, close) for place, close in enumerate(closes)]
     of_29_minutes = sum(closes[1:])
@@ -227,7 +227,7 @@ async def test_a_shared_price_is_read_again_when_its_lifetime_ends() -> None:
 
 
 class StuckSource:
-    """Answers the first reader; every later reader waits for ever."""
+    """A price source that answers its first reader; every later reader waits for ever."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -258,7 +258,7 @@ async def test_the_last_price_is_used_for_less_than_15_seconds_after_its_minute(
 
 
 class SlowSource:
-    """Each reader gets its answer when the test gives it."""
+    """A price source whose readers wait until the test sets their answers."""
 
     def __init__(self) -> None:
         self.answers: list[asyncio.Future[Quote | Doubt]] = []
@@ -292,7 +292,7 @@ async def test_a_late_reading_does_not_replace_a_newer_price(late: Quote | Doubt
 
 
 class BrokenSource:
-    """Answers once, and then raises an unexpected error."""
+    """A price source that raises an unexpected error while *is_broken* is set."""
 
     def __init__(self) -> None:
         self.is_broken = False
@@ -320,7 +320,7 @@ async def test_a_price_is_unavailable_while_its_source_raises_an_error() -> None
 
 
 class WrongClock:
-    """Answers with a doubt of the clock unless *is_right*."""
+    """A price source that doubts the clock unless *is_right* is set."""
 
     def __init__(self) -> None:
         self.is_right = True

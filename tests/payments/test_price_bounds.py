@@ -60,7 +60,10 @@ def test_the_averages_may_differ_by_a_twentieth() -> None:
 
 
 def test_sides_are_compared_at_the_price_and_not_at_the_last_trade() -> None:
-    """The last trade was a tenth above the price: 2,100 USD by it are 1,909 USD by the price."""
+    """The last trade was a tenth above the price.
+
+    So tokens worth 2,100 USD at the last trade are worth 1,909 USD at the price.
+    """
     lifted = [*(ago(60 * minute, 2.0) for minute in range(40, 1, -1)), ago(60, 2.2, 1)]
 
     assert isinstance(price_of_market(market(*lifted, base_usd=2_100.0), NOW), Quote)
@@ -157,7 +160,7 @@ def test_every_doubt_has_this_text_for_operators() -> None:
 
 
 class Source:
-    """Returns the answer that the test sets."""
+    """A price source that returns the answer that the test sets, and counts reads."""
 
     def __init__(self, answer: str | Doubt) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""From USD to atoms, rounded up by less than one atom; the prices of the list are consistent."""
+"""Prices in USD become atoms, rounded up by less than one; the prices of a list are consistent."""
 
 from decimal import Decimal
 from fractions import Fraction

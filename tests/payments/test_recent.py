@@ -52,7 +52,7 @@ def test_a_node_that_lags_does_not_replace_a_young_blockhash() -> None:
 
 
 def test_a_repeated_blockhash_is_as_old_as_its_first_report() -> None:
-    """A lagging node has stopped: it repeats a blockhash, which is no younger for that."""
+    """A node that has stopped repeats its blockhash; this does not make the blockhash younger."""
     known = RecentBlockhashes()
     known.note(recent(1_000), now_s=0, slot_s=0.2)
     known.note(recent(990), now_s=4, slot_s=0.2)

@@ -1,4 +1,4 @@
-"""Among several secrets, one signs at a time, and some have valid signatures."""
+"""Of several sets of secrets, one signs at a time; signatures by some others are accepted."""
 
 from hashlib import sha256
 

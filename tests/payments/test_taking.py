@@ -1,4 +1,4 @@
-"""Taking, refusing, adopting and reconciling, over a chain that answers as a test sets it."""
+"""Payments are taken, refused, adopted and reconciled on a chain whose answers each test sets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -132,7 +132,7 @@ class ReportedChain:
 
 
 class World:
-    """One service in memory."""
+    """A service that takes payments, with a store in memory and a ReportedChain."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
@@ -462,7 +462,7 @@ async def test_failed_payments_of_all_payers_are_limited_per_minute(world: World
 async def test_a_wallet_that_has_paid_is_allowed_during_a_flood(
     world: World, *, is_late: bool
 ) -> None:
-    """Its address has not paid; if *is_late*, the chain is asked about an old payment."""
+    """The wallet uses an IP address that has not paid; if *is_late*, the quote has expired."""
     world.trials = Trials(MemoryLimits(world.clock), 8, buyers=world.store)
     payment, key, elsewhere = world.quoted("a-key-of-a-buyer-1"), "a-key-of-a-buyer-1", "192.0.3.1"
     if is_late:
@@ -662,7 +662,7 @@ PARTS: Final[dict[str, Any]] = {
 
 
 def envelope(**changes: Any) -> Envelope:
-    """Return a payment with the first *count* of the official client's instructions."""
+    """Return a payment with only the first `count` instructions of the official client."""
     count = changes.pop("count", 4)
     recipe = Recipe(amount=7, memo=b"memo", **changes)
     opened = open_envelope(recipe.build(recipe.instructions()[:count]))
@@ -721,7 +721,7 @@ async def test_a_payment_for_another_requirement_is_refused(world: World) -> Non
 
 
 async def test_an_unreadable_payment_is_looked_at_ever_more_rarely(world: World) -> None:
-    """A look is repeated after the time that the fault has lasted: from 10 s to an hour."""
+    """The next look is after as long as the payment is old: at least 10 s, at most an hour."""
     world.chain.waited = None
     await world.buy(world.quoted())
     world.chain.seen = UnreadablePayment(why="of another kind")

@@ -1,4 +1,4 @@
-"""The payment token's market: its stored minutes, its swaps not folded yet, and its pools."""
+"""The payment token's market: its candles, its swaps that are in no candle yet, and its pools."""
 
 from collections.abc import Sequence
 
@@ -94,7 +94,7 @@ def test_both_sides_are_worth_zero_without_a_price() -> None:
 
 @pytest.mark.parametrize("depth", [1_000_000, 100_000_000])
 def test_a_manipulated_sol_pool_does_not_move_the_payment_token_price(depth: int) -> None:
-    """Neither the minutes, which are paid in SOL, nor the worth of the SOL in the pools moves."""
+    """Neither the token's price, paid in SOL, nor the value of the SOL in its pools changes."""
     market = SolMarket(has_standing=True)
     tails: dict[str, list[TailSwap]] = {TOKEN: [], WSOL: []}
     for second in range(300):

@@ -16,7 +16,7 @@ ALICE: Final = Wallet("alice")
 
 @dataclass
 class Book:
-    """Implements Buyers."""
+    """A store of earlier buyers, in memory; counts the lookups."""
 
     wallets: set[Wallet] = field(default_factory=set)
     addresses: set[str] = field(default_factory=set)
@@ -32,7 +32,7 @@ class Book:
 
 
 class Door:
-    """Trials with a clock and a book of buyers; it counts refusals."""
+    """The limits of trials, with a clock and earlier buyers that a test sets; counts refusals."""
 
     def __init__(self, per_minute: int = PER_MINUTE) -> None:
         self.clock = ManualClock(UnixMs(1_700_000_000_000))

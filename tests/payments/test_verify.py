@@ -142,7 +142,7 @@ def reshaped(
     keys: list[Pubkey] | None = None,
     instructions: list[CompiledInstruction] | None = None,
 ) -> bytes:
-    """Return the payment as a message that no client library would compile."""
+    """Return the payment with a changed message, which no client library would compile."""
     message = recipe().message()
     return sign(
         MessageV0(
@@ -157,7 +157,7 @@ def reshaped(
 
 
 def broken(index_of: str, index: int = 200) -> bytes:
-    """Return a payment in which one index is *index*, beyond the accounts."""
+    """Return a payment in which one index, of a program or an account, is *index*: out of range."""
     message = recipe().message()
     listed = list(message.instructions)
     accounts = bytes(listed[2].accounts)
@@ -431,7 +431,7 @@ def test_a_fee_at_the_exact_cap_is_accepted() -> None:
 
 
 def test_the_corpus_has_every_reason_that_is_found_without_the_chain() -> None:
-    """Faults that the chain alone shows are not in the corpus; all others are."""
+    """Only reasons that need the chain, the store or the header are missing in the corpus."""
     beyond = {
         RefusalReason.NO_MATCHING_REQUIREMENT,
         RefusalReason.DEMO,
@@ -453,7 +453,7 @@ def test_the_corpus_has_every_reason_that_is_found_without_the_chain() -> None:
 
 
 def test_the_empty_signature_slot_does_not_change_the_payment() -> None:
-    """Anyone may write into the fee payer's slot: the hash of the message is the identity."""
+    """Anyone can fill the fee payer's empty slot, so the hash of the message is the identity."""
     built = recipe().build()
     filled = built[:1] + b"\x09" * 64 + built[65:]
     one, other = open_envelope(built), open_envelope(filled)

@@ -1,4 +1,4 @@
-"""The API over a market that trades on command, on the engine of the test."""
+"""The API over a market in which a test makes each trade, on the engine of the test."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ BEGIN_S: Final = 1_750_000_020  # Unix seconds: the start of a minute
 
 @dataclass
 class SeriesService:
-    """An API with swaps of TOKEN, slot by slot; QUIET is tracked, and never trades."""
+    """An API over swaps of TOKEN that a test adds slot by slot; QUIET is tracked, without swaps."""
 
     service: Service
     traded: Traded
@@ -40,7 +40,7 @@ class SeriesService:
     async def trade(
         self, after_s: int, price: float | None, *, is_buy: bool = True, volume: int = 10**6
     ) -> None:
-        """Add a slot with a swap, *after_s* seconds after BEGIN_S."""
+        """Add a slot with a swap of TOKEN, *after_s* seconds after BEGIN_S."""
         self.slots += 1
         sol = None if price is None else price / 100
         swap = PricedSwap(TOKEN, 0, 0, -1, 0, is_buy, volume, price, sol, "pool")

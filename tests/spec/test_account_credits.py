@@ -102,7 +102,7 @@ async def test_a_withdrawal_issues_a_new_credit_token(service: Service, key: str
 
 
 async def test_deposits_are_limited_to_60_an_hour(service: Service, key: str) -> None:
-    """Each deposit of a single credit leaves three rows, and a withdrawal returns all credits."""
+    """Deposits and withdrawals can be repeated for ever, and each deposit leaves three rows."""
     token = await service.issue(100)
     statuses = []
     for _ in range(61):
@@ -244,7 +244,7 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
 async def test_the_networks_of_a_key_can_be_narrowed_by_a_key_and_not_widened(
     service: Service, key: str
 ) -> None:
-    """New networks apply from the next request on: the last request is refused here."""
+    """New networks apply from the next request on, so the last request of this test is refused."""
     key_id = (await account(service, key))["keys"][0]["keyId"]
     path = f"/v1/account/keys/{key_id}"
 

@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 async def proxied(tmp_path: Path) -> AsyncIterator[Service]:
-    """The service behind a proxy that names clients' addresses."""
+    """The service behind a proxy that names the IP addresses of clients."""
     async with running_service(tmp_path, api=ApiConfig(trusted_proxies=(PROXY,))) as service:
         yield service
 
@@ -49,7 +49,7 @@ async def test_signups_are_limited_to_5_an_hour_from_one_address(service: Servic
 
 
 async def test_signups_are_limited_to_20_an_hour_from_one_ipv6_site(proxied: Service) -> None:
-    """A /48 holds 65,536 networks, and each application sends an e-mail."""
+    """An IPv6 site (a /48) has 65,536 networks, and each application sends an e-mail."""
     networks = [f"2001:db8:1:{number:x}::1" for number in range(21)]
     answers = [
         await sign_up(proxied, number, x_forwarded_for=network)
@@ -124,7 +124,7 @@ async def test_a_signup_that_fails_with_503_does_not_count_against_the_limit(
 async def test_a_forged_x_forwarded_for_does_not_use_up_the_limit_of_a_victim(
     service: Service, proxied: Service
 ) -> None:
-    """A victim's address in X-Forwarded-For does not spend the victim's limit."""
+    """A victim's IP address in X-Forwarded-For does not spend the victim's limit."""
     for number in range(6):
         direct = await sign_up(service, number, x_forwarded_for=f"198.51.100.{number}")
         behind = await sign_up(proxied, number, x_forwarded_for="203.0.113.7, 198.51.100.9")
@@ -174,8 +174,8 @@ async def test_unknown_keys_count_against_the_address_but_not_against_a_known_ke
 
 
 async def test_an_attacker_cannot_lock_an_agent_out(proxied: Service) -> None:
-    """The attacker polls every 4 s for 60 s, from the victim's own address and others; the first
-    right exchange of the victim is answered 200.
+    """An attacker sends wrong secrets for 60 s, also from the victim's IP address; then the victim
+    sends the right secret and gets its key.
     """
     victim = Agent(proxied)
     await victim.sign_up()

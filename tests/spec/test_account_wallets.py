@@ -1,4 +1,4 @@
-"""/v1/account/wallets and /v1/account/payments: wallets linked by a signature, their payments."""
+"""/v1/account/wallets and /v1/account/payments: linked wallets, and the payments of wallets."""
 
 from typing import Any, Final
 
@@ -125,7 +125,7 @@ async def test_each_route_needs_its_scope(service: Service) -> None:
 
 
 def paid(service: Service, number: int, payer: Keypair, begun_at: int) -> None:
-    """Insert a pending payment."""
+    """Insert a pending payment of *payer*, with *number* in its identifiers."""
     service.accounts.change(
         "INSERT INTO payment (message_hash, signature, payer, address, resource, amount, credits,"
         " key_hash, fee_lamports, last_valid_height, begun_at, lease_until, state, paid, final)"

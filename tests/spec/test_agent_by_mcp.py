@@ -32,7 +32,7 @@ CREDITS: Final = 5
 
 
 def closes(mint: Mint) -> list[float]:
-    """Return hourly prices: except for USDT, the RSI falls below 30 twice, lastly at the end."""
+    """Return hourly prices; their RSI falls below 30 twice, last at the end, but never for USDT."""
     found = [100.0]
     for hour in range(1, 60):
         is_falling = mint != USDT and (17 <= hour <= 23 or 57 <= hour <= 58)
@@ -122,7 +122,7 @@ async def test_an_agent_finds_a_token_backtests_a_rule_and_makes_an_alert(servic
 
 
 def fell_at(prices: list[float]) -> list[int]:
-    """Return the ends of the candles in which the rule became true, by the definition of RSI."""
+    """Return the ends of the candles in which RULE became true, by the definition of RSI."""
     values = rsi(prices)
     crossed = [
         was is not None and is_now is not None and was >= 30 > is_now

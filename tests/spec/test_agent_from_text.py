@@ -1,8 +1,8 @@
-"""An agent that knows only a base address: the texts of the service describe each step.
+"""An agent that knows only a base URL: the texts of the service describe each step.
 
-It reads /llms.txt, follows the link to the guide, and finds each call by its description in the
-guide, which has its path, its scope and its body.  Only the mailbox, the administrator and the
-wallet are outside.
+The agent reads /llms.txt, follows the link to the guide, and finds each call by its description in
+the guide, which has the path, the scope and the body of the call.  Only the mailbox, the
+administrator and the wallet are played by the test.
 """
 
 import json
@@ -28,7 +28,7 @@ BODY: Final = re.compile(r"Body: `(\{.*\})`")
 
 @dataclass(frozen=True)
 class Written:
-    """A call as the guide describes it."""
+    """A call of the API as the guide describes it."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Written:
 
 
 class Reader:
-    """Reads texts, and makes the calls that they describe."""
+    """An agent that reads the texts of the service, and makes the calls that they describe."""
 
     def __init__(self, shop: SellingApi, email: str) -> None:
         self.shop = shop
@@ -54,7 +54,7 @@ class Reader:
         assert re.search(r"same\s+request\s+with\s+`PAYMENT-SIGNATURE`", index)  # how to pay
 
     def find(self, does: str) -> Written:
-        """Return the only call whose description contains *does*."""
+        """Return the only call in the guide whose description contains *does*."""
         found = [match for match in CALL.finditer(self.guide) if does in match[3]]
         assert len(found) == 1, (does, [match[2] for match in found])
         method, target, text = found[0].groups()
@@ -127,7 +127,7 @@ NAMED: Final = re.compile(r"`(\w+) (/v1/[^`?]*)\??[^`]*` \(([^)]*)\): (.*)")
 async def test_the_scopes_in_the_guide_suffice_for_each_call(
     shop: SellingApi,
 ) -> None:
-    """Each call is made by its line in the guide and the examples of its required query fields."""
+    """Each call has the body that the guide shows, and examples of its required query fields."""
     agent = Reader(shop, "reader@example.org")
     await agent.read()
     document = (await shop.client.get("/openapi.json")).json()
@@ -170,13 +170,13 @@ async def test_the_scopes_in_the_guide_suffice_for_each_call(
 
 
 def deletes_last(line: tuple[str, ...]) -> tuple[bool, int]:
-    """Order lines: deletions come last, and a nested thing is deleted before its parent."""
+    """Return the sort key of a line: deletions come last, and those with longer paths first."""
     method, path, *_ = line
     return method == "DELETE", -path.count("/") if method == "DELETE" else 0
 
 
 async def approve_as_asked(shop: SellingApi, signup_id: int) -> None:
-    """Approve as an administrator who grants exactly the requested scopes."""
+    """Approve the application *signup_id* with exactly the requested scopes."""
     review = shop.service.accounts.review
     application = await review.application(SignupId(signup_id))
     assert application is not None

@@ -59,7 +59,7 @@ async def server(shop: Service) -> AsyncIterator[Served]:
 async def answered(
     server: Served, route: str, token: str, key: str | None = KEY, mints: Sequence[str] = MINTS[:1]
 ) -> tuple[dict[str, str], bytes]:
-    """Return headers and body of an answer; the body ends before `meta`, which always differs."""
+    """Request *route*; return the headers and the body up to `meta`, which always differs."""
     async with server.connection() as client:
         await client.send(written(route, token, key=key, mints=mints))
         status, headers, body = await client.answer()
@@ -117,7 +117,7 @@ async def test_a_repeated_request_costs_a_credit_after_ten_minutes(
 async def test_a_second_credit_buys_a_new_answer_after_a_slow_debit(
     shop: Service, server: Served
 ) -> None:
-    """The ten minutes of the answer and of its key begin before the debit, however slow it is."""
+    """The ten minutes of the answer and its key begin before the debit, even if that is slow."""
     token = await shop.issue(10)
     async with server.connection() as client:
         async with standing_still(shop) as store:
@@ -241,7 +241,7 @@ async def test_another_replica_takes_no_second_credit_for_the_same_key(
 async def test_an_answer_made_again_by_another_replica_expires_with_its_debit(
     tmp_path: Path, shop: Service, server: Served
 ) -> None:
-    """It is made nine minutes after the debit, and sent again for the one minute that is left."""
+    """The answer is made again nine minutes after the debit, and is kept for one minute more."""
     token = await shop.issue(10)
     await answered(server, "report", token)
     shop.clock.advance(9 * MINUTE_MS)

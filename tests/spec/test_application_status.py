@@ -1,4 +1,4 @@
-"""POST /api/auth/application-status: the state of an application, without an exchange."""
+"""POST /api/auth/application-status: the state of an application, without issuing its API key."""
 
 from typing import Any
 

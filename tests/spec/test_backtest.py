@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/backtest"""
+"""GET /v1/token/{tokenAddress}/backtest: firings of a condition, returns, errors and cost."""
 
 from math import exp
 from random import Random
@@ -66,7 +66,7 @@ async def test_a_backtest_has_every_field_of_its_firings_and_horizons(
 
 
 async def test_the_price_impact_of_a_trade_is_taken_off_the_returns(market: SeriesService) -> None:
-    """A pool of 1,000 dollars on each side: a trade of 10 costs 1 % each way."""
+    """In a pool with 1,000 dollars on each side, a trade of 10 dollars costs 1 % each way."""
     price = 1.0
     for minute in range(80):
         net = 50 if minute % 2 else -50

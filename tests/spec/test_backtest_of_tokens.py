@@ -1,4 +1,4 @@
-"""POST /v1/backtest"""
+"""POST /v1/backtest: backtests of several tokens, their errors, and their cost."""
 
 import re
 from random import Random
@@ -117,7 +117,7 @@ async def test_tokens_without_data_have_errors_and_alone_are_free(
 async def test_a_backtest_of_fewer_than_10_000_candles_costs_one_credit(
     market: SeriesService,
 ) -> None:
-    """Two tokens, each with candles of two timeframes."""
+    """The backtest reads two tokens, each with candles of two timeframes."""
     await trade_both(market, 300)
     token = await market.service.issue(2)
     where = "price > ema9_m5 and price > 1"

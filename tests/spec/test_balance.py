@@ -1,4 +1,4 @@
-"""GET /v1/credits/balance"""
+"""GET /v1/credits/balance: the balance of a credit token."""
 
 import pytest
 

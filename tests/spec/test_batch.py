@@ -1,4 +1,4 @@
-"""POST /v1/tokens/batch"""
+"""POST /v1/tokens/batch: a report or an error for each mint, and the credits that are taken."""
 
 from typing import Any
 

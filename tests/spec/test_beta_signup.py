@@ -1,4 +1,4 @@
-"""POST /api/public/beta-signup: "no application" becomes "awaiting approval"."""
+"""POST /api/public/beta-signup: an agent applies for an API key, and awaits approval."""
 
 import re
 from typing import Any

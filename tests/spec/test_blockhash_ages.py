@@ -60,7 +60,7 @@ def reported(answer: httpx.Response) -> Any:
 
 
 def reason(pace: SlotPace) -> str:
-    """Return the expected reason if the blockhash of a payment has just expired."""
+    """Return the reason for which a payment is refused if its blockhash has just expired."""
     is_quote_good = (GOOD_BLOCKS + 1) * pace.slot < QUOTE_S * 1000
     return "blockhash_not_found" if is_quote_good else "quote_expired"
 
@@ -69,7 +69,7 @@ def reason(pace: SlotPace) -> str:
 async def test_an_expired_payment_is_402_with_a_new_demand(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
-    """The blockhash is from the buyer's node, and the chain advances while ours is asked."""
+    """The blockhash is from the buyer's node, and the chain advances with each simulation."""
     payment = await shop.paid("POST", PURCHASE)
     world.slots(GOOD_BLOCKS + 1)
     await world.chains[-1].refresh_offer()
@@ -144,7 +144,7 @@ async def test_a_payment_with_the_blockhash_of_a_402_lands_at_the_end_of_its_tim
 async def test_a_pending_payment_fails_when_the_end_of_its_blockhash_is_final(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
-    """Its handler has given up and its buyer has left: the reconciler sends nothing."""
+    """The handler and the buyer no longer wait for the payment; the reconciler does not send it."""
     world.go_wrong(landing={"kind": "never"})
     sent_at = world.vm.block("confirmed").height
     payment = await shop.paid("POST", PURCHASE)

@@ -78,14 +78,14 @@ class Way:
         return VARIES.sub(b"", first)
 
     async def stays(self, number: int, requests: bytes, count: int) -> bytes:
-        """Return the answers to *count* requests on the staying connection *number*."""
+        """Send *requests*, *count* of them, on the open connection *number*; return the answers."""
         client = self.staying[number]
         await client.send(requests)
         return VARIES.sub(b"", b"".join([await piece(client) for _ in range(count)]))
 
 
 async def piece(client: Client) -> bytes:
-    """Return one response, with a mark if it is cut off; nothing if the server has closed."""
+    """Return one response, with a mark if it is cut off; b"" if the connection is closed."""
     async with asyncio.timeout(PATIENCE_S):
         try:
             head = await client.reader.readuntil(b"\r\n\r\n")
@@ -186,7 +186,7 @@ async def in_two_pieces(way: Way, request: bytes, at: int) -> bytes:
 
 
 def change(random: Random) -> Callable[[Service], None]:
-    """Return a change of a service that changes its answers, chosen by *random* alone."""
+    """Return a function that changes the answers of a service; *random* alone chooses it."""
     kind = random.random()
     if kind < 0.5:
         step_ms = random.randrange(0, 8_000)

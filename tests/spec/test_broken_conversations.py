@@ -1,4 +1,4 @@
-"""A credit is taken for an answer that was sent; a client that left before gets it back."""
+"""A credit is taken for an answer that was sent; a client that left before gets its credit back."""
 
 import json
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ async def server(shop: Service) -> AsyncIterator[Served]:
 
 
 async def test_the_table_of_routes_has_every_route_that_takes_credits(shop: Service) -> None:
-    """Two are missing: a stream takes credits by the minute, a purchase takes only payments."""
+    """Two are left out: a stream takes credits by the minute, a purchase takes only payments."""
     router: Any = vars(shop.app)["router"]
     charged = {(each.method, each.path) for each in router if each.is_charged}
     tried = set()
@@ -122,7 +122,7 @@ async def test_clients_that_leave_while_the_store_is_blocked_get_their_credits_b
 
 
 async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Service) -> None:
-    """The answer is written to no connection: only the client's request knows that it left."""
+    """The call has no connection of its own; only the client's own request shows the departure."""
     token = await shop.issue(10)
     before_the_debit = iter([False])
     client: dict[str, Any] = {
@@ -146,7 +146,7 @@ async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Servi
 async def test_a_tool_call_is_free_if_the_client_leaves_before_its_result(
     shop: Service, *, leaves: bool
 ) -> None:
-    """The request of the tool was answered by then."""
+    """The client leaves after the API has answered the tool, but before the result of the tool."""
     token = await shop.issue(10)
     has_left = False
 

@@ -19,7 +19,7 @@ ONE: Final = (
 
 
 class Lived:
-    """A market that trades, folds and loses slots at random, and its swaps that are not lost."""
+    """A market that makes swaps, and finalizes or loses slots, at random; keeps the valid swaps."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)

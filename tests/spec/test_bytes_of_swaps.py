@@ -28,7 +28,7 @@ DECIMALS: Final = {WSOL: 9, USDC: 6}
 
 
 class Logged(NamedTuple):
-    """A swap that is not retracted, and its place."""
+    """A swap that is not retracted, with its place in the log and its time."""
 
     place: tuple[int, int, int, int, int]
     time: int
@@ -36,7 +36,7 @@ class Logged(NamedTuple):
 
 
 class Lived:
-    """A market that trades and loses slots at random, and its swaps that are not lost."""
+    """A market that makes swaps, and finalizes or loses slots, at random; keeps the valid swaps."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)
@@ -82,7 +82,7 @@ class Lived:
         )  # fmt: skip
 
     def page(self, before: Sequence[int] | None, limit: int) -> str:
-        """Return the expected page: the newest *limit* swaps before a place."""
+        """Return the expected page: the newest *limit* swaps before a place; None: of all swaps."""
         behind = [each for each in self.swaps[::-1] if not before or each.place < tuple(before)]
         lines = ",".join(self._text(each) for each in behind[:limit])
         place = behind[limit - 1].place if len(behind) > limit else None

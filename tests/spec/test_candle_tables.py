@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/candles?format=csv|parquet|arrow"""
+"""GET /v1/token/{tokenAddress}/candles?format=csv|parquet|arrow: rows and cost of a table."""
 
 import asyncio
 import io

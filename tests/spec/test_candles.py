@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/candles"""
+"""GET /v1/token/{tokenAddress}/candles: pages, cursors, filled candles, errors and cost."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -59,7 +59,7 @@ async def test_a_page_is_oldest_first_with_every_field_of_its_candles(
 
 
 class PartlyImported(FakeSeries):
-    """The candles of the log, and one imported candle before them."""
+    """A series with the candles of the log, and one imported candle before them."""
 
     @override
     async def candles(
@@ -128,7 +128,7 @@ async def test_the_newest_candle_closes_at_the_price_of_the_report(
 
 
 class Counted(FakeSeries):
-    """Counts how often candles are read."""
+    """A series that counts how often candles are read."""
 
     reads = 0
 
@@ -252,7 +252,7 @@ async def test_errors_equal_those_of_the_report(market: SeriesService) -> None:
 
 
 class CountedSeries(FakeSeries):
-    """Counts the reads of swaps."""
+    """A series that counts how often swaps are read."""
 
     read_count = 0
 

@@ -2,9 +2,9 @@
 
 After each fault the payment is issued or failed, whether its buyer resends it or waits; it is
 frozen if it landed with another amount than agreed, or vanished.  There is never a second
-transaction, a new 402 after an unknown outcome, or a token for a payment that did not land.  It
-ends within `end_s`: the life of its blockhash and finality, but at least its handler's lease, and
-some looks.
+transaction, a new 402 after an unknown outcome, or a token for a payment that did not land.  The
+payment ends within `end_s`: the life of its blockhash and the time to finality, but at least the
+lease of its handler; and some looks at the chain.
 
 Each fault happens on the chain of today.  Faults that need many blocks that are not final, and some
 that a slow finality may change, happen on the chain before Alpenglow, too.
@@ -61,11 +61,13 @@ AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransacti
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault from the broadcast on, whether it heals, and how it must end.
+    """A fault that begins with the broadcast, and the state in which the payment must end.
 
-    late_slots    by how much later than usual the transaction lands or vanishes
-    resent        the end if the buyer sends it again and again; None if the same
-    patience_s    how long the handler waits; long if it must see a block that vanishes
+    ends          the state of the payment at its end
+    resent        the state at its end if the buyer keeps sending the payment; None: as in `ends`
+    heals         whether the fault is gone after HEALS_SLOTS slots
+    late_slots    the slots by which the transaction lands, or vanishes, later than usual
+    patience_s    the time that the handler waits; long enough to see a block that vanishes later
     """
 
     knobs: dict[str, Any]
@@ -130,7 +132,7 @@ def end_s(pace: SlotPace) -> float:
 
 
 class Clerk:
-    """Reconciles with a clock HELD_MS late, because a real handler would hold its lease so long."""
+    """A reconciler whose clock is HELD_MS late, as long as a real handler would hold its lease."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -145,7 +147,7 @@ class Clerk:
 
 
 class Skimming(MovingTransport):
-    """A chain that reports a smaller amount received than was sent."""
+    """A node that reports one atom less than has arrived, while *is_skimming* is set."""
 
     is_skimming = False
 
@@ -185,7 +187,7 @@ async def world(tmp_path: Path, pace: SlotPace) -> AsyncIterator[World]:
 async def hasty(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[SellingApi]:
-    """A shop that waits only for a moment for the chain, and for an answer of a node."""
+    """A service that waits only for a moment for the chain, and for an answer of a node."""
     monkeypatch.setattr(payment_node, "CALL_S", CALL_S)
     world.transport = Skimming(world, world.node)
     patience_s = FAULTS[name].patience_s if name else PATIENCE_S
@@ -194,7 +196,7 @@ async def hasty(
 
 
 class Course:
-    """One payment, with its answers to the buyer and its state in the books."""
+    """One payment: the credit tokens that the buyer got for it, and its state in the books."""
 
     def __init__(self, shop: SellingApi, payment: str) -> None:
         self._shop = shop

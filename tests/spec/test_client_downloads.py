@@ -23,7 +23,7 @@ INSTALL: Final = re.compile(r"^(?:pip|npm) install (http\S+)$", re.MULTILINE)
 
 
 async def installed(service: Service, ending: str) -> httpx.Response:
-    """Return the file that the guide says to install."""
+    """Request the package that the guide says to install, with a name that ends with *ending*."""
     guide = (await service.client.get("/skill.md")).text
     (url,) = [each for each in INSTALL.findall(guide) if each.endswith(ending)]
     asked_by = {"origin": "https://other.example"}

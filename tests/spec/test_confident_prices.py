@@ -116,7 +116,7 @@ async def served(scene: Followed, folder: Path, **options: Any) -> AsyncIterator
 
 
 async def price_of(service: Service) -> tuple[dict[str, Any], str]:
-    """Return the price in a report, and X-Data-Status."""
+    """Return the price in the report of TOKEN, and the header X-Data-Status."""
     headers = bearer(await service.issue(1))
     response = await service.client.get(f"/v1/token/{TOKEN}", headers=headers)
     assert response.status_code == 200, response.text
@@ -200,7 +200,7 @@ async def test_a_batch_and_a_stream_have_the_price_of_the_report(
 
 
 def line_of(lister: ListCache) -> dict[str, Any]:
-    """Return the price in the list."""
+    """Return the price of TOKEN in the list of tokens."""
     page = lister.newest().page(ListQuestion(among=[TOKEN], limit=1))
     return dict(msgspec.to_builtins(page.lines[0].price))
 

@@ -1,4 +1,4 @@
-"""POST /api/auth/confirm-email: "e-mail verification: required", for agents that read mail."""
+"""POST /api/auth/confirm-email: an agent confirms its mailbox with a code from an e-mail."""
 
 from typing import Any
 

@@ -1,8 +1,9 @@
 """The credits taken equal the credits that the answers deliver, for calls in any order.
 
-Every paid kind, by credit token and by API key: single reports, batches, pages of series, streams;
-with too few credits, caps, old data, refusals, clients that leave at any time or have a report
-already.  Deliveries are read from bodies alone, debits from the ledger.
+The calls are of every kind that costs credits: single reports, batches, pages of series, streams,
+by credit token and by API key.  Some have too few credits, reach a cap, find old data or are
+refused; some clients leave at any time, or already have the report.  Deliveries are counted from
+bodies alone, debits from the ledger.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ def trade_now(service: Service) -> None:
 
 @dataclass
 class Kept:
-    """An open stream, and its credits so far."""
+    """An open stream, and the credits that its events have named so far."""
 
     who: str
     reader: Reader
@@ -105,7 +106,7 @@ class Calls:
         self.issued["key"] = KEY_CREDITS
 
     async def step(self) -> None:
-        """Make some calls at once, or change streams, the market, or time."""
+        """Take one random step: make some calls, or change the streams, the market or the time."""
         kinds: list[Callable[[], Any]] = [self.open, self.close, self.trade, self.minute, self.age]
         kind = self.random.choice([self.plain] * 12 + [*kinds, self.change])
         await kind()
@@ -169,7 +170,7 @@ class Calls:
         self.met["left"] += 1
 
     async def open(self) -> None:
-        """Open a stream, if there are few."""
+        """Open a stream, unless STREAMS_MAX streams are open."""
         self.count += 1
         who = self.random.choice(["rich", "poor", "key", "key"])
         if len(self.streams) >= STREAMS_MAX:
@@ -186,7 +187,7 @@ class Calls:
             await stack.aclose()
 
     async def close(self) -> None:
-        """Leave a stream after all its events were read."""
+        """Read all events of a random stream, close it, and add up its credits."""
         if self.streams:
             kept = self.streams.pop(self.random.randrange(len(self.streams)))
             await self.read(kept)
@@ -195,9 +196,9 @@ class Calls:
             self.met["end" if kept.end is None else f"end {kept.end.data['reason']}"] += 1
 
     async def read(self, kept: Kept) -> None:
-        """Read all events: up to the event of a trade of now, or to the end.
+        """Make a trade, and read events of *kept* up to this trade, or to the end of the stream.
 
-        Minutes that are due begin before that trade; a later minute would not be read.
+        Minutes that are due begin before the trade, so their events are read, too.
         """
         self.streaming.service.clock.advance(250)
         self.streaming.service.streams.look()
@@ -227,11 +228,11 @@ class Calls:
         await self.streaming.service.follower.catch_up()
 
     async def change(self) -> None:
-        """Change the reports, so that those of clients are old."""
+        """Change the tag of the reports, so that clients no longer have the newest report."""
         self.streaming.service.reports.tag = b'W/"%d"' % self.count
 
     async def age(self) -> None:
-        """Make the data too old or fresh again, sometimes for streams, too."""
+        """Make the data of reports too old, or fresh again; sometimes that of streams, too."""
         self.streaming.service.reports.age_ms = self.random.choice([400, 400, 400_000])
         if self.random.random() < STALE_SHARE:
             await self.streaming.pass_time(301)

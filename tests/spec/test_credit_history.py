@@ -1,4 +1,4 @@
-"""GET /v1/credits/history"""
+"""GET /v1/credits/history: the entries and the daily spends of a credit token."""
 
 import pytest
 

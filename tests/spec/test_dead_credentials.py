@@ -1,7 +1,7 @@
 """A credential that is not valid gets INVALID_TOKEN at every operation, and takes nothing.
 
-The table of docs/api/credits.md has the same states; operations and their credentials are those of
-the OpenAPI description.
+The states of invalid credentials are those in the table of docs/api/credits.md; the operations and
+their credentials are those of the OpenAPI description.
 """
 
 import re

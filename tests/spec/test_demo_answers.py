@@ -1,4 +1,4 @@
-"""GET /v1/demo/token and GET /v1/demo/402"""
+"""GET /v1/demo/token and GET /v1/demo/402: a report and a demand that never change."""
 
 from base64 import b64decode, b64encode
 from hashlib import sha256
@@ -27,7 +27,7 @@ def header_of(value: str) -> dict[str, Any]:
 
 
 def payment(**accepted: Any) -> dict[str, str]:
-    """Return the header of a payment that is well formed."""
+    """Return the header of a well-formed payment; *accepted* is the demand that it meets."""
     body = {
         "x402Version": 2,
         "accepted": accepted,
@@ -96,7 +96,7 @@ async def test_a_payment_for_the_demo_demand_is_refused(service: Service) -> Non
 async def test_a_payment_for_the_demo_demand_is_not_sent_to_the_chain(
     shop: SellingApi, world: World
 ) -> None:
-    """Not even a transaction that would buy credits elsewhere at this service."""
+    """The transaction in the payment would buy credits at the endpoint for purchases."""
     demand = demanded(await shop.client.get(DEMAND))
     wire = shop.transaction(await shop.demand("POST", PURCHASE))
     response = await shop.send("GET", DEMAND, signature_header(demand, wire), key=KEY)

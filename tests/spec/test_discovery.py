@@ -50,14 +50,14 @@ LARGEST_TRANSACTION: Final = bytes(1_232)
 
 @pytest.fixture
 async def listed(world: World) -> AsyncIterator[SellingApi]:
-    """A shop that names a contact."""
+    """A service with sales and a contact, such as an e-mail address."""
     async with opened(world, api=ApiConfig(contact=CONTACT, rate_limit_requests=1_000)) as shop:
         yield shop
 
 
 @pytest.fixture
 async def listed_in_both(world: World) -> AsyncIterator[SellingApi]:
-    """A shop that takes two assets: its terms are the longest."""
+    """A service that accepts two tokens, so that its terms have the greatest length."""
     api = ApiConfig(contact=CONTACT, rate_limit_requests=1_000)
     async with opened(world, api=api, also=[world.usdc_terms]) as shop:
         shop.price.usd = Decimal("0.5")

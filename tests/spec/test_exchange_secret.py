@@ -1,4 +1,4 @@
-"""POST /api/auth/exchange-secret: "an application secret works once"."""
+"""POST /api/auth/exchange-secret: an application secret is exchanged for an API key, once."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""An agent whose application is forgotten: no personal data of it stays."""
+"""If an application is forgotten, no personal data of its agent stays."""
 
 from solders.keypair import Keypair
 

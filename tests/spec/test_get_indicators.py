@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/indicators"""
+"""GET /v1/token/{tokenAddress}/indicators: points with exact values, cursors, and errors."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -97,7 +97,7 @@ async def test_the_newest_point_equals_the_report_at_the_same_slot(
 
 
 async def test_values_are_exact_if_older_candles_were_dropped(market: SeriesService) -> None:
-    """The oracle is computed from every candle; most candles are no longer stored."""
+    """The expected values are computed from every candle; most candles are no longer stored."""
     token, count = await market.service.issue(20), 260
     for n in range(count):
         await market.trade(300 * n, price(n))
@@ -127,7 +127,7 @@ async def test_values_are_exact_if_older_candles_were_dropped(market: SeriesServ
 async def test_filled_indicators_are_computed_from_a_candle_in_each_span(
     market: SeriesService, *, finalized: bool
 ) -> None:
-    """The oracle fills the closes by itself, from the first trade on."""
+    """The expected values are computed from closes that the test itself has filled."""
     token, minutes = await market.service.issue(20), [*range(0, 90, 3), 700, 3_900, 4_000, 4_001]
     closes: list[float] = []
     for n, minute in enumerate(minutes):

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}"""
+"""GET /v1/token/{tokenAddress}: a report for one credit, its headers, and free errors."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The documented query for Grafana, sent and read like its data source for JSON does."""
+"""The documented Grafana query is sent, and its answer read, as Grafana's JSON source would do."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""GET /v1/health, /healthz, /readyz"""
+"""GET /v1/health, /healthz and /readyz, while all checks pass and while a check fails."""
 
 import asyncio
 from pathlib import Path

@@ -56,7 +56,7 @@ def example(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
 
 
 def requests(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-    """Yield every method, target and body that holds a hostile number."""
+    """Yield requests with one hostile number each, as the method, the target and the body."""
     schemas = document["components"]["schemas"]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

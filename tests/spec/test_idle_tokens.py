@@ -1,4 +1,4 @@
-"""X-Data-Status: `idle` for a token that does not trade while the chain is followed."""
+"""X-Data-Status is `idle` for a token that does not trade while the chain is followed."""
 
 import pytest
 

@@ -59,7 +59,7 @@ async def test_an_unpaid_purchase_creates_no_credit_account(shop: SellingApi, ke
 async def test_a_purchase_is_refused_if_its_account_is_removed_before_the_payment(
     world: World,
 ) -> None:
-    """No one could spend the credits; with another credential, the same payment buys a token."""
+    """No one could spend the credits; without the API key, the same payment buys a credit token."""
     chain = Interrupted(world.chain())
     async with opened(world, chain=chain) as shop:
         key = await Agent(shop.service).key(Scope.TRADE_WRITE)

@@ -1,4 +1,4 @@
-"""An API key in place of a credit token: it spends the credits of its user."""
+"""An API key is accepted in place of a credit token, and spends the credits of its user."""
 
 import asyncio
 from typing import Final

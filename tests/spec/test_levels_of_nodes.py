@@ -39,7 +39,7 @@ async def world(
 
 
 async def signed(shop: SellingApi) -> str:
-    """Return a payment that names the blockhash of its 402."""
+    """Return a payment for a purchase, signed with the blockhash that the 402 offers."""
     await shop.world.chains[-1].refresh_offer()
     demand = await shop.demand("POST", PURCHASE)
     offered = demand["accepts"][0]["extra"]["recentBlockhash"]
@@ -77,7 +77,7 @@ async def test_a_payment_that_never_lands_is_reported_as_expired(
 async def test_a_purchase_waits_for_the_newest_blockhash_of_another_node(
     shop: SellingApi, world: World
 ) -> None:
-    """The payer's node knows blocks that this one does not show before they are final."""
+    """The payer's node knows blocks that the service's node shows only once they are final."""
     world.moving.add("simulateTransaction")
     answer: httpx.Response = await shop.buy()
 

@@ -1,4 +1,4 @@
-"""30 requests in any 60 seconds, for token data and credit endpoints together."""
+"""A client may send 30 requests in any 60 s to token data and credit endpoints together."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""GET /v1/credits/bundles"""
+"""GET /v1/credits/bundles: the bundles that are sold, and their prices."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""GET /v1/tokens"""
+"""GET /v1/tokens: the fields, the order, the pages and the search of the list of tokens."""
 
 from base64 import urlsafe_b64encode
 from typing import Any, Final
@@ -145,7 +145,7 @@ async def test_a_look_alike_of_a_larger_token_is_marked_in_list_and_metadata(
 
 
 async def test_the_multiplier_is_that_at_the_time_of_the_list(listed: Service) -> None:
-    """The price is not multiplied: it is that of a token as the mint counts them."""
+    """The price is not multiplied: it is the price of one token as the mint counts tokens."""
     for later, begins, expected in ((1, START + 100_000, 3.0), (2, START + 100_001, 2.0)):
         scaled = ScaledUiAmount(multiplier=2.0, new_multiplier=3.0, effective_at=begins)
         facts = facts_of(*NAMES[WSOL], scaled_ui_amount=scaled, supply=10**9)

@@ -40,7 +40,7 @@ def given_out() -> tuple[float, ...]:
 
 @pytest.fixture
 async def hasty(world: World) -> AsyncIterator[SellingApi]:
-    """A shop that waits only for a moment for the chain."""
+    """A service that waits only for a moment for the chain."""
     async with opened(world, patience_s=0.02) as shop:
         yield shop
 
@@ -150,7 +150,7 @@ async def test_a_key_redeems_a_payment_after_unreadable_answers_of_the_node(
 async def test_a_payment_that_a_blocked_store_refused_is_accepted_later(
     world: World, key: str | None
 ) -> None:
-    """The row may have been written: the key in the refusal redeems the payment."""
+    """The row may have been stored after all: the key in the refusal redeems the payment."""
     store = payment_store(world.path, patience_s=0.03)
     async with opened(world, store=store) as shop:
         payment = await shop.paid("POST", PURCHASE)
@@ -267,7 +267,7 @@ async def test_a_vanished_payment_is_503_and_its_credit_token_is_402(
 
 
 class Doomed:
-    """Runs a coroutine, and cancels its task when it waits for the n-th time."""
+    """Awaits *work*, and cancels the current task when *work* waits for the *fatal*-th time."""
 
     def __init__(self, work: Awaitable[Any], fatal: int) -> None:
         self._work = work
@@ -297,7 +297,7 @@ def _thrower(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
 
 
 async def dies(shop: SellingApi, method: str, path: str, headers: Any, at: int) -> bool:
-    """Cancel the handler of a request when it waits for the *at*-th time; return if it did."""
+    """Cancel the handler of a request at its *at*-th wait; return whether it waited that often."""
 
     async def receive() -> Any:
         raise AssertionError("there is no body")
@@ -327,7 +327,7 @@ async def dies(shop: SellingApi, method: str, path: str, headers: Any, at: int) 
 async def test_a_handler_that_is_cancelled_at_any_await_loses_no_payment(
     shop: SellingApi, world: World, method: str, path: str
 ) -> None:
-    """After each await the buyer with its key is served, and a stranger is not."""
+    """Whichever await is cancelled, the buyer with its key is served, and a stranger is not."""
     world.go_wrong(latency_ms={"*": 1})  # so that each request to the node is an await
     bought = 0
     for at in range(1, SUSPENSIONS_MAX):

@@ -43,7 +43,7 @@ async def app(shop: SellingApi) -> AsyncIterator[ASGIApp]:
 
 @pytest.fixture
 async def client(app: ASGIApp) -> AsyncIterator[Client]:
-    """Yield a client without a credential; it must be opened and closed by the same task."""
+    """Yield a client without a credential; it requires that one task opens and closes it."""
     opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     closing = asyncio.Event()
 
@@ -71,7 +71,7 @@ def payment(shop: SellingApi, demand: dict[str, Any]) -> dict[str, Any]:
 async def paid(
     shop: SellingApi, client: Client, tool: str, arguments: dict[str, Any]
 ) -> tuple[CallToolResult, RequestParamsMeta]:
-    """Call *tool*, pay what it demands, and return the result and the `_meta` that has paid."""
+    """Call *tool*, pay what it demands, and return the result and the `_meta` with the payment."""
     unpaid = await client.call_tool(tool, arguments)
     assert unpaid.is_error, unpaid
     meta = paying(payment(shop, unpaid.structured_content))
@@ -292,7 +292,7 @@ async def test_each_payment_counts_once_against_a_budget_in_usd(
 
 
 async def test_a_payment_counts_once_at_all_replicas(shop: SellingApi, world: World) -> None:
-    """They share the store of the limits, which also survives a restart."""
+    """The replicas share the store of the limits, which also survives a restart."""
     clock = shop.service.clock
     limits = MemoryLimits(clock)
     stated = {HEADER: "usd=0.0025"}

@@ -213,7 +213,7 @@ async def test_pages_of_any_origin_may_send_messages(http: httpx.AsyncClient) ->
 
 
 def text_of(result: CallToolResult) -> object:
-    """Return the result as a client reads it that supports only text."""
+    """Return the result as read by a client that supports only text."""
     return msgspec.json.decode(result.content[0].text)  # type: ignore[union-attr]
 
 

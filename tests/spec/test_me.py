@@ -1,4 +1,4 @@
-"""GET /v1/me: "verifies the key"."""
+"""GET /v1/me: the owner and the scopes of an API key; an invalid key is refused."""
 
 import pytest
 

@@ -1,10 +1,10 @@
 """Payments without a memo and with a client's own memo, varied in every way that a client can.
 
-They are presented by x402 and by MPP.
+The payments are presented by x402 and by MPP.
 Transactions and terms are combined at random, over routes, resources, amounts, assets, keys and
-two processes; `make prove` tries 100,000.  An independent oracle counts: every payment that landed
-on chain was answered, each transaction and each quote bought at most one answer, and the answer is
-that of the quote in the memo, or of the quote that was shown beside a client's own memo.
+two processes; `make prove` tries 100,000.  An independent oracle checks that every payment that
+landed was answered, that each transaction and each quote bought at most one answer, and that the
+answer is for the quote in the memo, or for the quote that was sent beside a client's own memo.
 """
 
 import os
@@ -71,7 +71,7 @@ class Signed:
 
 
 class Oracle:
-    """The answers, compared with the payments that landed."""
+    """Checks the answers against the payments that landed."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -84,7 +84,11 @@ class Oracle:
         return world.received() + world.received(world.usdc_terms)
 
     def note(self, signed: Signed, shown: Terms, asked: tuple[str, str], *, is_new: bool) -> None:
-        """Record that *asked* was answered for *signed* with the terms *shown*."""
+        """Check and record that the request *asked* was answered for *signed*.
+
+        shown     the terms that were sent with the transaction
+        is_new    whether a payment landed; otherwise an earlier answer was sent again
+        """
         assert signed.memo != "two", "a payment with two memos bought something"
         if not is_new:
             assert self.bought.get(signed.wire) == asked, "given again to another request"
@@ -103,7 +107,7 @@ class Oracle:
 async def pool_of(
     shop: SellingApi, chance: Random, number: int
 ) -> tuple[list[Terms], list[Signed]]:
-    """Return terms of every route and asset, and transactions of every memo for them."""
+    """Return terms of every route and asset, and a transaction for each, with any kind of memo."""
     terms = [
         Terms(route, await shop.demand(*route), offer)
         for route in ROUTES

@@ -1,4 +1,4 @@
-"""GET /openapi.json; tests/docs/test_api_page.py compares its routes with docs/api.md."""
+"""GET /openapi.json describes the API; test_api_page.py compares its routes with docs/api.md."""
 
 import re
 from typing import Any

@@ -188,9 +188,9 @@ def ask_again(rows: AccountRows, number: SignupId, at: UnixMs) -> None:
 async def test_a_decision_about_scopes_can_be_undone_within_a_minute(
     service: Service, agent: Agent
 ) -> None:
-    """Keys get their former scopes back, also a key rotated since, and the request waits again.
+    """All keys get their former scopes back, also a key that was rotated after the decision.
 
-    The 150 requests of a key after a decision do not hide the decision.
+    The request for scopes waits again, even if 150 more requests for scopes followed the decision.
     """
     key = await agent.key(Scope.SIGNALS_READ)
     service.clock.advance(1)

@@ -200,7 +200,7 @@ async def test_an_old_quote_is_refused(shop: SellingApi, world: World) -> None:
 async def test_twenty_concurrent_requests_with_one_transaction_are_one_payment(
     shop: SellingApi, world: World
 ) -> None:
-    """Each request has a quote of its own."""
+    """Each of the twenty requests names another quote."""
     demands = [await shop.demand("POST", PURCHASE) for _ in range(20)]
     wire = shop.transaction(demands[0], memo=OWN)
     answers = await asyncio.gather(

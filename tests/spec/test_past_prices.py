@@ -1,4 +1,4 @@
-"""POST /v1/prices"""
+"""POST /v1/prices: prices of tokens at past times."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -52,7 +52,7 @@ async def ask(
 async def test_a_price_is_that_of_the_newest_candle_closed_at_that_time(
     market: SeriesService,
 ) -> None:
-    """The slow definition: the last swap before the minute of the requested time."""
+    """The expected price is that of the last swap before the minute of the requested time."""
     random, swaps = Random(2), []
     for n in range(60):
         at = 40 * n + random.randrange(30)
@@ -97,7 +97,7 @@ async def test_an_unknown_price_has_an_error_beside_known_prices(market: SeriesS
 
 
 class Counted(FakeSeries):
-    """Counts how often the tip of the log and the candles are read."""
+    """A series that counts how often the tip of the log and the candles are read."""
 
     reads = 0
 
@@ -118,7 +118,7 @@ class Counted(FakeSeries):
 async def test_a_client_without_credits_is_402_and_no_price_is_read(
     tmp_path: Path, ago_s: int
 ) -> None:
-    """Also if no price is known, which is free for a client with credits."""
+    """This also holds if no price is known, which is free for a client with credits."""
     now_s = NOW // 1000
     series = Counted(traded_log(now_s))
     async with running_service(tmp_path, series=series) as service:

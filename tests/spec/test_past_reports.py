@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}?at="""
+"""GET /v1/token/{tokenAddress}?at=: the report as it was served at a past time."""
 
 from random import Random
 from typing import Any

@@ -88,7 +88,7 @@ async def test_an_oversized_payment_header_is_refused_before_any_node_is_called(
 async def test_a_request_that_waits_for_the_chain_delays_no_other(
     world: World, method: str, fault: dict[str, object]
 ) -> None:
-    """Other requests are answered while it waits, and another payment is accepted."""
+    """While the request waits, others are answered, and another payment is accepted."""
     async with opened(world, patience_s=60) as shop:
         payments = [await shop.paid("POST", PURCHASE) for _ in range(2)]
         world.go_wrong(**fault)

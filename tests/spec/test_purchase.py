@@ -1,4 +1,4 @@
-"""POST /v1/credits/purchase?bundle=<size>"""
+"""POST /v1/credits/purchase?bundle=<size>: demands, payments, top-ups and refusals."""
 
 from decimal import Decimal
 from typing import Any
@@ -172,7 +172,7 @@ async def test_a_purchase_without_a_price_is_503_if_its_bundle_is_sold(
 
 
 async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: World) -> None:
-    """The quote holds if the price has changed, and without a price."""
+    """The quote holds even if the price has changed, or is unknown."""
     dearer, unknown, late = [await shop.demand("POST", PURCHASE) for _ in range(3)]
     world.seconds(60)
     shop.price.usd = Decimal("0.8")

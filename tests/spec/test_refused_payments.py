@@ -78,7 +78,7 @@ def fee_payer_in(program: Pubkey) -> Attack:
 
 
 def fee_payer_pays(recipe: Recipe) -> bytes:
-    """The tokens are the fee payer's own."""
+    """Return a transaction that pays with the fee payer's own tokens."""
     fee_payer = Pubkey.from_string(recipe.terms.fee_payer)
     listed = recipe.instructions()
     own = recipe.transfer(source=recipe.terms.token_account(fee_payer), authority=fee_payer)
@@ -163,7 +163,7 @@ async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, 
 async def test_an_unknown_blockhash_is_402_unless_the_node_is_behind(
     shop: SellingApi, world: World
 ) -> None:
-    """A node that does not advance may not know it yet: the payment may be sent again."""
+    """A node that does not advance may not know the blockhash yet: the payer may try again."""
     demand = await shop.demand("POST", PURCHASE)
     old = shop.pay(demand, blockhash=Hash(b"old".ljust(32)))
     early = await shop.send("POST", PURCHASE, old, key=KEY)
@@ -440,7 +440,7 @@ async def test_a_payment_without_sufficient_funds_is_refused(
 
 
 async def test_a_quote_is_valid_for_one_payment(shop: SellingApi, world: World) -> None:
-    """A second payment on the same terms is refused, sent at once or later, by any payer."""
+    """A second payment of a demand is refused, sent at the same time or later, by any payer."""
     demand = await shop.demand("POST", PURCHASE)
     payments = [shop.pay(demand, payer=world.fund(name)) for name in ("one", "two", "three")]
     answers = await asyncio.gather(

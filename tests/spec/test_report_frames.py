@@ -44,7 +44,7 @@ async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
 
 
 async def trade(market: SeriesService) -> None:
-    """Trade for five days, at last with a SOL price apart from that in USD; most is final."""
+    """Trade for five days, at last at SOL prices unlike those in USD; finalize most slots."""
     for n in range(260):
         await market.trade(1_700 * n, 2.0 + (n * 37 % 101) / 70, volume=10**6 + n, is_buy=n % 3 > 0)
         if n == 255:
@@ -139,7 +139,7 @@ async def test_alerts_read_the_same_numbers_as_the_series(
 async def test_backtests_fire_by_the_same_numbers_as_the_series(
     market: SeriesService, tf: str
 ) -> None:
-    """Conditions are evaluated at the end of each candle, by the newest closed h4 and d1."""
+    """Conditions are evaluated at the end of each candle, with the newest closed h4 and d1."""
     token = await market.service.issue(20)
     await trade(market)
     closed = {"candles": "closed", "limit": 1_000}

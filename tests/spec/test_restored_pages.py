@@ -1,4 +1,4 @@
-"""Each product of a 402 is recognised after a restore, on each engine.
+"""A payment for any kind of page is recognised after a restore, on each engine.
 
 The chain shows only the price of a page with a range, a cursor or a limit, not which page it is.
 """
@@ -29,13 +29,13 @@ RANGES: Final = ("candles?fill=previous&tf=h1&from=1&to=4102444800", "indicators
 
 
 async def next_page(shop: SellingApi, path: str) -> str:
-    """Return the address of the page after *path*, which a credit pays for."""
+    """Read the page *path* for a credit, and return the path of the page after it."""
     read = await shop.client.get(path, headers=bearer(await shop.service.issue(1)))
     return f"{path}&cursor={read.json()['data']['nextCursor']}"
 
 
 async def orphans(world: World) -> Sequence[Orphan]:
-    """Audit; return the payments that have no row."""
+    """Run an audit, and return the payments that have no row."""
     assert await world.audit(full=True) == []
     async with money_in(world.path.parent, clock=world.clock) as money:
         assert await money.books.why_stopped() is None
@@ -43,7 +43,7 @@ async def orphans(world: World) -> Sequence[Orphan]:
 
 
 async def claimed(shop: SellingApi, purchase: str) -> httpx.Response:
-    """Prove the wallet of the buyer, and ask for the credits of *purchase*."""
+    """Request the credits of *purchase*, with a proof of the buyer's wallet."""
     wallet = shop.world.buyer
     claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
     asked = await shop.client.post("/v1/credits/rotate/challenge", json=claim)

@@ -47,7 +47,7 @@ def rows(world: World) -> int:
 async def sold_and_lost(
     world: World, method: str = "POST", path: str = PURCHASE, key: str = KEY
 ) -> tuple[str, httpx.Response, Path]:
-    """Back up, then sell to a client that asks and pays with *key*."""
+    """Back up the store, then sell to a client with *key*; return payment, answer and backup."""
     async with opened(world) as shop:
         copy = back_up(world)
         payment = await paid_with_key(shop, method, path, key)
@@ -288,7 +288,7 @@ async def test_a_lost_payment_is_accepted_while_sales_are_closed(world: World) -
 
 
 async def claimed(shop: SellingApi, purchase: str, wallet: Keypair) -> httpx.Response:
-    """Prove the wallet, and ask for the credits of *purchase*."""
+    """Request the credits of *purchase*, with a proof of *wallet*."""
     claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
     asked = await shop.client.post("/v1/credits/rotate/challenge", json=claim)
     text = asked.json()["data"]["challenge"]
@@ -427,6 +427,6 @@ async def test_a_lost_payment_in_either_asset_is_recognised(
 
 
 async def signatures_in(world: World, terms: Terms) -> list[Signature]:
-    """Return the signatures that touched the treasury of *terms*."""
+    """Return the successful transactions that touched the treasury of *terms*."""
     page = await world.chains[-1].arrivals(terms.asset, after=None, before=None)
     return list(page.succeeded)

@@ -77,7 +77,7 @@ async def test_a_rotation_moves_the_credits_to_a_new_credit_token(shop: SellingA
 async def test_a_rotated_token_is_invalid_everywhere_and_takes_nothing(
     shop: SellingApi, world: World
 ) -> None:
-    """`A rotated credential is INVALID_TOKEN everywhere and takes nothing, not even a top-up.`"""
+    """Every route refuses the rotated token with INVALID_TOKEN; not even a top-up is taken."""
     old, _ = await bought(shop)
     assert await balance(shop, old) == 10  # now this process has it in memory
     new = (await shop.client.post(PATH, headers=bearer(old))).json()["data"]["token"]
@@ -119,7 +119,7 @@ BUYS: Final = [
 async def test_a_rotated_token_in_memory_is_invalid(
     world: World, method: str, path: str, body: Any, rotates: str
 ) -> None:
-    """Also at routes whose page is empty and therefore free, and if another process rotates it."""
+    """It is refused even if an empty page would be free, or if another process has rotated it."""
     async with opened(world) as shop, opened(world) as other:
         old, _ = await bought(shop)
         for _ in range(2):  # the first request puts the account in memory
@@ -135,7 +135,7 @@ async def test_a_rotated_token_in_memory_is_invalid(
 
 @dataclass
 class Interrupted:
-    """A chain; after it has simulated a payment, *meanwhile* is awaited once."""
+    """A chain that awaits *meanwhile* once, after it has simulated a payment."""
 
     chain: RpcSettlement
     meanwhile: Callable[[], Awaitable[object]] | None = None
@@ -207,7 +207,7 @@ async def test_a_payment_beside_a_rotated_token_in_memory_is_answered(shop: Sell
 async def test_credits_given_back_after_a_rotation_go_to_the_new_credit_token(
     shop: SellingApi,
 ) -> None:
-    """The answer to a request from before the rotation could not be sent."""
+    """The credits were taken before the rotation, for an answer that could not be sent."""
     old, _ = await bought(shop)
     ledger = shop.service.ledger
     assert isinstance(ledger, DebitLedger)
@@ -311,7 +311,7 @@ async def test_a_wallet_cannot_rotate_a_credit_token_that_was_just_used(
 
 
 async def test_a_rotated_purchase_is_not_answered_again(shop: SellingApi) -> None:
-    """Its answer would be the old token."""
+    """The answer of the purchase is the old token, which has no credits."""
     payment = await shop.paid("POST", PURCHASE)
     first = await shop.send("POST", PURCHASE, payment, key=KEY)
     await shop.client.post(PATH, headers=bearer(first.json()["data"]["token"]))

@@ -1,4 +1,4 @@
-"""GET and POST /v1/screen"""
+"""GET and POST /v1/screen: the tokens that meet a condition, in pages."""
 
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ def swap(mint: Mint, usd: float, micro_usd: int) -> PricedSwap:
 
 @pytest.fixture
 async def screened(service: Service) -> Service:
-    """Return a service with three tokens, traded in ten minutes (SOL), one (USDC), none (USDT)."""
+    """Return a service with SOL, traded in ten minutes, USDC, traded in one, and USDT, in none."""
     market = service.market
     await market.append(1, START)
     for mint, symbol in SYMBOLS.items():

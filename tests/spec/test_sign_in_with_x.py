@@ -36,7 +36,7 @@ SIGN_IN: Final = "sign-in-with-x"
 
 
 def challenge_of(answer: httpx.Response) -> dict[str, Any]:
-    """Return the challenge of a 402: in its header, else in its body."""
+    """Return the challenge of a 402, from its header, or from its body if it has no such header."""
     if "payment-required" in answer.headers:
         return dict(demanded(answer)["extensions"][SIGN_IN])
     return dict(answer.json()["error"]["details"]["extensions"][SIGN_IN])
@@ -109,7 +109,7 @@ async def test_a_sign_in_pays_for_a_batch_with_the_challenge_of_its_402(shop: Se
 
 
 async def test_a_signature_is_accepted_once(shop: SellingApi, world: World) -> None:
-    """It is sent several times at once, to two replicas, and again later."""
+    """The signature is sent several times at once, to two replicas, and again later."""
     await shop.buy()
     header = await sign_in(shop)
     async with opened(world) as replica:

@@ -322,7 +322,7 @@ async def fired_by(service: Service, key: str, made: dict[str, Any]) -> list[flo
 
 
 def priced(service: Service, usd: float, *, depth_usd: int) -> None:
-    """Append a trade of a token whose pool has a depth of *depth_usd*."""
+    """Append a trade of SOL at *usd*, in a pool with a depth of *depth_usd* USD."""
     tip = service.log.tip_at(service.log.seq)
     slot, time = (tip.slot or 0) + 1, tip.time or 0
     traded = PricedSwap(Mint(WSOL), 0, 0, -1, 0, True, 10**6, usd, usd / 100)  # noqa: FBT003
@@ -409,7 +409,7 @@ async def test_a_new_address_or_a_test_ends_the_pause_after_a_failed_webhook(
     path = f"{SIGNALS}/{made['signalId']}"
 
     async def refused() -> list[str]:
-        """Let the receivers refuse all due webhooks; return the addresses of these webhooks."""
+        """Let the receivers refuse all due webhooks; return the URLs of these webhooks."""
         await deliveries.take_in()
         turns = await deliveries.lease([])
         ended = [

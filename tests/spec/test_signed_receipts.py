@@ -1,6 +1,6 @@
 """Each payment has a signed receipt, which anyone can verify with /.well-known/did.json.
 
-These tests verify it with the Ed25519 of another package, cryptography.
+These tests verify receipts with the Ed25519 of another package, cryptography.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""GET /v1/stream"""
+"""GET /v1/stream: events, minutes and their cost, and the end of a stream."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,7 +22,7 @@ UNTRACKED = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
 
 
 async def now(streaming: Streaming, mint: Mint) -> dict[str, Any]:
-    """Return the snapshot of *mint* now."""
+    """Open a stream, and return its snapshot of *mint*."""
     token = await streaming.service.issue(1)
     async with streaming.open(token, [mint]) as reader:
         return dict((await reader.some(2))[1].data)
@@ -246,7 +246,7 @@ async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
 async def test_minutes_during_which_the_process_was_suspended_are_not_paid(
     streaming: Streaming,
 ) -> None:
-    """One minute begins when it resumes, however often streams are checked until it is paid."""
+    """When the process resumes, only one minute begins, however often streams are checked."""
     token, service = await streaming.service.issue(10), streaming.service
 
     async with streaming.open(token) as reader:
@@ -351,7 +351,7 @@ async def test_a_stream_ends_if_the_ledger_is_unavailable_and_nothing_is_taken(
 
 
 async def filled_key(streaming: Streaming, credit_count: int) -> str:
-    """Return an API key whose account holds credits."""
+    """Return an API key whose account has *credit_count* credits."""
     service = streaming.service
     key = await Agent(service).key()
     ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/icon.svg"""
+"""GET /v1/token/{tokenAddress}/icon.svg: an icon for each mint, which never changes."""
 
 from hashlib import sha256
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/metadata"""
+"""GET /v1/token/{tokenAddress}/metadata: the facts about a mint, also in words."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/pools"""
+"""GET /v1/token/{tokenAddress}/pools: the pools of a token, and the candles of one pool."""
 
 from typing import Any
 

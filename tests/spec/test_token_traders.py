@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/traders"""
+"""GET /v1/token/{tokenAddress}/traders: the sums that each trader of a token traded."""
 
 import pytest
 from series_service import (

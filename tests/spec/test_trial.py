@@ -1,4 +1,4 @@
-"""GET /v1/trial/{tokenAddress}: `the same body, trial_reports_per_day an address, then 429`."""
+"""GET /v1/trial/{tokenAddress}: a few free reports a day for each IP address, then 429."""
 
 from pathlib import Path
 from typing import Final
@@ -73,7 +73,7 @@ async def test_a_402_for_a_report_names_the_trial(shop: SellingApi) -> None:
 
 
 async def test_views_of_pages_and_trials_are_counted_together() -> None:
-    """Both use the rate limit of the same name."""
+    """Pages and trials use the rate limit of the same name."""
     limits = MemoryLimits(ManualClock(NOW))
     first, second = FreeViews.of(20, limits.limiter), FreeViews.of(20, limits.limiter)
     assert first == second

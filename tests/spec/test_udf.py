@@ -49,7 +49,7 @@ async def ask(
 
 
 async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -> None:
-    """The requests that the feed of TradingView's library sends, in its order."""
+    """The test sends the requests of the feed of TradingView's library, in its order."""
     token = await market.service.issue(1)
 
     config = (await ask(market, "config")).json()

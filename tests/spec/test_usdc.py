@@ -39,7 +39,7 @@ Demand = dict[str, Any]
 
 @pytest.fixture
 async def shop(world: World) -> AsyncIterator[SellingApi]:
-    """A shop that accepts both: its own token costs half a dollar, and its buyer has both."""
+    """A service that accepts USDC and a token of half a dollar; its buyer has both tokens."""
     world.fund("buyer", usdc_atoms=10**9)
     async with opened(world, also=[world.usdc_terms]) as shop:
         shop.price.usd = Decimal("0.5")
@@ -120,7 +120,7 @@ async def test_the_worth_of_a_payment_is_that_at_the_time_of_payment(
 
 
 class SlowPrice:
-    """A price of one dollar, which is available when *is_reported* is set."""
+    """A price source that returns one dollar as soon as *is_reported* is set."""
 
     def __init__(self) -> None:
         self.is_reported = asyncio.Event()
@@ -145,7 +145,7 @@ async def test_a_payment_does_not_cancel_the_reading_of_a_slow_price(world: Worl
 
 
 def another_offer(demand: Demand, shop: SellingApi) -> str:
-    """The header names the payment token, but the transaction pays USDC."""
+    """Return a header that names the payment token, with a transaction that pays USDC."""
     own = only(demand, shop.world.terms.asset)
     return signature_header(own, shop.transaction(only(demand, USDC)))
 
@@ -161,7 +161,7 @@ def a_quote_of_the_other(demand: Demand, shop: SellingApi) -> str:
 
 
 def the_amount_of_the_other(demand: Demand, shop: SellingApi) -> str:
-    """The amount is that of the payment token: twice the price in USDC."""
+    """Return a payment in USDC of the amount for the payment token, twice the price in USDC."""
     own = only(demand, shop.world.terms.asset)
     changed = [only(demand, USDC)["accepts"][0] | {"amount": own["accepts"][0]["amount"]}]
     return shop.pay(demand | {"accepts": changed})

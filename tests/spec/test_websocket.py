@@ -1,4 +1,4 @@
-"""WebSockets at /v1/stream: the events and the price of GET /v1/stream."""
+"""WebSockets at /v1/stream have the events and the price of GET /v1/stream."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ UPGRADE = (
 
 
 async def refusal(opened: Socket) -> tuple[int, str, int | None]:
-    """Return status and code of the error that refuses *opened*, and the close code."""
+    """Read the error that refuses *opened*; return its status, its code, and the close code."""
     error = await opened.message()
     assert error["type"] == "error"
     with pytest.raises(ConnectionClosed):
@@ -43,7 +43,7 @@ async def refusal(opened: Socket) -> tuple[int, str, int | None]:
 async def test_a_websocket_has_the_events_and_the_price_of_server_sent_events(
     streaming: Streaming, seed: int
 ) -> None:
-    """Trades and minutes are random: events and credits taken are the same on both."""
+    """Trades and minutes are random; both connections get the same events and cost the same."""
     random, credit_count = Random(seed), 12
     one, two = [await streaming.service.issue(credit_count) for _ in range(2)]
 
@@ -201,7 +201,7 @@ REFUSED: list[tuple[str | None, Any, tuple[int, str]]] = [
 async def test_a_refused_websocket_costs_nothing(
     tmp_path: Path, mints: str | None, token: Any, expected: tuple[int, str]
 ) -> None:
-    """A refused head gets an HTTP response, a refused first message an error and a close code."""
+    """A refused handshake gets an HTTP response, a refused message an error and a close code."""
     async with streaming_service(tmp_path, streams=StreamsConfig(mints_max=2)) as streaming:
         own = await streaming.service.issue(1)
         shown = own if token is True else token

@@ -39,7 +39,7 @@ async def call(
 
 
 def counted(by: str, outcome: str) -> float:
-    """Return the writes that the metric counts."""
+    """Return the number of writes that the metric counts for *by* and *outcome*."""
     labels = {"by": by, "outcome": outcome}
     return REGISTRY.get_sample_value("mintscope_account_writes_total", labels) or 0.0
 
@@ -154,7 +154,7 @@ async def test_each_change_of_a_cap_counts_against_the_budget(service: Service) 
 
 
 async def test_a_key_can_be_revoked_after_the_budget_is_used_up(service: Service) -> None:
-    """A thief of the key may have used it up."""
+    """A thief of the key may have used up the budget."""
     key = await Agent(service).key(Scope.WALLETS_WRITE)
     path = "/v1/account/wallets/challenge"
     body = {"wallet": WSOL}

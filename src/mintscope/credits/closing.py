@@ -1,10 +1,10 @@
-"""Closes months of the journal, in order; every later walk through the books checks them.
+"""Closes months of the journal, in order; every later check of all books checks these months.
 
     closing    store the sums of each account and API key as rows of the month, if the opening
                balance of each account plus its entries equals its closing balance
     months     check that the rows of each closed month still add up, and agree with the journal
 
-The hash of each row includes the hash of the row before it, across months.  So the next walk
+The hash of each row includes the hash of the row before it, across months.  So the next check
 detects a change of the rows of a closed month, unless its hash and those of all later months are
 replaced, too.  Once a month is closed, its spends may be deleted.
 """
@@ -144,7 +144,7 @@ class Close(NamedTuple):
     last_entry   the last journal entry of the month
     rotated      the sum of the entries of rotations up to *last_entry*
     frozen       the sum of the entries of freezes and thaws up to *last_entry*
-    hash         the hash of the other fields, and of all rows that were closed before
+    hash         the hash of the other fields, and of all rows of this and of earlier months
     """
 
     month: int
@@ -158,7 +158,7 @@ NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
 
 
 class Stage(StrEnum):
-    """A stage of the check of the books, as `payments.store.audit` describes."""
+    """A stage of the check of all books; the module `payments.store.audit` describes the stages."""
 
     JOURNAL = "journal"
     CLOSING = "closing"
@@ -173,7 +173,7 @@ class Stage(StrEnum):
 
 
 class At(NamedTuple):
-    """The row of the table audit_walk: the position of the check after its last part."""
+    """The row of the table audit_walk: the position of the check of all books."""
 
     number: int
     stage: str
@@ -217,10 +217,10 @@ class ClosedMonths:
         self._rows = rows_a_part
 
     def add_balances(self, at: At, last: Close) -> tuple[list[Violation], bool]:
-        """Store the next accounts of the month that is being closed.
+        """Store the sums of the next accounts of the month that is being closed.
 
-        If no account is left, begin CLOSING_KEYS.  Return the violations, and whether the month can
-        be closed: it cannot if an account in it does not add up.
+        If no account is left, begin the stage CLOSING_KEYS.  Return the violations, and whether the
+        month can be closed: it cannot be closed if an account in it does not add up.
 
         last     the newest closed month
         """
@@ -246,7 +246,7 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: At) -> bytes | None:
-        """Store the next API keys of a month that is being closed.
+        """Store the spends of the next API keys in a month that is being closed.
 
         If no key was left, return the hash of the month's last row; otherwise None.
         """
@@ -274,7 +274,7 @@ class ClosedMonths:
         """Compare the next accounts of a closed month with the journal and earlier closed months.
 
         Also check that a payment made each purchase in the journal.  If no account is left, begin
-        MONTH_KEYS.  Return the violations.
+        the stage MONTH_KEYS.  Return the violations.
         """
         last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
         bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
@@ -295,9 +295,9 @@ class ClosedMonths:
         ]
 
     def compare_keys(self, at: At) -> list[Violation]:
-        """Hash the next API keys of a closed month; if none is left, compare the hash of the month.
+        """Hash the next API keys of a closed month; after the last one, check the month's hash.
 
-        After the comparison, continue with the next closed month.  Return the violations.
+        After the hash was checked, continue with the next closed month.  Return the violations.
         """
         until = self._db.execute(UNTIL_CLOSED_KEY, (at.month, at.place, self._rows)).get
         if until is not None:
@@ -315,7 +315,8 @@ class ClosedMonths:
     def begin_after(self, month: int, before: bytes) -> None:
         """Continue with the closed month after *month*; *before* is the hash of *month*.
 
-        If no later month is closed, continue with MONTH_KEYS of month 0, which ends the walk.
+        If no later month is closed, continue with the stage MONTH_KEYS of month 0, which ends the
+        check.
         """
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:
@@ -324,7 +325,11 @@ class ClosedMonths:
             self._go_on(Stage.MONTHS, 0, before, int(following))
 
     def forget(self, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends over *kept_months* months old; return whether more may remain."""
+        """Delete some spends of closed months; return whether more may remain.
+
+        Only months that are more than *kept_months* months before *now*, and that were closed more
+        than 7 days before *now*, lose spends.
+        """
         bounds = {"month": month_of(now) - kept_months, "closed_before": now - KEPT_AT_LEAST_MS}
         with self._db.transaction(beside=True):
             forgotten = self._db.execute(FORGOTTEN).get

@@ -50,19 +50,19 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The violations in a part of a walk through all books; *is_finished*: it was the last part."""
+    """The violations in one part of the check of all books; *is_finished*: it was the last part."""
 
     violations: Sequence[Violation]
     is_finished: bool
 
 
 class Walked(msgspec.Struct, frozen=True):
-    """The progress of walks through all books.
+    """The progress of the checks of all books.
 
-    entry_count      the number of journal entries since the last close, or slightly more
+    entry_count      the number of journal entries since the last closed month, or slightly more
     account_count    the number of credit accounts, or slightly more
-    finished_at      the time when the last walk finished; None if none has finished
-    closed           the last closed month; None if none is closed
+    finished_at      the time when the last check finished; None if no check has finished
+    closed           the last closed month; None if no month is closed
     """
 
     entry_count: int
@@ -72,7 +72,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The violations that a check of the books found, and the newest entry at its beginning."""
+    """The violations that a check found, and the number of the newest entry when it began."""
 
     violations: Sequence[Violation]
     entry_mark: int

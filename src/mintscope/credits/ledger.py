@@ -116,7 +116,7 @@ class CreditLedger(Protocol):
         """Return the credits that *account* received and spent."""
 
     async def expect_writable(self) -> None:
-        """Test that the store can write durably; raise ServiceUnavailable if it cannot."""
+        """Test whether the store can write durably; raise ServiceUnavailable if it cannot."""
 
 
 class AccountLine(msgspec.Struct, frozen=True):
@@ -190,7 +190,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken durably in *month*; a repeat takes no credits.
+    """All credits of *debit* were taken durably in *month*, or earlier if *is_repeat*.
 
     balance     the balance afterwards, >= 0
     minute      the number of the stream minute that the credits paid for in advance; None: they
@@ -256,14 +256,14 @@ class DebitLedger(Protocol):
         """
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Take credits like `debit`, for a new minute of a stream.
+        """Take all credits of *debit* or none, for a new minute of a stream.
 
         The same commit stores the minute.  If this process dies before it has sent a part of the
         minute, another process gives the credits back.
         """
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that a part of the minute *debited* was sent, or that the minute has ended.
+        """Record that a part of the stream minute of *debited* was sent, or that it has ended.
 
         A later commit stores this.  If this process dies before that commit, the credits are given
         back.
@@ -296,10 +296,10 @@ class DebitWaiter(Protocol):
         """Return whether the waiter has its outcome, or was cancelled."""
 
     def set_result(self, outcome: Spent | Empty, /) -> None:
-        """Report the outcome."""
+        """Give the outcome of the debit to the waiter."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Report the error that prevented an outcome."""
+        """Give the error that prevented an outcome to the waiter."""
 
 
 @runtime_checkable

@@ -289,7 +289,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def give_back(self, reversals: Sequence[ledger.Reversal], at: UnixMs) -> None:
-        """Do the same as `CreditTables.give_back`, and delete the rows of answered batches.
+        """Give back the credits of *reversals*, and delete the rows of answered batches.
 
         One transaction does both, because the credits of a batch are given back while its row is
         stored.
@@ -334,7 +334,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def rest(self, at: UnixMs) -> None:
-        """Do the work that `_tend` describes, then delete answered batches and sent minutes."""
+        """Do deferred work while no request waits.
+
+        Do the work of `_tend`, then delete the rows of answered batches and sent stream minutes.
+        """
         # First, because it looks for batches of this replica that were given back.
         self._tend(at)
         if answered := self._answered():
@@ -345,7 +348,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def expect_writable(self) -> None:
-        """Write durably; raise an error if this fails or if the server's clock differs too much."""
+        """Raise an error unless the store can write durably and its clock is about right."""
         with self._db.transaction():
             # Unlike SQLite, PostgreSQL writes the row although its value stays the same.
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
@@ -380,9 +383,9 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
-        """Give back debits of unknown outcome, and delete sent minutes if that is due.
+        """Give back debits of unknown outcome, and delete the rows of sent stream minutes.
 
-        Then do the work that `_be_seen` describes.
+        Then record that this replica is alive.  The last two steps are done only if they are due.
         """
         while self._doubted:
             batch, minutes = self._doubted[-1]
@@ -396,10 +399,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._be_seen(at)
 
     def _be_seen(self, at: UnixMs) -> None:
-        """Every SEEN_EVERY_S, record that this replica is alive.
+        """Record that this replica is alive, once in SEEN_EVERY_S seconds.
 
-        Once it has been alive without a gap for DEAD_MS, clear up after dead replicas, too.  Until
-        then, look for debits that others have given back during the gap.
+        Once it has been alive without a gap for DEAD_MS, give back the credits that dead replicas
+        owe, too.  Until then, look for its debits that other replicas gave back during the gap.
         """
         now_s = self._now_s()
         if self._seen_at_s is not None and now_s - self._seen_at_s < SEEN_EVERY_S:
@@ -419,7 +422,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             self._clear_up(at)
 
     def _note_given_back(self) -> None:
-        """Note the debits of this replica that others have given back."""
+        """Note the debits of this replica that other replicas have given back."""
         if not self._taken:
             return
         for (batch,) in self._db.execute(TAKEN_BACK, ([*self._taken],)):
@@ -428,9 +431,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
                     self._given_back[_purpose(reversal)] += reversal.credit_count
 
     def _leave_out_given_back(self) -> None:
-        """Reduce the owed reversals by the credits that others have given back.
+        """Reduce the owed reversals by the credits that other replicas have given back.
 
-        Reversals of minutes and of named answers stay: `_reverse` finds out whether they are owed.
+        Reversals of stream minutes, and of answers with a name, are not reduced: `_reverse` finds
+        out whether they are still owed.
         """
         if not self._given_back:
             return
@@ -487,7 +491,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         return spent
 
     def _give_batch_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
-        """Give back the debits of *batch* and of the stored *minutes*, each at most once."""
+        """Give back the debits of *batch* and of the stream *minutes*, each at most once."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             # Debits that took nothing, because they were refused or repeated, have the change 0.
@@ -503,7 +507,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 def _asked(
     debits: Sequence[ledger.Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
-    """Return the first arguments of `_take` after the statement, for *debits*."""
+    """Return *debits* as values of a statement: accounts, time, counts, keys, endpoints, month."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
     endpoints = [each.endpoint for each in debits]

@@ -53,10 +53,10 @@ class RotationStore(Protocol):
     """The store of rotations.  Methods raise ServiceUnavailable if the store does not answer."""
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued credit purchase of the transaction *signature*; None: there is none."""
+        """Return the issued credit purchase of transaction *signature*, or None if not found."""
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with the most credits that *wallet* bought; None if there is none.
+        """Return the account with the most credits that *wallet* bought, or None if not found.
 
         An account counts only if it has no owner, and if all its credits come from purchases of
         *wallet*.  Of the accounts with purchases of *wallet*, only the 20 with the highest balances

@@ -198,7 +198,7 @@ _LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 
 
 class ChallengeFlaw(Enum):
-    """A reason to refuse a signed text."""
+    """A reason to refuse a text that a wallet had to sign."""
 
     FORGED = auto()  # the service did not write the text, or wrote it for another purpose
     EXPIRED = auto()

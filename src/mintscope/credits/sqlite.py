@@ -48,9 +48,10 @@ LOOK_EVERY_MS: Final = 10_000  # the least time between two searches for minutes
 
 
 class MinutesUnderWay:
-    """Stores stream minutes in the store at *path*, and finds those that dead processes left.
+    """Stores stream minutes until they are sent, and finds those that dead processes left.
 
-    The caller begins the transactions.
+    A stream minute is a minute of a stream that was paid in advance.  The caller begins the
+    transactions.
     """
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
@@ -66,7 +67,7 @@ class MinutesUnderWay:
     def begin(
         self, outcomes: Sequence[ledger.DebitOutcome], at: UnixMs
     ) -> list[ledger.DebitOutcome]:
-        """Store a minute for each debit that was taken; return *outcomes* with their minutes."""
+        """Store a stream minute for each debit that was taken; return *outcomes* with minutes."""
         self._hold()
         begun = [
             msgspec.structs.replace(each, minute=randbits(62))
@@ -83,7 +84,7 @@ class MinutesUnderWay:
         return begun
 
     def may_be_left(self, at: UnixMs) -> bool:
-        """Return whether a search for minutes of dead processes is due and can find any."""
+        """Return whether a search for stream minutes of dead processes is due and may find any."""
         # abs: the clock may have been set back.
         if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
             return False
@@ -91,10 +92,10 @@ class MinutesUnderWay:
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[ledger.Reversal]:
-        """Return the reversals of up to LEFT_MAX minutes that dead processes left.
+        """Return the reversals of up to LEFT_MAX stream minutes that dead processes left.
 
-        Minutes of running processes, except this one, count as left, too, if they are older than
-        LEFT_AFTER_MS.  The caller must hold the write lock.
+        Minutes of running processes, except this one, count as left, too, if the minutes are older
+        than LEFT_AFTER_MS.  The caller must hold the write lock.
         """
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [ledger.Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
@@ -105,7 +106,7 @@ class MinutesUnderWay:
             self._lock.close()
 
     def _hold(self) -> None:
-        """Share the lock, before the first minute is stored.
+        """Share the lock of the file, before the first stream minute is stored.
 
         No other process has the exclusive lock now: a process takes it only while it holds the
         write lock of the database, and this process holds the write lock.
@@ -280,7 +281,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def _debit(
         self, debits: Sequence[ledger.Debit], at: UnixMs, month: Month
     ) -> list[ledger.DebitOutcome]:
-        """Take each debit that the balance and the cap allow; no account may be in two debits."""
+        """Take each of *debits* that balance and cap allow; each must be of another account."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         spent = self._spent(self._db.changes())
@@ -315,8 +316,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def rest(self, at: UnixMs) -> None:
         """Do deferred work while no request waits.
 
-        Delete sent minutes and expired names, give back the credits of minutes that dead processes
-        left, and checkpoint the write-ahead log if there were many debits.
+        Delete sent stream minutes and expired names of answers, give back the credits of stream
+        minutes that dead processes left, and checkpoint the write-ahead log after many debits.
         """
         if self._sent:
             self._clear_minutes(at)
@@ -339,13 +340,13 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._note_cleared(cleared_count, at)
 
     def _delete_sent(self) -> int:
-        """Delete the rows of sent minutes; return their number for `_note_cleared`."""
+        """Delete the rows of stream minutes that were sent; return the number of rows."""
         numbers = list(self._sent)
         self._db.executemany(CLEAR, [(number,) for number in numbers])
         return len(numbers)
 
     def _give_back_left(self, at: UnixMs) -> None:
-        """Give back the credits of minutes that dead processes left."""
+        """Give back the credits of stream minutes that dead processes left."""
         if self._minutes.may_be_left(at):
             with transaction(self._db):
                 credit_count = self._reverse(self._minutes.left(at), at)

@@ -302,8 +302,8 @@ class Executes(Protocol):
 def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
     """Return the *reversals* that must be entered, ordered by account.
 
-    Delete the rows of their minutes and names, and leave out a reversal whose row cannot be
-    deleted, for the reasons that `CreditTables._reverse` gives.
+    Delete the rows of their minutes and names.  Leave out a reversal if its row no longer exists,
+    or if another request has got its answer.
     """
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
     # No row must be deleted first, and REVERSE itself locks the accounts.
@@ -323,13 +323,13 @@ def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
 
 
 def _values(reversal: Reversal, at: UnixMs) -> tuple[int | None, ...]:
-    """Return the values of REVERSE for *reversal*."""
+    """Return the values of the statement REVERSE for *reversal*."""
     taken = (reversal.account, reversal.credit_count, at)
     return (*taken, reversal.key, reversal.month, reversal.endpoint)
 
 
 def tell_given_back(credit_count: int) -> None:
-    """Count and log the credits that were given back for minutes of dead processes."""
+    """Count and log the credits that were given back for stream minutes of dead processes."""
     if credit_count:
         DEBITS.labels("reversed").inc(credit_count)
         log.warning("minutes_given_back", credits=credit_count)
@@ -346,7 +346,7 @@ def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
 
 
 def contradictions(db: Executes) -> list[CreditAccount]:
-    """Return the accounts whose last close, later entries and balance contradict each other."""
+    """Return the accounts whose balance contradicts the last closed month and later entries."""
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
@@ -423,7 +423,7 @@ class CreditTables(ABC, Generic[Db]):
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, as far as the balances allow, in one commit.
 
-        Return the outcomes in the order of *accounts*.
+        Return the outcomes in the order of *accounts*, which may name an account several times.
         """
 
     @abstractmethod
@@ -436,10 +436,10 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take credits like `debit`, and store the new stream minutes in the same commit."""
+        """Take all credits of each debit or none; store the stream minutes in the same commit."""
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that a part of each of *minutes* was sent, or that it has ended.
+        """Record that a part of each of the stream *minutes* was sent, or that it has ended.
 
         A later commit stores this.
         """
@@ -455,12 +455,12 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def expect_writable(self) -> None:
-        """Test that the store can write durably; raise an error if it cannot."""
+        """Test whether the store can write durably; raise an error if it cannot."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back the credits of *reversals*, as described at `_reverse`.
+        """Give back the credits of *reversals*, in one commit.
 
-        If this raises, they remain owed, and the next call gives them back, too.
+        If this raises an error, the credits remain owed, and the next call gives them back, too.
         """
         self._owed.extend(reversals)
         if self._owed:
@@ -490,7 +490,7 @@ class CreditTables(ABC, Generic[Db]):
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose last close, later entries and balance contradict each other."""
+        """Return the accounts whose balance contradicts the last closed month and later entries."""
         return contradictions(self._db)
 
     def close(self) -> None:
@@ -499,14 +499,14 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def _savepoint(self) -> AbstractContextManager[object]:
-        """If the block raises, undo the changes of the block, and keep earlier ones."""
+        """Return a context that undoes the changes of its block, and only these, if it raises."""
 
     def _reverse(self, reversals: Iterable[Reversal], at: UnixMs) -> int:
         """Give back the credits of *reversals* in the current transaction; return the credit count.
 
-        Credits of a minute are given back only if its row exists, and credits of a named answer
-        only if the name is stored and no other request has got the answer.  Rows are locked in the
-        same order as by debits: accounts by id, then minutes.
+        Credits of a stream minute are given back only if its row exists, and credits of an answer
+        with a name only if the name is stored and no other request has got the answer.  Rows are
+        locked in the same order as by debits: accounts by id, then stream minutes.
 
         A reversal that the engine refuses is logged and left out, because it would be refused
         again, and all others would wait for it.  Its minute and its name are deleted, too.
@@ -541,16 +541,16 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def _clear_minutes(self, at: UnixMs) -> None:
-        """Delete the rows of sent minutes in a commit of their own."""
+        """Delete the rows of stream minutes that were sent, in a commit of their own."""
 
     def _clear_minutes_if_due(self, at: UnixMs) -> None:
-        """Clear the sent minutes, if there are any and none was cleared for CLEAR_EVERY_MS."""
+        """Delete the rows of sent stream minutes if none was deleted for CLEAR_EVERY_MS."""
         # abs: the clock may have been set back.
         if self._sent and abs(at - self._cleared_at) >= CLEAR_EVERY_MS:
             self._clear_minutes(at)
 
     def _note_cleared(self, count: int, at: UnixMs) -> None:
-        """Remove the numbers of the first *count* minutes, whose rows a commit has deleted."""
+        """Forget the first *count* sent stream minutes, because a commit has deleted their rows."""
         del self._sent[:count]
         self._cleared_at = at
 

@@ -36,8 +36,8 @@ class GroupCreditLedger:
 
     writing      the tables that the commits write to
     reading      runs reads on tables of other connections
-    patience_s   if no batch ends for this many seconds, all waiting requests are refused, at the
-                 latest after twice as many
+    patience_s   seconds without the end of a batch after which all waiting requests are refused; at
+                 the latest they are refused after twice this time
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class GroupCreditLedger:
         return outcome
 
     def note_sent(self, debited: ledger.Debited) -> None:
-        """Record that a part of the minute *debited* was sent, or that the minute has ended."""
+        """Record that a part of the stream minute of *debited* was sent, or that it has ended."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 
@@ -175,7 +175,7 @@ class GroupCreditLedger:
         return await self._read(lambda book: book.statement(account))
 
     async def expect_writable(self) -> None:
-        """Test that the store can write durably; raise ServiceUnavailable if it cannot."""
+        """Test whether the store can write durably; raise ServiceUnavailable if it cannot."""
         await self._group.run(self._expect_writable)
 
     async def close(self) -> None:
@@ -219,7 +219,7 @@ class GroupCreditLedger:
         return outcomes
 
     def _take(self, count: int, take: Callable[[], T]) -> T:
-        """Give back owed credits, then return the outcomes of *take*, which does *count* debits."""
+        """Give back owed credits, then return the result of *take*, which does *count* debits."""
         try:
             with self._unavailable():
                 # In this order: on PostgreSQL, *take* deletes the rows of answered batches, so the
@@ -279,7 +279,7 @@ class GroupCreditLedger:
     def _give_back(self) -> None:
         """Give back the owed credits; if this fails, they remain owed.
 
-        Also record which minutes were sent, and which batches were answered.
+        Also record which stream minutes were sent, and which batches were answered.
         """
         # The event loop may append to each deque meanwhile, so only its present items are taken.
         if self._sent:
@@ -344,7 +344,7 @@ class CreditAccounts:
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose last close, later entries and balance contradict each other."""
+        """Return the accounts whose balance contradicts the last closed month and later entries."""
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

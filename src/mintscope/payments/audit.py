@@ -1,11 +1,11 @@
 """Audits the books: checks invariants, reads the treasury's history, and finds orphans.
 
 An orphan is a payment to this service that is on chain but has no row, because a backup was
-restored.  If it carries a quote of this service, its purchase is known, and sales continue.
+restored.  If an orphan carries a quote of this service, its purchase is known, and sales continue.
 Its buyer can claim the purchase at any time, or an operator can settle the orphan permanently.
 
 A scan reads the treasury's history backwards: from the newest transaction to the transaction at
-which the previous scan began, or to the oldest.
+which the previous scan began, or to the oldest transaction.
 
 Every method of the books raises ServiceUnavailable if the store does not answer.
 """
@@ -66,9 +66,10 @@ class TreasuryHistory(Protocol):
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return the newest page of arrivals after *after* and before *before*; None: no bound.
+        """Return the newest page of transactions that touched the treasury account.
 
-        asset    the token of the treasury account to read; None: the payment token
+        asset            the token of the treasury account; None: the payment token
+        after, before    only transactions between these two; None: no bound
         """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
@@ -86,7 +87,7 @@ class TreasuryHistory(Protocol):
 
 
 class ScanScope(StrEnum):
-    """The arrivals in a treasury account that a scan reads: the new ones, or all."""
+    """The transactions of a treasury account that a scan reads: the new ones, or all."""
 
     NEW = "new"
     ALL = "all"
@@ -94,14 +95,14 @@ class ScanScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The progress of a scan.
+    """The progress of a scan of the transactions that touched a treasury account, newest first.
 
-    mark           the arrival at which this scan ends, because the previous scan began there; None:
-                   this scan ends with the oldest arrival
-    head           the newest arrival when the scan began; None before its first page
-    cursor         the oldest arrival read so far; None before its first page
-    finished_at    for new arrivals: the time when the last complete scan ended; for the whole
-                   history: the time when this scan ended; None: it has not ended yet
+    mark           the transaction at which this scan ends, because the previous scan began there;
+                   None: this scan ends with the oldest transaction
+    head           the newest transaction when this scan began; None before the first page
+    cursor         the oldest transaction read so far; None before the first page
+    finished_at    of a scan of new transactions: the time when the last complete scan ended; of the
+                   whole history: the time when this scan ended; None: it has not ended yet
     """
 
     mark: Signature | None = None
@@ -114,7 +115,7 @@ class Scan:
         return replace(self, head=self.head or page.newest, cursor=page.oldest)
 
     def end(self, now: UnixMs, *, scope: ScanScope) -> "Scan":
-        """Return the finished scan; the next scan of new arrivals ends where this scan began."""
+        """Return the finished scan; the next scan of new transactions ends where this one began."""
         mark = (self.head or self.mark) if scope is ScanScope.NEW else None
         return Scan(mark=mark, finished_at=now)
 
@@ -127,10 +128,10 @@ class DoubtKind(StrEnum):
 
 
 class SoldItem(NamedTuple):
-    """A sold item, and its credits.
+    """An item that a payment can buy: a bundle of credits or an answer.
 
-    resource        the resource; or its kind, for any resource of that kind
-    credit_count    the number of credits in a bundle; for an answer, its price in credits
+    resource        the resource of the item; a kind stands for any resource of that kind
+    credit_count    the number of credits in the bundle, or the price of the answer in credits
     """
 
     resource: Resource | ResourceKind
@@ -187,29 +188,33 @@ class Acknowledgement(Enum):
 class TreasuryBooks(Protocol):
     """Stores doubts, orphans, and the progress of scans of the treasury's history.
 
+    A doubt is a difference between the chain and the books that may only be temporary.
     Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*; None if there is none.
+        """Return the progress of the scan of *scope*; None if no scan of it has begun.
 
         asset    the token of the scanned treasury account; None: the payment token
         """
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Store *scan* as the progress of the scan of *scope*; *asset* is as in `scan`."""
+        """Store *scan* as the progress of the scan of *scope*.
+
+        asset    the token of the scanned treasury account; None: the payment token
+        """
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
         """Record a doubt about each of *signatures*, then delete all doubts that are resolved.
 
-        If the same doubt exists, count another check of it; a doubt of another kind is replaced.
+        If a doubt of this kind exists, count another check of it; replace a doubt of another kind.
         If *signatures* is empty, do nothing.
         """
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return up to *count_max* doubted arrivals that are due for a check, in any order.
+        """Return up to *count_max* transactions with a doubt ARRIVED that is due for a check.
 
-        Older doubts are due less often.
+        They are in any order.  An older doubt is due less often.
         """
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
@@ -223,22 +228,22 @@ class TreasuryBooks(Protocol):
 
 
 class AuditBooks(Protocol):
-    """Checks the books for the auditor, deletes old spends, and stops sales."""
+    """Checks the books, deletes old spends of credits, and stops sales."""
 
     async def check(self, *, after_entry: int | None) -> invariants.Checked:
         """Return the violations among doubts and new entries, and the number of the newest entry.
 
-        New entries are checked with their payments and balances.  If very many are new, or if it is
-        not known which are new, only the check of all books checks them.
+        New entries of the journal are checked with their payments and balances.  If very many are
+        new, or if it is not known which are new, only `prove` checks them.
 
         after_entry   entries after this number are new, and the number is stored; None: entries
                       after the number that was stored last are new
         """
 
     async def prove(self, *, now: UnixMs, begins: bool) -> invariants.Proven:
-        """Check the next part of all books; one part takes a fraction of a second.
+        """Continue the check of all books by one part, which takes a fraction of a second.
 
-        begins   whether to start a new check of all books if the previous one has finished; the
+        begins   whether to start a new check of all books if the previous check has finished; the
                  very first check is started in any case
         """
 
@@ -246,7 +251,7 @@ class AuditBooks(Protocol):
         """Return the progress of the check of all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of months that were closed, over *kept_months* months before *now*.
+        """Delete some spends of closed months that are over *kept_months* months before *now*.
 
         Spends are kept longer if their month was closed in the last 7 days, or if they are not
         added up by day yet.  Return whether more may remain to be deleted.
@@ -255,7 +260,7 @@ class AuditBooks(Protocol):
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return up to *count_max* payments that should be final, but are not.
+        """Return up to *count_max* issued payments that should be final, but are not.
 
         before    only payments that were issued before this time
         height    only payments whose last valid height is below this finalized height
@@ -323,13 +328,13 @@ PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # most pages per token 
 def compare(
     ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]
 ) -> list[invariants.Violation]:
-    """Return the violations among arrivals.
+    """Return the violations among the transactions that touched the treasury.
 
-    The first are the payments to us without a row, then come the final payments with a row that
-    paid too little.
+    Payments to us without a row come first, then final payments that paid too little.
 
-    ours         the arrivals that have a row
-    sponsored    whether an arrival without a row is a payment to us; None: unknown, so no violation
+    ours         the payments that have a row
+    sponsored    for each transaction without a row, whether it is a payment to us; None: unknown,
+                 so no violation
     """
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
@@ -351,9 +356,10 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Audits new arrivals and new entries at each call, and all books in parts.
+    """Audits new transactions and new journal entries at each call, and all books in parts.
 
-    assets               tokens whose treasury accounts are compared; None: the payment token
+    assets               tokens whose treasury accounts are compared with the books; None: the
+                         payment token
     spends_kept_months   months after which spends of closed months are deleted; None: never
     """
 
@@ -380,7 +386,7 @@ class Auditor:
                     even if *full* is False
         is_start    whether the process has just started: then no check of all books is started if
                     one has finished today
-        Raises      ChainUnavailable if no node answered, and the other checks found no violation;
+        Raises      ChainUnavailable if no node answered, and no violation was found;
                     ServiceUnavailable if the store does not answer
         """
         violations: list[invariants.Violation] = []
@@ -410,7 +416,9 @@ class Auditor:
         """Continue the check of all books until WALK_S seconds have passed; return the violations.
 
         If the check has finished before that, delete old spends in the time left, unless
-        `spends_kept_months` is None.  *begins* is as in `AuditBooks.prove`.
+        `spends_kept_months` is None.
+
+        begins    whether to start a new check if the previous check has finished
         """
         until_s = self.clock.monotonic_s() + WALK_S
         part = await self.books.prove(now=self.clock.now(), begins=begins)
@@ -441,7 +449,7 @@ class Auditor:
                 await self._scan(ScanScope.ALL, asset, scan, violations)
 
     async def _settle_issued(self) -> None:
-        """Look up issued payments that should be final; record a doubt about each that is not."""
+        """Look up issued payments that should be final on chain; doubt each that is not final."""
         height = await self.history.finalized_height()
         before = UnixMs(self.clock.now() - invariants.SETTLED_AFTER_MS)
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
@@ -457,7 +465,10 @@ class Auditor:
         scan: Scan,
         violations: list[invariants.Violation],
     ) -> None:
-        """Read up to PAGES_MAX pages of the scan, and store its progress after each page."""
+        """Compare up to PAGES_MAX pages of the scan with the books; store the progress of the scan.
+
+        Violations are added to *violations*.
+        """
         for _ in range(PAGES_MAX[scope]):
             page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)
             if page.oldest is None:
@@ -472,8 +483,9 @@ class Auditor:
     async def _compare(
         self, arrived: Sequence[Signature], violations: list[invariants.Violation]
     ) -> None:
-        """Issue the payments among *arrived* (<= BATCH); add their violations to *violations*.
+        """Issue the payments among the transactions *arrived*, which are BATCH at most.
 
+        Add their violations to *violations*.
         Stop sales if there is a violation.  Store orphans, and update the doubts.
         """
         if not arrived:

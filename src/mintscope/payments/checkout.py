@@ -143,7 +143,7 @@ class Payer(msgspec.Struct, frozen=True, gc=False):
     """The account that a request debits, and the API key that spends its credits.
 
     account    the account to debit; None: the user of the API key has never had credits, or the
-               wallet of the sign-in has none to spend
+               wallet of the sign-in has no credits to spend
     key        the API key that spends the credits; None for a credit token or a sign-in
     """
 
@@ -156,7 +156,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     report         the answer: new, or stored when its payment settled earlier
     balance        credits left in the charged account; None if no credits were charged
-    payment        the payment on chain; None if there was none
+    payment        the payment on chain; None if nothing was paid on chain
     credit_count   credits that the report cost, now or earlier; 0 without a charge of credits
     taken          the credits to give back if the report cannot be sent; None: none were taken now
     """
@@ -172,7 +172,11 @@ UNPAYABLE: Final = 1 << 52  # more credits than any account has, so only a repea
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """A charge of credits that are not taken yet; *once* and *endpoint* are as in Debit."""
+    """A charge of credits that are not taken yet.
+
+    once        the name of the answer, which takes credits only once; None: it has no name
+    endpoint    the number of the endpoint, stored with the debit; None: it has no number
+    """
 
     checkout: "Checkout"
     order: Order
@@ -263,7 +267,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A charge of one payment: it is valid and has no row yet, or it settled earlier."""
+    """A charge of one payment that is valid and has no row yet, or that settled earlier."""
 
     checkout: "Checkout"
     merchant: Merchant
@@ -327,7 +331,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     ) -> CreditCharge:
         """Return a charge for one answer, to be paid with the credits of *payer*.
 
-        once, endpoint   the name of the answer and the number of the endpoint, as in Debit
+        once        the name of the answer, which takes credits only once; None: it has no name
+        endpoint    the number of the endpoint, stored with the debit; None: it has no number
         """
         return CreditCharge(self, order, payer, once, endpoint)
 
@@ -342,7 +347,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         """Return a charge for a valid payment, or for a payment that settled earlier.
 
         key        the client's redelivery key; None if it has sent none
-        address    the client's address, by which failed payments are limited
+        address    the client's IP address, by which failed payments are limited
         Raises     CheckoutRefused, PriceUnavailable, Contradiction; ServiceUnavailable if the store
                    does not answer
         """
@@ -459,7 +464,8 @@ async def propose(
 
     If it would not succeed, or cannot be simulated, return the reason.
 
-    address    the client's address, for limits of simulations, because anyone can name any wallet
+    address    the client's IP address, by which simulations are limited, because anyone can name
+               any wallet
     Raises     PriceUnavailable, as `Merchant.quote_in`; ServiceUnavailable if the store does not
                answer
     """

@@ -6,9 +6,10 @@
     simulate  find out whether the transaction would succeed, and the payer's balance after it
     sign      sign in memory, because the row needs the signature; nothing is sent yet
     begin     store the payment as pending, with its signature and its share of the budgets
-    broadcast and wait until the payment is confirmed; if it is not, search the whole history, so
-              that absence is evidence; repeat this until the outcome is known, for a limited time
-    resolve   write the outcome on chain to the row; the state of the row decides the answer
+    send      broadcast the transaction, and wait until it is confirmed; if it is not, search the
+              whole history, so that absence is evidence; repeat this until the outcome is known,
+              for a limited time
+    resolve   write the outcome that the chain shows to the row; the row's state decides the answer
 
 If a process dies between two steps, the reconciler continues from the row.  After `begin`, no
 payment is refused because its outcome is unknown.
@@ -75,7 +76,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """A requested purchase and its sender.
 
     key        the redelivery key that the client chose; None if it has sent none
-    address    the client's address, by which failed payments are limited
+    address    the client's IP address, by which failed payments are limited
     """
 
     resource: Resource
@@ -134,8 +135,8 @@ def answer(
     """Return the stored outcome of *payment* for the holder of *key*.
 
     is_key_ours    whether the service created *key*; then an unresolved outcome includes it
-    Raises         Contradiction if the payment failed and its row has no reason, and in the cases
-                   of `settled`
+    Raises         Contradiction if the payment failed and its row has no reason, or if `settled`
+                   raises it
     """
     match payment.state:
         case State.ISSUED:
@@ -183,7 +184,7 @@ REMOVED: Final = (
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
-    mark      the mark of the lookup that did not find the payment
+    mark      `Found.mark` of the lookup that did not find the payment
     landed    the outcome on chain of a payment whose row was lost; None for a new payment
     """
 
@@ -205,7 +206,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
         """Take the payment for *wanted*, at most once across all processes.
 
         Raises Contradiction; ServiceUnavailable if the store does not answer; InvalidToken if
-        *wanted* tops up a credit token that was rotated.
+        *wanted* tops up a credit token that was rotated, or fills the account of a removed user.
         """
         if self.landed is not None:
             return await self.facilitator.adopt(self, self.landed, wanted)
@@ -332,9 +333,9 @@ class Facilitator:
     ) -> VerifiedPayment | ports.Outcome:
         """Return *why* if the payment is not on chain; otherwise its outcome, or a lost payment.
 
-        A lost payment has `landed`, and `settle` adopts it.  *why* is also returned if it is an
-        Unavailable and the outcome on chain is not final.  If too many payments have failed, the
-        chain is not asked, and the outcome is Unavailable.
+        A lost payment is returned as a VerifiedPayment with `landed`, which `settle` adopts.  *why*
+        is also returned if *why* is an Unavailable and the outcome on chain is not final.  If too
+        many payments have failed, the chain is not asked, and the outcome is Unavailable.
         """
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
@@ -382,7 +383,8 @@ class Facilitator:
     async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> ports.Outcome:
         """Take the payment of *candidate* for *wanted*, at most once.
 
-        Raises InvalidToken if *wanted* tops up a credit token that was rotated.
+        Raises Contradiction; ServiceUnavailable if the store does not answer; InvalidToken if
+        *wanted* tops up a credit token that was rotated, or fills the account of a removed user.
         """
         envelope = candidate.verified.envelope
         trial = await self.attempt(candidate)
@@ -479,7 +481,8 @@ class Facilitator:
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> ports.Outcome:
         """Return the outcome of a payment that has a row.
 
-        If the sender does not prove ownership, it is AlreadyUsed, unless the payment failed.
+        If the sender does not prove ownership, the outcome is AlreadyUsed, or the failure of the
+        payment if it failed.
         """
         key = demand.key
         if (

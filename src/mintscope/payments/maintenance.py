@@ -88,7 +88,10 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def look(self) -> None:
-        """Store the fee payer's balance, then audit and measure the books; log if one fails."""
+        """Store the fee payer's balance, audit the books, and update the metrics of the books.
+
+        If the chain or the store does not answer, log this and continue.
+        """
         try:
             await self.look_at_fees()
         except (ChainUnavailable, ServiceUnavailable) as trouble:
@@ -108,7 +111,7 @@ class PaymentMaintenance:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
-        """Return the fee payer's balance in lamports; store its unreserved part; log if it is low.
+        """Return the fee payer's balance in lamports; store the unreserved part; log a low balance.
 
         Raises ChainUnavailable, ServiceUnavailable.
         """
@@ -204,7 +207,7 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def look_at_sales(self) -> None:
-        """Update whether sales are closed, and to which payers; log each change."""
+        """Update `closure`, the reason why and the payers to whom sales are closed; log changes."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure
@@ -218,7 +221,7 @@ class PaymentMaintenance:
             log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
-        """Log each orphan that is not settled and has no row, once; count these orphans."""
+        """Log each orphan that is not settled and has no row, once; count orphans in a metric."""
         orphans = await self.books.orphans()
         metrics.ORPHANS.set(len(orphans))
         for each in orphans:

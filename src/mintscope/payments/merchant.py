@@ -122,7 +122,7 @@ class Adopter:
     async def adopt(
         self, signature: Signature, *, by: Actor, payer: Wallet | None = None
     ) -> Payment | NotAdopted:
-        """Store the row of the payment *signature* if it has none; return the payment.
+        """Store the row of the payment *signature*, unless it exists; return the payment.
 
         If the payment is not adopted, return the reason.
 

@@ -133,7 +133,7 @@ class _Simulated(msgspec.Struct, frozen=True):
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A transaction that touched an address."""
+    """A transaction that touched an account."""
 
     signature: SignatureText
     err: Any
@@ -263,7 +263,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class PaymentNode:
     """A client of one endpoint.  Every method raises ChainUnavailable.
 
-    If the node does not support the level `confirmed`, `finalized` is used, as in `Rpc`.
+    If the node does not support the level `confirmed`, requests use the level `finalized`.
     """
 
     def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
@@ -339,7 +339,7 @@ class PaymentNode:
         await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain from the node's samples; None if it has none."""
+        """Return the pace of the chain from the node's samples; None if the node has no samples."""
         found = await self._ask("getRecentPerformanceSamples", [SAMPLES_MAX], SAMPLES)
         return pace_of_samples((each.num_slots, each.sample_period_secs) for each in found)
 

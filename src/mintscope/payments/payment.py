@@ -34,7 +34,7 @@ MISSED_BLOCKS: Final = 32  # the fewest blocks between the two lookups that miss
 
 
 class State(StrEnum):
-    """The state of a payment."""
+    """The state of a payment: outcome unknown, purchase delivered, failed, purchase taken back."""
 
     PENDING = "pending"
     ISSUED = "issued"
@@ -72,7 +72,7 @@ class Payment:
 
     message_hash       the identifier of the payment
     signature          the signature of the transaction, known before its broadcast
-    address            the client's address; failures are limited by address and by payer
+    address            the client's IP address; failures are limited by address and by payer
     amount             atoms that the quote demands
     key_hash           the hash of the redelivery key
     fee_lamports       the highest network fee that the service can be charged for the payment
@@ -159,7 +159,10 @@ def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
 
 
 def apply(payment: Payment, evidence: Evidence) -> Payment:
-    """Return *payment* in the state that follows from *evidence*; nothing else changes states."""
+    """Return *payment* in the state that follows from *evidence*.
+
+    No other code changes the state of a payment.
+    """
     match evidence:
         case Landed():
             return _land(payment, evidence)
@@ -181,7 +184,10 @@ def _land(payment: Payment, landed: Landed) -> Payment:
 
 
 def _miss(payment: Payment, height: int) -> Payment:
-    """Fail a pending payment at once, but freeze an issued one only if it is missed twice."""
+    """Return *payment* after it was not found at finalized *height*.
+
+    A pending payment fails at once.  An issued payment is frozen only if it is missed twice.
+    """
     if payment.state is State.ISSUED and not payment.final:
         if payment.missed_height == 0:
             return replace(payment, missed_height=height)
@@ -191,7 +197,7 @@ def _miss(payment: Payment, height: int) -> Payment:
 
 
 def _disprove(payment: Payment, reason: RefusalReason, *, final: bool) -> Payment:
-    """Fail or freeze the payment, unless its state is final."""
+    """Return the payment as failed or frozen; if its state is final, return it unchanged."""
     if payment.final:
         return payment
     # Neither state has delivered anything; only FROZEN makes the store take credits back.
@@ -255,7 +261,7 @@ class Takings(NamedTuple):
     credits   the size of the bundle; 0: answers that were paid one by one
     paid      atoms of *asset* that arrived
     valued    the number of payments whose value in USD is known
-    worth     the total value of those payments in micro-USD, at the price when each began
+    worth     the total value of these *valued* payments in micro-USD, at the price when each began
     """
 
     day: int
@@ -268,14 +274,16 @@ class Takings(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The total value in USD at the time of payment."""
+        """The total value in USD at the time of payment; unknown values count as the list price."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 
 class WalletSum(NamedTuple):
-    """The sum that one wallet paid in one asset for one bundle; see Takings for its fields.
+    """The sum that one wallet paid in one asset for one bundle.
 
     last_at    the time when the newest payment began
+
+    The other fields are those of Takings.
     """
 
     wallet: Wallet
@@ -289,7 +297,7 @@ class WalletSum(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The total value in USD at the time of payment."""
+        """The total value in USD at the time of payment; unknown values count as the list price."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 

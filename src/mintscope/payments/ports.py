@@ -63,9 +63,9 @@ class Found(msgspec.Struct, frozen=True):
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the losses in any hour, by accident or to an attacker.
 
-    failures                  a payer is refused at this number of reverted payments; an address is
-                              refused above this number plus its purchases, because many payers
-                              may share it
+    failures                  a payer is refused at this number of reverted payments; a client
+                              address is refused above this number plus its purchases, because many
+                              payers may share it
     in_flight_new_payer       pending payments of a payer that has bought nothing within the day
     in_flight_payer           pending and reverted payments of a payer; each purchase within the
                               hour allows one more
@@ -90,12 +90,12 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fee_lamports_each(self) -> int:
-        """The part of *fee_lamports* that one payer or one address may put at risk."""
+        """The part of *fee_lamports* that one payer or one client address may put at risk."""
         return self.fee_lamports // FEE_SHARES
 
 
 class Conduct(msgspec.Struct, frozen=True):
-    """The recent payments of a payer or an address, and those in flight.
+    """The recent payments of a payer or a client address, and those in flight.
 
     reverted        payments that landed and failed within the hour
     pending         payments in flight
@@ -114,7 +114,7 @@ class Conduct(msgspec.Struct, frozen=True):
 
     @property
     def is_new_payer(self) -> bool:
-        """Whether there was no purchase within 24 hours."""
+        """Whether the payer has bought nothing within 24 hours."""
         return self.sold_today == 0
 
     @property
@@ -127,7 +127,7 @@ class Conduct(msgspec.Struct, frozen=True):
     ) -> RefusalReason | None:
         """Return the reason to refuse a payment with a fee of *fee_lamports*; None: no reason.
 
-        is_address    whether this is the conduct of an address, not of a payer
+        is_address    whether this is the conduct of a client address, not of a payer
         """
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
         # A single failing payer must not stop all payers that share its address.
@@ -195,7 +195,7 @@ class PendingPayment:
     """A payment to begin, and its conditions.
 
     quote          the quote that is paid; no other payment may have the same quote
-    mark           the mark of the lookup before the simulation
+    mark           `Found.mark` of the lookup before the simulation
     balance_after  atoms that the payer's token account would have left, from the simulation
     lease_until    the process that began the payment watches it until this time
     worth          the value of the amount in micro-USD; None if no price is known
@@ -319,7 +319,7 @@ class PaymentStore(Protocol):
     """Stores payments.  Every method raises ServiceUnavailable if the store does not answer."""
 
     async def find(self, message_hash: MessageHash) -> Found:
-        """Return the payment of *message_hash*, if there is one, and the current mark."""
+        """Return the payment of *message_hash*, if any, and the number of the last resolution."""
 
     async def begin(self, pending: PendingPayment) -> Beginning:
         """Store the payment as pending and return Begun, unless it exists or there is an objection.
@@ -360,7 +360,7 @@ class PaymentStore(Protocol):
         """Prevent a new lease of the payment before *until*."""
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
-        """Return our payments among *signatures*, in any order."""
+        """Return the stored payments among *signatures*, in any order."""
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
@@ -426,7 +426,7 @@ class Settlement(Protocol):
     """
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a recent blockhash for a 402, or None if there is none; make no request."""
+        """Return a recent blockhash for a 402, None if none is known; make no request."""
 
     async def recent_blockhash(self) -> Hash:
         """Return a confirmed blockhash that payments may use from now on."""

@@ -53,14 +53,14 @@ class PriceSource(Protocol):
     """A source of the current price of an accepted token."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or the reason for doubt; ends within its own time limit."""
+        """Return the price, or the reason why it is unknown; ends within its own time limit."""
 
 
 class SolSource(Protocol):
     """A source of the current price of SOL, in USD."""
 
     async def read(self, now: UnixMs) -> Decimal | None:
-        """Return the price, None if it is not known; ends within its own time limit."""
+        """Return the price, or None if it is not known; ends within its own time limit."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class PriceCache:
         self._newest = 0  # the number of the newest reading that has ended
 
     async def price_list(self) -> PriceList:
-        """Return the prices of this minute.  Raises PriceUnavailable if there are none."""
+        """Return the prices of this minute.  Raises PriceUnavailable if no price is known."""
         now_s = self.clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
             self._read_again_s = now_s + RETRY_S  # until then no other request reads the source
@@ -113,7 +113,7 @@ class PriceCache:
         return price_list
 
     def latest(self) -> PriceList | None:
-        """Return the last prices that were read; None if there are none or they are too old."""
+        """Return the last prices that were read; None if no price is known, or they are too old."""
         age_s = self.clock.monotonic_s() - self._read_at_s
         return self._price_list if age_s < QUOTE_S_MAX else None
 
@@ -188,7 +188,7 @@ class PoolReserves(Protocol):
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
-    """Return the minutes with a price, oldest first; swaps that are not folded yet count, too."""
+    """Return the minutes with a price, oldest first; swaps that are in no candle yet count, too."""
     closes: dict[UnixS, float] = {}
     volumes: dict[UnixS, int] = {}
     for row in loaded.candles[Timeframe.M1]:
@@ -218,7 +218,7 @@ def market_of(  # noqa: PLR0913 - one argument for each part
 
     sol        the trades of SOL, for its price
     decimals   the decimal places of *token*
-    lag_s      as in TokenMarket
+    lag_s      how far the market data lags behind the chain, in seconds
     dollars    mints of tokens worth one dollar each, with 6 decimals
     """
     minutes = minutes_of(token)

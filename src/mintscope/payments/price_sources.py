@@ -49,7 +49,7 @@ FIGURE_LENGTH_MAX: Final = 64  # the most characters of a price
 
 @dataclass(eq=False, repr=False)
 class MarketPrice:
-    """A PriceSource that computes the price from the token's own trades and pools."""
+    """A PriceSource that computes the payment token's price from its own trades and pools."""
 
     reader: LogReader
     reserves: PoolReserves
@@ -202,7 +202,7 @@ class TrueClock:
 
 @dataclass(eq=False, repr=False)
 class OwnChain:
-    """A price source that has no price while payments settle on another chain than the log's.
+    """A price source that has no price while payments settle on another chain than the swap log's.
 
     If the node or the log does not answer, the result of the last comparison counts.  A log that
     names no chain is accepted.

@@ -112,7 +112,7 @@ class TokenMarket:
 
 
 def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
-    """Return the lower of two averages that agree, or the reason for doubt."""
+    """Return the lower of the short and the long average, or the reason to doubt the price."""
     now_s = UnixS(now // 1000)
     # Written so that a NaN becomes a doubt, too.
     if not market.lag_s <= LAG_S_MAX:
@@ -132,7 +132,7 @@ def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
 
 
 def price_of_feed(usd: Decimal, observed_at: UnixMs, *, now: UnixMs) -> Quote | Doubt:
-    """Return the feed's price, or the reason for doubt.
+    """Return the feed's price, or the reason to doubt this price.
 
     A price is in doubt if it is more than FEED_AGE_MS_MAX old or FEED_AHEAD_MS_MAX ahead of *now*,
     below USD_MIN, above USD_MAX, or not finite.

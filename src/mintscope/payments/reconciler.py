@@ -147,7 +147,7 @@ class Secrets:
         )
 
     def holds(self, key: str, payer: Wallet, key_hash: credentials.CredentialHash) -> bool:
-        """Return whether any set in `all` gives *key_hash* for the redelivery *key* of *payer*."""
+        """Return whether any set of keys hashes the redelivery *key* of *payer* to *key_hash*."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
@@ -181,7 +181,7 @@ class Secrets:
     def token_of(
         self, message_hash: MessageHash, key: str, token_hash: credentials.CredentialHash
     ) -> credentials.CreditToken | None:
-        """Return the credit token with *token_hash* if a set of `all` derives it, else None."""
+        """Return the credit token with *token_hash*; None if no set of keys derives this token."""
         for each in self.all():
             token = each.credit_token(message_hash, key)
             if credentials.hash_credential(token, pepper=self.pepper) == token_hash:
@@ -236,7 +236,7 @@ class Reconciler:
         return len(payments)
 
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
-        """Return our payments among *arrived* (<= BATCH); first issue those that are not issued.
+        """Issue the stored payments among *arrived* (<= BATCH) that landed; return all of them.
 
         This finds payments that other checks have missed, for example because a node did not find
         a payment that had landed.
@@ -390,8 +390,9 @@ class RecentBlockhashes:
         It is too old if its age is over YOUNG_BLOCKS blocks.  The age is estimated from *height*,
         and from the time since a node first returned the blockhash; the greater age counts.
 
-        now_s, slot_s    as in `note`
-        height           height of the newest known confirmed block; 0: unknown
+        now_s     seconds of a monotonic clock
+        slot_s    the measured duration of a slot
+        height    height of the newest known confirmed block; 0: unknown
         """
         newest = self._newest
         if newest is None or not self._is_young(now_s, slot_s):
@@ -408,5 +409,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Return whether the newest blockhash was first seen recently; stalled nodes repeat it."""
+        """Return whether the newest blockhash was first seen recently; a repetition is not new."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

@@ -40,8 +40,8 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     paid            atoms of *asset* that arrived; 0 until then
     asset           the mint; None: the payment began before several tokens were accepted
     credit_count    credits that it bought; 0: it bought an answer
-    hint            last eight characters of the credit token that it bought or topped up; "" if
-                    there is none
+    hint            last eight characters of the credit token that it bought or topped up; "" for
+                    other purchases
     frozen          number of credits that are taken back now
     holder          the account that has the credits now; None: no credits were issued
     resolved_at     the time of the last change of its state; None: never
@@ -80,7 +80,7 @@ class KeptOrphan(Orphan, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A search for payments and orphans, the newest *limit* of each.
+    """The criteria of a search for payments and orphans; the newest *limit* of each are found.
 
     A payment is found if it matches any of the fields; an orphan is found by signature or payer.
 

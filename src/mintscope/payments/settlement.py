@@ -139,7 +139,7 @@ class RpcSettlement:
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
 
     def _measured(self, slots_min: int) -> Pace | None:
-        """Return the pace of this node, measured over at least *slots_min* slots; None: too few."""
+        """Return the pace measured at this node over at least *slots_min* slots; None: too few."""
         if not self._marks:
             return None
         first, at_s = self._marks[0]
@@ -151,7 +151,7 @@ class RpcSettlement:
         return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a recent blockhash for a 402, or None if there is none; make no request."""
+        """Return a recent blockhash for a 402, None if none is known; make no request."""
         return self._recents.young(
             now_s=self._clock.monotonic_s(),
             slot_s=self.slot_s(),
@@ -234,7 +234,7 @@ class RpcSettlement:
     ) -> ports.Rejected | ports.TreasuryUnusable:
         """Return the outcome of a failed simulation.
 
-        It is TreasuryUnusable if the token account of the treasury is the cause, else Rejected.
+        The outcome is TreasuryUnusable if the treasury's token account is the cause, else Rejected.
         """
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
@@ -341,9 +341,10 @@ class RpcSettlement:
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return the newest page of arrivals after *after* and before *before*; None: no bound.
+        """Return the newest page of transactions that touched the treasury account.
 
-        asset    the token of the treasury account to read; None: the payment token
+        asset            the token of the treasury account; None: the payment token
+        after, before    only transactions between these two; None: no bound
         """
         treasury = str(self._terms_of(asset).treasury)
         page = await self._node.arrivals(treasury, after, before)

@@ -5,7 +5,7 @@ failed trials of all clients in a minute are limited; the limit has three parts:
 
     all       a half, for anyone; one network can use at most a tenth of all trials, or
               NETWORK_COUNT_MIN if that is more
-    buyers    a quarter, for wallets and addresses that have paid before, a few an hour each
+    buyers    a quarter, for wallets and IP addresses that have paid before, a few an hour each
     others    a quarter, for anyone, a few an hour for each network
 
 The second and third part are used when the first allows no trial, so that a flood of failing
@@ -39,11 +39,11 @@ class Buyers(Protocol):
         """Return whether the wallet ever made a payment that was issued."""
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether this client address ever made a payment that was issued."""
+        """Return whether this client's IP address ever made a payment that was issued."""
 
 
 class Networks(NamedTuple):
-    """The networks that a client address belongs to, as text.
+    """The networks that a client's IP address belongs to, as text.
 
     near    possibly of one customer: an IPv4 /24 or an IPv6 /48
     wide    possibly of one provider: an IPv4 /16 or an IPv6 /32
@@ -76,7 +76,7 @@ class Counted:
 
 
 class Trials:
-    """Decides whether another trial of a sender is allowed, and counts it.
+    """Decides whether another trial (a simulation) of a sender is allowed, and counts it.
 
     per_minute    number of failed trials allowed in a minute, for all clients together
     on_refused    called for each trial that is refused
@@ -109,7 +109,7 @@ class Trials:
     async def take(self, address: str, payer: Wallet | None = None) -> Counted | None:
         """Count one trial and return it; None if the limit is reached.
 
-        address    the client's address, as in `networks_of`
+        address    the client's address: an IPv4 address, an IPv6 /64, or other text
         payer      the wallet, if its signature was checked; None otherwise
         Raises     ServiceUnavailable if the store does not answer
         """
@@ -124,7 +124,7 @@ class Trials:
         return None
 
     async def _kept(self, address: str, payer: Wallet | None) -> Sequence[Windows]:
-        """Return the windows that a trial may count against, in order of use."""
+        """Return the limits reserved for buyers and others that a trial may use, in that order."""
         if not self._keeps_some:
             return []
         found = list[Windows]()

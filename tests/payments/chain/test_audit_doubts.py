@@ -1,4 +1,4 @@
-"""Doubts of an audit: their causes, their duration, and the order in which they are stored."""
+"""Doubts of an audit about payments: what causes them, and when they are resolved."""
 
 import pytest
 
@@ -53,7 +53,7 @@ async def test_a_sale_that_arrived_is_not_doubted(world: World) -> None:
 async def test_a_full_comparison_goes_on_if_it_is_requested_again(
     world: World, money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each audit reads one page of two signatures."""
+    """Each audit reads one page of two signatures, so three payments take three audits."""
     monkeypatch.setattr("mintscope.payments.node.PAGE", 2)
     monkeypatch.setitem(PAGES_MAX, ScanScope.ALL, 1)
     for n in range(3):
@@ -82,7 +82,7 @@ async def test_a_sale_is_doubted_only_after_five_minutes(world: World) -> None:
 
 
 async def lost_and_hidden(world: World) -> None:
-    """Lose the row of a payment, change the pepper, and hide the payment from the first audit."""
+    """Delete the row of a landed payment, change the pepper, and hide the payment from an audit."""
     await bought(world)
     forget_everything(world)
     world.seconds(60)
@@ -103,7 +103,7 @@ async def test_an_arrival_is_in_doubt_until_it_can_be_read(world: World) -> None
 
 
 async def test_sales_are_stopped_before_a_doubt_is_deleted(world: World, money: Money) -> None:
-    """The disk is full when the doubt would be deleted."""
+    """The deletion of the doubt fails, as on a full disk, after sales were stopped."""
     await lost_and_hidden(world)
     world.sql(
         "CREATE TRIGGER full BEFORE DELETE ON doubt BEGIN SELECT RAISE(ABORT, 'no room'); END"

@@ -1,4 +1,4 @@
-"""Every invariant holds after all that may happen, and each broken invariant is reported."""
+"""Every invariant holds after payments with any outcome; an audit reports each broken invariant."""
 
 from base64 import b64encode
 from contextlib import suppress
@@ -41,7 +41,7 @@ CREATE_IDEMPOTENT: Final = b"\x01"
 
 
 async def trade(world: World) -> None:
-    """Buy, top up, revert, expire, vanish: everything that may happen."""
+    """Make payments with every outcome: bought, topped up, reverted, vanished, never landed."""
     facilitator = world.facilitator()
 
     async def one(key: str, **landing: object) -> None:
@@ -110,7 +110,7 @@ async def test_every_contradiction_in_the_books_is_found(
 async def test_a_violation_closes_sales_until_the_operator_resumes_them(
     world: World, money: Money
 ) -> None:
-    """A later audit without a violation does not open them."""
+    """A later audit without a violation does not reopen sales."""
     await trade(world)
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -269,7 +269,7 @@ async def test_a_landed_payment_that_cannot_be_issued_is_eventually_reported(
 async def test_an_issued_payment_that_never_becomes_final_is_eventually_reported(
     world: World, money: Money
 ) -> None:
-    """The node reports it as confirmed for ever, although its blockhash has expired."""
+    """The node no longer returns the transaction, so no check can find that it is final."""
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(blind=["getTransaction"])

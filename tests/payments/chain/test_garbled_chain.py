@@ -135,7 +135,7 @@ def test_a_payment_has_an_outcome_if_a_node_lies_about_it(spoilt: Mapping[str, i
 
 @pytest.fixture(scope="module")
 def sold(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Signature]:
-    """A chain with one payment on it, and its signature."""
+    """A chain with one payment, and the signature of this payment."""
 
     async def sell() -> tuple[World, Signature]:
         async with world_at(tmp_path_factory.mktemp("sold")) as world:
@@ -167,7 +167,7 @@ def test_random_bytes_give_a_valid_result_or_an_outage(
 
 
 def ask(sold: tuple[World, Signature], name: str, change: Callable[[bytes], bytes]) -> None:
-    """Call the function that reads the answer to *name*; its result must fit into the store."""
+    """Change the node's answer to *name* and read it; numbers in the result must fit the store."""
     world, signature = sold
 
     async def run() -> None:

@@ -1,9 +1,9 @@
 """The settlement decides whether an unknown blockhash has expired or the node is behind.
 
 The chain is simulated: every slot has a block, except those that are skipped, and blocks are final
-some seconds later.  One or two nodes of it are behind, ahead, stand still, forget or answer null.
-Time passes only by the settlement's own pauses.  The test knows the true height until which the
-blockhash is valid.
+some seconds later.  The settlement asks one or two nodes, which are behind or ahead, stand still,
+know no blockhash, or answer null.  Time passes only by the settlement's own pauses.  The test knows
+the true height until which the blockhash is valid.
 """
 
 import json
@@ -58,11 +58,11 @@ class Chain:
 class Node:
     """The chain as one node reports it.
 
-    lag         slots that it is behind
-    stands      its slot stays that of the first request
-    forgets     it knows no blockhash
-    is_mute     its answers are null
-    samples     its performance samples; None if it has none
+    lag         slots that the node is behind
+    stands      whether the node's slot stays that of the first request
+    forgets     whether the node knows no blockhash
+    is_mute     whether the node answers null
+    samples     the performance samples of the node; None if it has no samples
     """
 
     chain: Chain
@@ -117,7 +117,7 @@ def payment(made_at: int) -> Envelope:
 
 
 class Scene:
-    """A settlement that reaches *nodes* in turn."""
+    """A settlement whose requests reach *nodes* in turn."""
 
     def __init__(
         self, chain: Chain, nodes: Sequence[Node], *, followed: int = 0, measures: bool = False
@@ -247,7 +247,7 @@ async def test_a_blockhash_of_a_node_that_lags_behind_ingest_is_not_offered(lag:
 
 @pytest.mark.parametrize("slot_s", [0.04, *SLOTS_S])
 async def test_the_pace_is_measured_by_answers_of_the_node_without_samples(slot_s: float) -> None:
-    """Until then the shortest slot is assumed, so that offered blockhashes are young."""
+    """Until the pace is measured, a slot of SLOT_S_UNKNOWN is assumed."""
     chain = Chain(slot_s, 0.15)
     settlement = Scene(chain, [Node(chain)], measures=True).settlement
     await settlement.refresh_offer()
@@ -303,7 +303,7 @@ async def test_a_blockhash_is_refused_only_after_it_has_expired(  # noqa: PLR091
     follows: bool,
     offered: bool,
 ) -> None:
-    """This holds if ingest is followed, or if no node is behind by more than AHEAD_SLOTS."""
+    """The rule holds if the slot of ingest is known, or if nodes lag by at most AHEAD_SLOTS."""
     chain = Chain(slot_s, finality_s, skipped)
     nodes = [Node(chain, lag, stands=stands, forgets=forgets) for lag in lags]
     scene = Scene(chain, nodes, followed=START if follows else 0)

@@ -77,7 +77,7 @@ def status(commitment: str, err: Any = None) -> dict[str, Any]:
 
 
 class Node:
-    """Answers from a script, and records the requests."""
+    """A node with a fixed answer for each method; records the requests."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers: dict[str, Any] = answers
@@ -173,7 +173,7 @@ async def test_a_look_reads_the_final_height_before_the_statuses() -> None:
 
 
 async def test_a_missing_status_proves_nothing_if_the_node_is_behind() -> None:
-    """A node one slot below the height that was read may not have seen the payment yet."""
+    """A node that is a slot behind the node that gave the height may not have seen the payment."""
     node = Node(getSignatureStatuses=statuses(None, slot=FINALIZED_SLOT - 1))
     async with chain(node) as settlement:
         assert list(await settlement.look([SIGNATURE])) == [Unseen()]
@@ -205,7 +205,7 @@ async def test_a_wait_returns_the_outcome_of_a_payment(
 
 
 async def test_simultaneous_waits_share_requests_and_each_ends_after_its_own_time() -> None:
-    """The transactions are confirmed when the short wait has ended."""
+    """The transactions are confirmed only after the short wait has ended."""
     other = Signature("t" * 88)
     waits: list[asyncio.Task[Sighting]] = []
 
@@ -354,7 +354,7 @@ def busy() -> dict[str, Any]:
 
 
 class Closing:
-    """Closes the connection *times* times before it answers."""
+    """A node that closes the connection *times* times before it answers."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -368,7 +368,7 @@ class Closing:
 
 
 async def test_a_closed_connection_is_an_outage_only_the_second_time() -> None:
-    """A node may close an idle connection at the moment of a request; the request is repeated."""
+    """A node may close an idle connection just when a request comes; the request is sent again."""
     for times, is_outage in ((1, False), (2, True)):
         closing = Closing(times)
         async with chain(closing) as settlement:
@@ -405,7 +405,10 @@ async def test_an_outage_error_does_not_contain_the_key_in_the_node_address() ->
 
 
 def pages(count: int) -> Callable[[list[Any]], list[dict[str, Any]]]:
-    """Return a history of *count* transactions, every tenth of which failed, newest first."""
+    """Return a function that answers with pages of a history of *count* transactions, newest first.
+
+    Every tenth transaction has failed.
+    """
     history = [
         {"signature": f"s{n}", "err": "x" if n % 10 == 0 else None, "slot": n}
         for n in range(count, 0, -1)
@@ -536,7 +539,7 @@ async def test_an_audit_limits_its_simultaneous_requests() -> None:
 
 
 async def test_refused_parameters_do_not_change_the_commitment_level() -> None:
-    """A node refuses a transaction that it cannot read with the same code."""
+    """A node also gives this error code if it refuses a transaction that it cannot read."""
     node = Node(
         getBalance={"code": -32602, "message": "Invalid params"},
         getSlot=CONFIRMED_SLOT,

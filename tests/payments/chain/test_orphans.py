@@ -47,7 +47,10 @@ OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
 async def lost(
     world: World, resource: Resource = RESOURCE, *, final_s: int = FINAL_S
 ) -> tuple[Presented, Signature]:
-    """Buy with a key that the quote names, then delete every row, as a restore of an empty file."""
+    """Buy with a key that the quote names, then delete every row, as a restore of an empty store.
+
+    Return the payment and its signature.
+    """
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(resource, AMOUNT, KEY))
     outcome = await buy(facilitator, payment, resource=resource)
@@ -149,7 +152,7 @@ async def test_repeated_adoptions_issue_a_payment_once(world: World) -> None:
 
 
 async def test_a_payment_is_issued_once_to_a_buyer_and_an_operator_at_once(world: World) -> None:
-    """Two processes, each with its store: the buyer's key in one, `sales adopt` in the other."""
+    """Two facilitators get the payment with the buyer's key while an operator adopts it."""
     payment, signature = await lost(world)
     facilitators = [world.facilitator() for _ in range(2)]
     adopter = world.adopter()
@@ -263,7 +266,7 @@ def adopter_over(world: World, money: Money, log: CountingLog) -> Adopter:
 
 
 def noted(world: World, text: bytes, payer: Keypair, *signers: Keypair) -> Signature:
-    """Send a transaction of strangers that only has a memo; return its signature."""
+    """Send a transaction of strangers that has only a memo; return its signature."""
     accounts = [meta(each.pubkey(), signer=True) for each in signers]
     memo = Instruction(MEMO, text, accounts)
     message = MessageV0.try_compile(payer.pubkey(), [memo], [], world.blockhash())
@@ -276,7 +279,7 @@ def noted(world: World, text: bytes, payer: Keypair, *signers: Keypair) -> Signa
 
 @pytest.fixture
 async def own_money(world: World) -> AsyncIterator[Money]:
-    """The stores of the world, with the pepper of its sales."""
+    """The stores of *world*, opened with the pepper of its sales."""
     folder = world.path.parent
     async with money_in(folder, pepper=SECRETS.pepper, clock=world.clock) as money:
         yield money

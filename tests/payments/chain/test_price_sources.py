@@ -81,9 +81,9 @@ async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
 
 
 class FakeChain:
-    """A PaymentChain whose looks give the results that are set, in their order.
+    """A PaymentChain whose checks of a token have the results *looks*, in order.
 
-    late_s    age of its newest block by this machine's clock
+    late_s    age of the newest block by this machine's clock; None: no node answers
     """
 
     def __init__(self, clock: ManualClock, *looks: Exception | None) -> None:
@@ -115,7 +115,7 @@ class FakeChain:
 
 
 async def test_no_price_is_quoted_while_the_clock_disagrees_with_the_chain() -> None:
-    """Quotes expire by the clock, so sales close, and open again by themselves."""
+    """Quotes expire by this machine's clock, so sales close, and open again by themselves."""
     clock = ManualClock(NOW)
     chain = FakeChain(clock)
     source = TrueClock(PinnedPrice(Decimal(1)), chain, clock)

@@ -22,7 +22,7 @@ def rotated_now(world: World) -> Secrets:
 
 
 async def test_an_old_quote_is_valid_only_for_the_overlap_after_a_rotation(world: World) -> None:
-    """A forger chooses the date of a quote, so validity depends on the time of the root."""
+    """A thief of the old secret can date a quote at will, so the age of the new secret counts."""
     before = world.facilitator()
     quoted = before.require(RESOURCE, AMOUNT)
     after = world.facilitator(secrets=rotated_now(world))
@@ -55,7 +55,7 @@ async def test_a_lost_answer_is_redelivered_after_a_rotation(world: World) -> No
 async def test_a_future_root_is_accepted_but_does_not_sign_yet(
     world: World,
 ) -> None:
-    """Every replica then knows the root before the first replica signs with it."""
+    """This lets every replica know a new root before the first replica signs with it."""
     later = Root(world.clock.now() // 1000 + 60, sha256(b"a later root").digest())
     secrets = Secrets.derive(SECRETS.pepper, [later])
     replica = world.facilitator(secrets=secrets)

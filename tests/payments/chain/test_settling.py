@@ -142,7 +142,7 @@ async def test_a_payment_sent_twenty_times_at_once_is_settled_once(world: World)
 async def test_a_payment_that_lands_between_lookup_and_simulation_is_not_refused(
     world: World, key: str | None
 ) -> None:
-    """The chain refuses to run a payment twice; a client that gets this would pay again."""
+    """The chain rejects a payment that has landed; a client that got this error would pay again."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     slow = await facilitator.present(
@@ -247,7 +247,7 @@ async def test_a_payment_is_unavailable_but_not_refused_if_the_fee_payer_is_empt
 
 
 async def test_a_payment_of_an_old_fee_payer_is_still_issued_after_it_lands(world: World) -> None:
-    """It cannot be sent again, but is issued if it landed."""
+    """The payment cannot be sent again after the change of the key, but is issued if it landed."""
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "late", "ms": 15_000})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -350,7 +350,7 @@ async def test_a_client_with_a_key_gets_no_generated_key(world: World) -> None:
 
 
 async def test_a_key_cannot_be_used_for_a_second_payment(world: World) -> None:
-    """A client that pays again under the same key would pay twice."""
+    """A client that sends a second payment with the key of the first would pay twice."""
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never", "times": 1})
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
@@ -501,7 +501,7 @@ async def test_a_payment_can_be_sent_again_after_an_outage_before_the_broadcast(
 
 @pytest.mark.parametrize("kind", ["http", "rpc"])
 async def test_an_outage_of_the_broadcast_is_not_a_refusal(world: World, kind: str) -> None:
-    """The node may have received the payment: it is pending, and is redeemed later."""
+    """The node may have received the payment, so it stays pending, and can be redeemed later."""
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(calls={"sendTransaction": {"kind": kind}})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
@@ -565,7 +565,7 @@ async def test_the_time_of_the_chain_equals_that_of_its_newest_block(world: Worl
 
 
 class Enough(Exception):
-    """Ends an endless loop."""
+    """Ends the endless loop of a reconciler."""
 
 
 async def test_the_reconciler_goes_on_after_an_outage(world: World) -> None:

@@ -307,7 +307,7 @@ class Envelope:
 
 
 def find_version(transaction: bytes) -> int | None:
-    """Return the version of *transaction*; None if it has none.
+    """Return the version of *transaction*; None if the transaction has no version.
 
     If the bytes are not a transaction, nothing is raised, and the result has no meaning.
 

@@ -91,7 +91,7 @@ class Presented:
     """A payment as its sender describes it: well-formed, but not verified.
 
     amount         the atoms that were demanded, as the sender says
-    identifier     the redelivery key in the payment-identifier extension; None if there is none
+    identifier     the redelivery key in the payment-identifier extension; None if it has no key
     quote          `extra.memo` of the paid requirement; None if it does not have the form of our
                    quotes, or if the payment was sent by MPP
     """
@@ -177,7 +177,7 @@ def encode_required(
     requirements   one for each way to pay, at least one, all for the same resource
     origin         from the configuration, such as `https://api.example`
     error          the reason why payment is required, as text
-    advert         information on the resource and its seller; None: there is none
+    advert         information on the resource and its seller; None: no information
     more           further extensions
     is_bare        whether to leave out all extensions, because the answer also has MPP challenges
     """
@@ -250,7 +250,7 @@ def encode_refused(
 ) -> str:
     """Return the value of PAYMENT-RESPONSE for a refused payment; *signature* may be empty.
 
-    `errorReason` is our code of *reason*, `errorMessage` is the code of x402.
+    `errorReason` is our code of *reason*; `errorMessage` is that of x402, or ours if x402 has none.
     """
     return _encode(
         SettleResponse(
@@ -303,7 +303,7 @@ def _quote(extra: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _identifier(extensions: dict[str, object] | None) -> str | None:
-    """Return the id in the payment-identifier extension; None if there is none.
+    """Return the id in the payment-identifier extension; None if there is no such id.
 
     Raises    InvalidPayment for an extension or an id that is not in the expected form
     """

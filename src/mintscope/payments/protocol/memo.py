@@ -133,7 +133,9 @@ def nonce_of(memo: bytes) -> bytes:
 def _macs(
     key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
 ) -> bytes:
-    """Return the MACs that must follow *head*: of the kind and of the resource.
+    """Return the MACs of the kind and of the resource, which follow *head* in a memo.
+
+    *head* is the version, the expiry and the nonce.
 
     If *resource* is a kind, only the MAC of the kind is returned.  In version 1, only the MAC of
     the resource is returned.  The result is empty if there is no such MAC, or for other versions.
@@ -180,7 +182,7 @@ FORBIDDEN: Final = {
 class UnusablePaymentToken(NeedsOperator):
     """An accepted token, its treasury or its pools cannot be used; the message says why.
 
-    Until the operator fixes it, nothing is sold for the token.
+    Until the operator fixes the cause, nothing is sold for the token.
     """
 
 

@@ -100,14 +100,14 @@ class Asked:
 
 
 class _Wrong(Exception):
-    """Carries the reason for refusal out of a nested rule; caught in this module."""
+    """A rule refuses the payment; `verify` catches this and returns the reason."""
 
     def __init__(self, reason: RefusalReason) -> None:
         self.reason = reason
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
-    """Return the verified payment, or its refusal; check the signature last."""
+    """Return the verified payment, or the reason to refuse it; check the signature last."""
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
@@ -183,7 +183,7 @@ def _budget(
 
 
 def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
-    """Check that the transfer matches the demand exactly; return its source."""
+    """Check that the transfer matches the demand exactly; return the token account that pays."""
     instruction = envelope.message.instructions[2]
     terms = asked.terms
     data = bytes(instruction.data)
@@ -212,7 +212,7 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
 
 
 def _check_rest(envelope: Envelope) -> bytes | None:
-    """Check that the other instructions are at most one memo and wallet guards; return the memo."""
+    """Check that only a memo and assertions of wallets follow the transfer; return the memo."""
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
         for instruction in envelope.message.instructions[3:]
@@ -247,7 +247,7 @@ def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
 
 
 def _is_clients_own(memo: bytes) -> bool:
-    """Return whether *memo* may be the client's own: a text of usual length, and no quote."""
+    """Return whether *memo* may be a client's own text: of usual length, and no quote."""
     try:
         memo.decode()
     except UnicodeDecodeError:

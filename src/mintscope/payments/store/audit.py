@@ -1,5 +1,7 @@
 """Audit of the books in SQL.
 
+A walk is one check of all books.  It is made in parts, and has these stages:
+
     journal    each entry continues the previous balance of its account; balances, spends of keys,
                and rotated and frozen credits are added up
     closing    a month that has ended is closed with these sums; later walks begin after it
@@ -13,8 +15,8 @@ Each statement reads a part of limited size, however old the books are: the sums
 of the walk.  The newest minutes of the journal are read directly, because an entry may become
 visible after others with higher numbers.
 
-The first statements select rows that contradict the books: of the journal after the entry `:after`,
-or of the payments or moves that `which` selects.
+The first statements below select rows that contradict the books: entries of the journal after the
+entry `:after`, or payments or moves that meet the condition `which`.
 """
 
 from collections.abc import Mapping
@@ -226,7 +228,7 @@ AFTER: Final = dict(pairwise(TABLES))
 
 
 class Walk:
-    """Checks the books over one connection; only one process should use it at a time."""
+    """Checks all books in parts, over one connection; only one process should use it at a time."""
 
     def __init__(self, db: Database, *, rows_a_part: int = ROWS_A_PART) -> None:
         self._db = db
@@ -234,7 +236,7 @@ class Walk:
         self.months = closing.ClosedMonths(db, rows_a_part=rows_a_part)
 
     def read(self) -> Walked:
-        """Return the progress of the check."""
+        """Return the progress of the check of all books."""
         at = self._at()
         last = closing.last_close(self._db)
         return Walked(
@@ -245,9 +247,9 @@ class Walk:
         )
 
     def step(self, now: UnixMs, *, begins: bool) -> Proven:
-        """Check the next part of the walk.
+        """Continue the check of all books by one part.
 
-        First start a walk if there was none yet, or if *begins* and the last one has finished.
+        First start a check if none was started yet, or if *begins* and the last check has finished.
         """
         last = closing.last_close(self._db)
         at = self._at()
@@ -298,19 +300,19 @@ class Walk:
         return None if row is None else At(*row)
 
     def _begin(self, last: closing.Close, now: UnixMs) -> None:
-        """Start a walk after the closed month *last*, in the current transaction."""
+        """Start a check of the books after the closed month *last*, in the current transaction."""
         values = {"entry": last.last_entry, "rotated": last.rotated, "frozen": last.frozen}
         self._db.execute(BEGIN, {**values, "now": now})
 
     def _open_month(self, last: closing.Close) -> Month | None:
-        """Return the first month with entries after the last close; None if there are none."""
+        """Return the first month with entries after the last closed month; None: no entries."""
         first = self._db.execute(FIRST_AT, (last.last_entry,)).get
         if first is None:
             return None
         return Month(max(month_of(UnixMs(first)), last.month + 1))
 
     def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Start to close *month*, whose end was reached; restart the walk if sums are missing."""
+        """Start to close *month*, which is added up; if sums are missing, restart the check."""
         with self._db.transaction(beside=True):
             if at.summed != at.entry:  # an older version read some parts, and stored fewer sums
                 self._begin(last, now)
@@ -321,7 +323,7 @@ class Walk:
     def _close(self, at: At, stage: Stage, last: closing.Close, now: UnixMs) -> list[Violation]:
         """Store the next rows of a month that is being closed; after the last row, close the month.
 
-        If an account of the month does not add up, go to MOVES instead, and do not close the month.
+        If an account of the month does not add up, do not close it; go to the stage MOVES instead.
         """
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at, last)
@@ -338,7 +340,7 @@ class Walk:
         return []
 
     def _add_up(self, bounds: dict[str, int]) -> list[Violation]:
-        """Check and add up the next entries; no more entries can be inserted before them."""
+        """Check and add up the next journal entries; no entries can be inserted before them."""
         with self._db.transaction(beside=True):
             if self._db.execute(ENTRY, (bounds["walk"],)).get != bounds["after"]:
                 return []  # another process has added them
@@ -348,7 +350,7 @@ class Walk:
         return found
 
     def _look_at_the_newest(self, bounds: dict[str, int]) -> list[Violation]:
-        """Check the newest entries, and that rotations and freezes cancel out; then go to MOVES."""
+        """Check the newest entries, and that rotations and freezes cancel out; begin MOVES."""
         with self._db.snapshot():
             bounds["until"] = int(self._db.execute(NEWEST).get)
             found = self._find(OF_JOURNAL, bounds) + self._find(OF_ALL, bounds)

@@ -200,11 +200,11 @@ class SqlPaymentBooks:
         self._running: asyncio.Task[Any] | None = None
 
     async def check(self, *, after_entry: int | None) -> invariants.Checked:
-        """Return the violations among doubts and new entries, as of one moment; see AuditBooks."""
+        """Return the violations among doubts and new journal entries, as of one moment."""
         return await self._run(lambda: self._check(after_entry))
 
     async def prove(self, *, now: UnixMs, begins: bool) -> invariants.Proven:
-        """Check the next part of all books."""
+        """Continue the check of all books by one part."""
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> invariants.Walked:
@@ -212,11 +212,11 @@ class SqlPaymentBooks:
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends over *kept_months* months old; return whether more may remain."""
+        """Delete some spends of old closed months; return whether more may remain."""
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*; None if there is none.
+        """Return the progress of the scan of *scope*; None if no scan of it has begun.
 
         asset    the token of the scanned treasury account; None: the payment token
         """
@@ -233,7 +233,7 @@ class SqlPaymentBooks:
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return up to *count_max* payments that should be final, but are not."""
+        """Return up to *count_max* issued payments that should be final, but are not."""
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
@@ -243,7 +243,7 @@ class SqlPaymentBooks:
             await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return up to *count_max* doubted arrivals that are due for a check."""
+        """Return up to *count_max* transactions with a doubt ARRIVED that is due for a check."""
         return await self._run(lambda: self._signatures(DUE, (now, count_max)))
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
@@ -260,7 +260,7 @@ class SqlPaymentBooks:
         await self._write(RESUME_SALES, ())
 
     async def why_stopped(self) -> str | None:
-        """Return the reason why sales are stopped; None if they are open."""
+        """Return the reason why sales are stopped; None if sales are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
 
@@ -269,11 +269,18 @@ class SqlPaymentBooks:
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
-        """Return the mark for `fill_fund`; call this before reading the fee payer's balance."""
+        """Return the number of the last resolution of a payment, which `fill_fund` needs.
+
+        Call this before reading the fee payer's balance.
+        """
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Store the unreserved part of the fee payer's balance *lamports*, read after *mark*."""
+        """Store the unreserved part of the fee payer's balance.
+
+        lamports    the whole balance, read after `fund_mark` was called
+        mark        the result of `fund_mark`
+        """
         await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
@@ -313,13 +320,16 @@ class SqlPaymentBooks:
     ) -> Sequence[KeptPayment]:
         """Return up to *limit* payments in *state* (None: any), newest first.
 
-        before   only payments that are older than this place; None: all
+        before   only payments after this place in the list, that is, older ones; None: all
         """
         values = (*(before or purchases.LATEST), limit)
         return await self._kept(purchases.newest(state), values)
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
-        """Return the takings of issued payments that began at *since* or later, newest first."""
+        """Return the income by day, asset and bundle since *since*, newest day first.
+
+        Only issued payments that began at *since* or later count.
+        """
         return await self._run(
             lambda: [Takings(*row) for row in self._db.execute(purchases.TAKINGS, (since,))]
         )
@@ -339,18 +349,19 @@ class SqlPaymentBooks:
     ) -> Sequence[KeptPayment]:
         """Return up to *limit* payments of *wallet*, newest first, older than *before* (None: all).
 
-        There are none if *wallet* is not linked to the user.
+        The result is empty if *wallet* is not linked to the user.
         """
         return await self._kept(OF_WALLET, (user_id, *(before or purchases.LATEST), limit, wallet))
 
     async def one_of_customer(self, user_id: UserId, signature: Signature) -> KeptPayment | None:
-        """Return one payment of a user; None if it does not exist or is of another user."""
+        """Return a payment of the user; None if no payment of this user has *signature*."""
         return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
         """Return the sums that a user's linked wallets paid: one for each wallet, asset and bundle.
 
-        They are in that order.  Only issued payments count; answers count as a bundle of 0 credits.
+        The sums are ordered by wallet, asset and bundle.  Only issued payments count; answers count
+        as a bundle of 0 credits.
         """
         return await self._run(
             lambda: [WalletSum(*row) for row in self._db.execute(SUMS_OF_WALLETS, (user_id,))]

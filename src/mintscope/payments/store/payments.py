@@ -179,14 +179,14 @@ class PaymentTable:
         self.purchase = PurchasedCredits(db)
 
     def find(self, message_hash: MessageHash) -> ports.Found:
-        """Return the payment of *message_hash*, if there is one, and the current mark."""
+        """Return the payment of *message_hash*, if any, and the number of the last resolution."""
         row = self._db.execute(FIND, (message_hash,)).fetchone()
         return ports.Found(
             None if row is None else payment_of(row), int(self._db.execute(MARK).get)
         )
 
     def find_signatures(self, signatures: Sequence[Signature]) -> list[Payment]:
-        """Return our payments among *signatures*."""
+        """Return the stored payments among *signatures*."""
         statement = f"{FIND_SIGNATURES} ({marks(signatures)})"
         return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
@@ -282,7 +282,7 @@ class SqlPaymentStore:
         )
 
     async def find(self, message_hash: MessageHash) -> ports.Found:
-        """Return the payment of *message_hash*, if there is one, and the current mark."""
+        """Return the payment of *message_hash*, if any, and the number of the last resolution."""
         return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
@@ -323,7 +323,7 @@ class SqlPaymentStore:
         await self._write(lambda: self._writing.execute(POSTPONE, (message_hash, until)))
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
-        """Return our payments among *signatures*."""
+        """Return the stored payments among *signatures*."""
         return await self._look(lambda table: table.find_signatures(signatures))
 
     async def has_bought(self, payer: Wallet) -> bool:
@@ -331,15 +331,15 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.budgets.has_bought(payer))
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether this client address ever made a payment that was issued."""
+        """Return whether this client's IP address ever made a payment that was issued."""
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued credit purchase of the transaction *signature*; None: there is none."""
+        """Return the issued credit purchase of transaction *signature*, or None if not found."""
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the largest account with only credits bought by *wallet*; None: there is none."""
+        """Return the largest account with only credits bought by *wallet*, or None if not found."""
         return await self._look(lambda table: table.purchase.find_credits(wallet))
 
     async def rotate(
@@ -376,7 +376,7 @@ class SqlPaymentStore:
             return await self._reading.run(looked)
 
     async def _write(self, job: Callable[[], T]) -> T:
-        """Return the outcome of *job*; if this call is refused before *job* begins, skip *job*.
+        """Commit *job* and return its outcome; skip *job* if this call is refused before it begins.
 
         The commit waits for the write lock, so a job may begin long after its batch.
         """
@@ -418,7 +418,7 @@ class SqlPaymentStore:
 
 
 def _count(resolved: Resolved) -> None:
-    """Count the payment if it has just been issued for the first time."""
+    """Count the payment in the metrics if it has just been issued for the first time."""
     if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
         PAYMENTS_ISSUED.inc()
         if not isinstance(resolved.after.purchase, PaidReport):

@@ -42,7 +42,7 @@ class SharedPrice:
     basis: str
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price that all processes use, or the reason for doubt."""
+        """Return the price that all processes use, or the reason why it is unknown."""
         try:
             kept = await self.database.run(partial(_kept, basis=self.basis))
             if kept is not None:

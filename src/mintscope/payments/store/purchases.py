@@ -146,7 +146,7 @@ class PurchasedCredits:
         return bool(self._db.execute(IS_REMOVED, (last,)).get)
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued credit purchase of the transaction *signature*; None: there is none."""
+        """Return the issued credit purchase of transaction *signature*, or None if not found."""
         row = self._db.execute(PURCHASE, (signature,)).fetchone()
         if row is None:
             return None
@@ -160,9 +160,9 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the largest account with only credits bought by *wallet*; None: there is none.
+        """Return the largest account with only credits bought by *wallet*, or None if not found.
 
-        Only the accounts in BOUGHT_BY, 20 at most, are considered.
+        Of the accounts with purchases of *wallet*, the 20 with the most credits are considered.
         """
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
@@ -178,7 +178,7 @@ class PurchasedCredits:
         move nothing, and return the number of those credits.  If the credits cannot be moved,
         return the reason.
 
-        token_hash, hint    of the credit token of the new account
+        token_hash, hint    the hash and the hint of the credit token of the new account
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -196,7 +196,9 @@ class PurchasedCredits:
     ) -> int | RotationDenied:
         """Move the unspent credits that the payer of *purchase* bought to a new account.
 
-        They are moved from the account that holds *purchase*.  Return the same as `rotate`.
+        They are moved from the account that holds *purchase*.  Return the number of credits, or the
+        reason why none can be moved.  If credits were moved to the token of *token_hash* before,
+        move nothing, and return the number of those credits.
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -454,7 +456,7 @@ class Budgets:
         self._db = db
 
     def find_objection(self, pending: ports.PendingPayment) -> ports.Objection | None:
-        """Return the objection to beginning the payment now; None if there is none."""
+        """Return the reason why the payment may not begin now; None if it may begin."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
             return ports.SALES_CLOSED
@@ -486,7 +488,7 @@ class Budgets:
         return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
 
     def has_bought_from(self, address: str) -> bool:
-        """Return whether this client address ever made a payment that was issued."""
+        """Return whether this client's IP address ever made a payment that was issued."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:
