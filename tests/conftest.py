@@ -87,13 +87,13 @@ sys.addaudithook(_note_process)
 
 
 def pytest_configure() -> None:
-    """Log errors with their places only: to quote each line of code takes thirty times as long."""
+    """Log errors with files and lines, without code: quoting the code takes 30 times as long."""
     brief = structlog.dev.ConsoleRenderer(exception_formatter=_write_places)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], brief])
 
 
 def _write_places(printed: TextIO, exc_info: ExcInfo) -> None:
-    """Write the error and its causes, each with the places in its traceback."""
+    """Write the error and its causes, each with the files and lines of its traceback."""
     error: BaseException | None = exc_info[1]
     written: list[int] = []  # an error may be raised from itself
     while error is not None and id(error) not in written:
@@ -107,7 +107,7 @@ def _write_places(printed: TextIO, exc_info: ExcInfo) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of whole folders and of long histories; order the files.
+    """Add marks to tests of some folders and to tests with ten days of history; order the files.
 
     Raises UsageError if a file that long_files.toml names does not exist.
     """
@@ -127,10 +127,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage among the objects that tests create, not among modules and tests.
+    """Enable the collection of garbage among objects that tests create, not modules and tests.
 
-    Collect it seldom: each collection also calls Hypothesis; both took 13 % of the time of its
-    tests.
+    Collections are rare, because each also calls Hypothesis: frequent collections took 13 % of the
+    time of the tests that use Hypothesis.
     """
     gc.freeze()
     gc.set_threshold(BATCH_OBJECTS)
@@ -148,7 +148,7 @@ def _name(path: Path) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Remove the databases of a test after its fixtures: each takes 8 MB."""
+    """Remove the databases of a test after its fixtures have ended: each takes 8 MB."""
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     yield
     if folder is not None:
@@ -157,7 +157,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _marked_if_it_starts_a_process(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that starts a process without the mark, because `make quick` would run it."""
+    """Fail a test that starts a process without the mark `process`: `make quick` would run it."""
     yield
     mine = started[:]  # also processes of the module's fixtures
     started.clear()
@@ -177,8 +177,8 @@ def shared_data() -> Path:
 async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
     """Yield the API over a real ledger, with its real limits.
 
-    Over a connection, requests pass a real server with its bounds, and the fast path answers plain
-    requests: it knows the credit tokens that a test issues from the first request.
+    If the parameter is `connection`, requests go through a real server, and the fast path answers
+    plain requests, because it knows the credit tokens of a test from the first request on.
     """
     async with running_service(tmp_path) as service:
         if getattr(request, "param", "application") == "application":

@@ -1,4 +1,4 @@
-"""The rules of accounts at their bounds: the last moment, the longest text, the last of many."""
+"""The rules of accounts at the bounds of times, lengths of texts, and numbers of items."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -133,7 +133,7 @@ def test_an_email_address_is_normalised(text: str, parsed: str) -> None:
 
 
 def address(length: int) -> str:
-    """Return an address of *length* characters; its labels have at most 63."""
+    """Return an e-mail address of *length* characters with domain labels of at most 63."""
     start = "a" * 64 + "@" + ".".join(["b" * 57] * 3) + "."
     return start + "c" * (length - len(start) - 4) + ".org"
 
@@ -268,7 +268,7 @@ def test_a_key_is_accepted_until_it_is_revoked_or_expires() -> None:
 
 
 def test_keys_have_fixed_limits_overlaps_and_lifetimes() -> None:
-    """The forms use these words."""
+    """The forms use the names of the overlaps and lifetimes, such as `24h` and `never`."""
     assert (KEYS_PER_USER_MAX, KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX) == (100, 200, 500)
     assert {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS} == OVERLAPS_MS
     assert {
@@ -295,7 +295,7 @@ def test_scopes_are_parsed_sorted_and_completed_by_read_scopes() -> None:
 
 
 class Written(SqlEmailRows):
-    """Rows that show *drafts* to the limits as e-mails that were written."""
+    """E-mail rows in memory: `written_to` returns those of *drafts* with the requested kind."""
 
     def __init__(self, drafts: Sequence[Draft]) -> None:
         self._drafts = drafts
@@ -445,7 +445,7 @@ class Noted:
 
 
 def test_guesses_and_new_accounts_have_these_limits_and_windows() -> None:
-    """The metrics use the same names."""
+    """The metrics use the names of these limits."""
     limits = Noted()
     LoginLimit(LoginLimits(), limits)
 

@@ -1,4 +1,4 @@
-"""Actions of applicants, readers of e-mails and administrators in any order, beside a model."""
+"""Actions of applicants, recipients and administrators in any order, compared with a model."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -107,7 +107,7 @@ class AccountMachine(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def attempt(self, work: Coroutine[Any, Any, T], expected: type[Exception] | None) -> T | None:
-        """Do *work*; expect the error *expected*, if any.  An error must change nothing."""
+        """Return the result of *work*; expect the error *expected*, if any, and no change by it."""
         before = dump(self.accounts.path)
         outcome = refusal = None
         try:

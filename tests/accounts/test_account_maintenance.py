@@ -1,4 +1,4 @@
-"""Maintenance of accounts; over a real file."""
+"""Maintenance of accounts, which deletes old rows and stores uses of keys; over a real file."""
 
 import asyncio
 import os
@@ -180,7 +180,7 @@ T = TypeVar("T")
 
 @dataclass
 class WatchedStore(AccountStore):
-    """A store that looks at its tables after each transaction."""
+    """A store that calls *look* after each transaction, and keeps the results in *seen*."""
 
     store: AccountStore
     look: Callable[[], tuple[int, int]]
@@ -202,7 +202,7 @@ class WatchedStore(AccountStore):
 
 
 async def test_old_emails_and_links_are_deleted_in_parts(service: PeopleService) -> None:
-    """Also links without an e-mail, which were requested for addresses without an account."""
+    """Links without an e-mail, requested for addresses without an account, are deleted, too."""
     for purpose, subject, expires_at in (
         ("verify_email", 1, 0),
         ("reset_password", 0, service.clock.now() - 1),

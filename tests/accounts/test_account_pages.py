@@ -1,4 +1,4 @@
-"""Settings > Account: changes of the address, taking an account back, and its deletion."""
+"""Settings > Account: changes of the address, undo links, and deletion of the account."""
 
 import re
 from asyncio import create_task, to_thread
@@ -47,7 +47,7 @@ async def verify(site: Website, person: Person, email: str = ALICE) -> None:
 
 
 async def change(site: Website, person: Person, email: str) -> str:
-    """Request another address; return the path of the link that is sent to it."""
+    """Request *email* as the new address of *person*; return the path of the link sent to it."""
     site.clock.advance(6 * MINUTE_MS)  # such e-mails are five minutes apart
     await person.send("/prove", {"password": PASSWORD})
     assert "address-sent" in where(await person.send(EMAIL, {"email": email}))
@@ -278,7 +278,7 @@ async def test_a_lost_answer_to_a_deletion_loses_no_credits(site: Website, alice
 async def test_credits_that_are_not_kept_at_a_deletion_can_no_longer_be_spent(
     site: Website, alice: Person
 ) -> None:
-    """They stay in the books, and neither a credit token nor the next account gets them."""
+    """The credits stay in the books; neither a credit token nor the next account gets them."""
     ((username,),) = site.rows("SELECT username FROM user")
     balances = "SELECT id, balance FROM credit_account WHERE balance > 0"
     key = await make_key(site, ALICE)
@@ -316,7 +316,7 @@ async def test_a_deletion_that_fails_takes_no_credits(site: Website, alice: Pers
 async def test_credits_spent_during_the_move_out_of_an_account_are_not_moved(
     site: Website, alice: Person
 ) -> None:
-    """The agent spends the last credit after the deletion began, and before it is moved."""
+    """The agent spends the last credit after the deletion began, before the credit is moved."""
     assert alice.cookie is not None
     session = await site.accounts.people.session(alice.cookie)
     assert session is not None
@@ -350,7 +350,7 @@ async def balance_of(person: Person, token: str) -> int:
 
 
 async def give_credits(site: Website, count: int, number: int = 1) -> None:
-    """Put credits into the account of the first user, from the credit token with *number*."""
+    """Deposit *count* credits in the account of Alice, from a new credit token with *number*."""
     key = await make_key(site, ALICE, "deposits")
     token = credit_token(number)
     await site.ledger.issue(token, count, "")

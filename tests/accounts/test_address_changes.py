@@ -20,14 +20,14 @@ NEW = EmailAddress("alice@new.example")
 
 
 async def ask(site: Website, email: str, wanted: EmailAddress = NEW) -> str:
-    """Request *wanted* for the account of *email*; return the code in the link sent to *wanted*."""
+    """Request the address *wanted* for *email*'s account; return the link's last segment."""
     site.clock.advance(6 * MINUTE_MS)
     assert await site.accounts.addresses.request(await session_of(site, email), wanted)
     return (await site.link(wanted)).rpartition("/")[2]
 
 
 class InterruptedStore:
-    """A store; *comes* is awaited once, before the first transaction."""
+    """A store that awaits *comes* once, before its first transaction."""
 
     def __init__(self, store: AccountStore, comes: Callable[[], Awaitable[object]]) -> None:
         self.read = store.read
@@ -42,7 +42,7 @@ class InterruptedStore:
 
 
 def interrupted(site: Website, comes: Callable[[], Awaitable[object]]) -> AddressChanges:
-    """Return address changes of a process in which *comes* happens before the transaction."""
+    """Return an AddressChanges that awaits *comes* once, before its first transaction."""
     own = site.accounts.addresses
     return AddressChanges(
         store=cast("AccountStore", InterruptedStore(own.store, comes)),

@@ -35,7 +35,7 @@ steps = st.lists(
 
 @dataclass
 class Kept:
-    """The oracle's facts of a key: its text, its lifetime and its end, in minutes."""
+    """The expected state of a key: its text, and its lifetime (0: endless) and end in minutes."""
 
     bearer: str
     span: int
@@ -45,7 +45,7 @@ class Kept:
 
 @dataclass
 class Life:
-    """The API keys of a session, and the oracle's facts of each key."""
+    """The API keys that a session creates, and the expected state of each key."""
 
     service: PeopleService
     session: Session

@@ -19,7 +19,7 @@ HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"
 
 
 async def make(person: Person, address: str = REVIEW, newest: int = 0) -> str:
-    """Make a key; return it."""
+    """Create a key with the settings in the query of *address*; return its text."""
     made = await person.send(address, {"newest": str(newest)})
     assert made.status_code == 200, words(made)
     found = SECRET.search(made.text)
@@ -142,7 +142,7 @@ async def test_a_new_key_has_its_networks_from_the_first_call_on(
 async def test_the_networks_of_a_key_are_changed_by_its_owner_on_its_page(
     site: Website, alice: Person
 ) -> None:
-    """A change counts from the next request on and is logged; an invalid text changes nothing."""
+    """A change applies from the next request on and is logged; invalid text changes nothing."""
     secret = await make(alice, REVIEW)
     page = f"{KEYS}/1/networks"
     wrong = await alice.send(page, {"networks": "here, 203.0.113.9"})

@@ -32,7 +32,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def agent_of(service: PeopleService, email: EmailAddress = ALICE) -> tuple[UserId, ApiKey]:
-    """Make the account and the key that an exchange makes for *email*."""
+    """Create an agent's account and key for *email*, as an exchange does; return both."""
     username = f"agent-{email}"
     service.change(
         "INSERT INTO user (kind, username, email, verified_at, created_at)"

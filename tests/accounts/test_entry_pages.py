@@ -214,7 +214,7 @@ async def test_made_up_links_do_nothing(site: Website, link: str) -> None:
 
 
 async def test_signing_up_with_the_address_of_a_victim_gains_nothing(site: Website) -> None:
-    """The attacker is first with the victim's address; then the victim comes."""
+    """The attacker signs up with the victim's address before the victim does."""
     async with Person(site) as attacker, Person(site) as victim:
         await attacker.sign_up(ALICE)
         verify = await site.link(ALICE)

@@ -1,4 +1,4 @@
-"""The effects of one person in a day are limited: e-mails to a stranger, and keys."""
+"""Limits of the keys, and of the e-mails to a stranger, that one person can cause in a day."""
 
 import os
 from collections import Counter
@@ -49,7 +49,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def make_and_rotate(service: PeopleService, session: Session, times: int) -> KeyId:
-    """Make a key and rotate it until there are *times* keys; return the last."""
+    """Create a key and rotate it until there are *times* keys; return the id of the last."""
     issued = await service.keys.create(
         session, name="bot", scopes=frozenset({Scope.TRADE_READ}), lifetime_ms=None
     )

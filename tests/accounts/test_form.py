@@ -24,7 +24,7 @@ json_values = st.recursive(
 
 
 def wrong(fields: dict[str, object]) -> dict[str, str]:
-    """Return the errors, by field."""
+    """Return the messages about wrong *fields*, by field; fail if no field is wrong."""
     with pytest.raises(InvalidFields) as caught:
         parse_form(fields)
     reported = dict(caught.value.messages)

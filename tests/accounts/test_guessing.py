@@ -162,7 +162,7 @@ async def test_emails_of_one_kind_are_five_minutes_apart(service: PeopleService)
 
 
 async def test_a_client_can_request_twenty_reset_links_an_hour(service: PeopleService) -> None:
-    """E-mail addresses can be invented, and each request for a link stores a row."""
+    """The limit is needed because each request stores a row, even for an invented address."""
     for number in range(30):
         await service.people.request_reset(EmailAddress(f"p{number}@example.org"), HERE)
     assert service.rows("SELECT count(*) FROM proof") == [(20,)]

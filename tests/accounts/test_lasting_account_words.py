@@ -112,7 +112,7 @@ def derived(use: bytes) -> bytes:
 
 
 def test_secrets_links_and_codes_of_older_versions_remain_valid() -> None:
-    """They are derived and never stored, so the derivation must not change."""
+    """Secrets, links and codes are derived and never stored, so derivations must not change."""
     assert AccountSecrets(
         pepper=ROOT,
         application=derived(b"application"),

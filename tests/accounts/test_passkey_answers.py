@@ -1,4 +1,4 @@
-"""An invalid passkey is refused; no exception of the library escapes."""
+"""An invalid passkey is refused; no exception of the WebAuthn library escapes."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -57,7 +57,7 @@ PROOF = answer(
 
 
 def refused(given: str, cose_key: bytes = EMPTY_POINT) -> None:
-    """Expect that *given* is refused, or that every proof by the passkey from it is refused."""
+    """Expect that *given* is refused as a passkey, or that the passkey's proofs are refused."""
     verifier = passkeys_at([ORIGIN], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):

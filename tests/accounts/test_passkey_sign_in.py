@@ -73,7 +73,7 @@ class Authenticator:
     held: list[HeldPasskey] = field(default_factory=list)
 
     def create(self, question: str) -> str:
-        """Answer `navigator.credentials.create`."""
+        """Return the answer of `navigator.credentials.create` with a new passkey."""
         asked = json.loads(question)
         assert asked["rp"]["id"] == self.host
         passkey = HeldPasskey(
@@ -91,7 +91,7 @@ class Authenticator:
         return _answer(passkey, clientDataJSON=seen, attestationObject=attestation)
 
     def sign(self, question: str, **changes: Any) -> str:
-        """Answer `navigator.credentials.get` with the newest passkey that *question* allows.
+        """Return the answer of `navigator.credentials.get` by the newest allowed passkey.
 
         changes   values of `challenge` or `origin` to send in place of the true ones
         """
@@ -139,13 +139,13 @@ VISIT = "__Host-mintscope-visit"
 
 
 def question(page: httpx.Response) -> str:
-    """Return the question of the page's only form for a passkey."""
+    """Return the request for a passkey in the only form of *page* that has one."""
     (found,) = [each["data-question"] for _, each in tags(page) if "data-question" in each]
     return found
 
 
 def fields(page: httpx.Response, device: Authenticator, **changes: str) -> dict[str, str]:
-    """Return the fields that the page's script sends: the answer of *device* to its question."""
+    """Return the fields that the page's script sends: time of the request, answer of *device*."""
     (begun,) = [each["value"] for _, each in tags(page) if each.get("name") == "begun"]
     return {"begun": begun, "answer": device.sign(question(page), **changes)}
 
@@ -169,7 +169,7 @@ def device() -> Authenticator:
 
 @pytest.fixture
 async def owner(site: Website, alice: Person, device: Authenticator) -> AsyncIterator[Person]:
-    """Alice at another browser, not signed in; her device has a passkey."""
+    """Yield Alice at another browser, not signed in there; her device has a passkey."""
     await add_passkey(alice, device)
     site.clock.advance(MINUTE_MS)
     async with Person(site, address="198.51.100.2") as person:
@@ -394,7 +394,7 @@ async def test_a_reset_of_an_unverified_address_removes_the_passkeys_of_a_strang
 async def test_a_passkey_replaces_the_password_in_a_session_of_its_own_account(
     site: Website, alice: Person, device: Authenticator
 ) -> None:
-    """Once, within ten minutes, and only if the device verifies its user: as for signing in."""
+    """As in a sign-in, the device must answer within ten minutes, and verify its user."""
     wanted = "/settings/api-keys/new"
     await add_passkey(alice, device)
     site.clock.advance(FRESH_MS)
@@ -448,7 +448,7 @@ async def test_a_passkey_replaces_the_password_in_a_session_of_its_own_account(
 async def test_a_passkey_from_before_an_account_was_taken_back_needs_the_password(
     site: Website, alice: Person, owner: Person, way: str
 ) -> None:
-    """A thief added it in one session, and was detected in the next session."""
+    """A thief added the passkey in one session, and was detected only in the next session."""
     site.clock.advance(6 * MINUTE_MS)
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))

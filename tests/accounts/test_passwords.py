@@ -1,4 +1,4 @@
-"""Passwords as argon2id hashes: right, wrong, and of unknown accounts; few at the same time."""
+"""Checks of passwords by argon2id hashes, of which only a few are computed at a time."""
 
 import asyncio
 import platform
@@ -96,7 +96,7 @@ class HeldHashes:
 async def test_a_cancelled_hash_keeps_its_place_until_its_thread_has_computed_it(
     hasher: Argon2Hasher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads compute hashes; hashes that no thread has begun free their places at once."""
+    """Two threads compute hashes; a cancelled hash that no thread has begun frees its place."""
     held = HeldHashes()
     monkeypatch.setattr(passwords, "ARGON2", held)
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]

@@ -113,7 +113,7 @@ async def test_no_cookie_csrf_token_or_reset_link_is_in_the_file(service: People
 
 
 async def test_no_password_is_in_the_file(tmp_path: Path) -> None:
-    """Without the hasher of the other tests, whose hashes show the passwords."""
+    """This uses the real hasher: the hashes of the other tests' hasher show the passwords."""
     clock = ManualClock(NOW)
     async with open_accounts_service(tmp_path, pepper=PEPPER, clock=clock) as accounts:
         people = accounts.built.people

@@ -83,7 +83,7 @@ async def test_a_proof_of_the_password_fails_if_the_session_ends_meanwhile(
 
 @dataclass
 class FullStore:
-    """An AccountStore that has no room while it is full."""
+    """An AccountStore whose writes fail while *is_full* is True."""
 
     store: AccountStore
     is_full: bool = True

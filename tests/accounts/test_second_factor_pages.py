@@ -1,4 +1,4 @@
-"""Settings > Two-factor sign-in, and signing in with two factors; all without scripts."""
+"""Settings > Two-factor sign-in, and sign-in with two factors, in browsers without scripts."""
 
 import re
 from base64 import b32decode
@@ -41,7 +41,7 @@ class Phone:
 
 
 async def scan(site: Website, person: Person) -> Phone:
-    """Read the secret from the link on the page, which has the same address as the QR code."""
+    """Begin to add an app; return it with the secret from the page's link to `otpauth:`."""
     assert where(await person.send(f"{FACTORS}/app")) == f"{FACTORS}/app"
     page = await person.open(f"{FACTORS}/app")
     links = [found["href"] for tag, found in tags(page) if tag == "a"]
@@ -62,7 +62,7 @@ async def add_app(site: Website, person: Person) -> tuple[Phone, list[str]]:
 
 
 async def ticket(person: Person, **fields: str) -> str:
-    """Enter the password; return the ticket of the page that asks for the second factor."""
+    """Enter the password; return the ticket in the page that asks for the second factor."""
     asked = await person.sign_in(**fields)
     assert asked.status_code == 200, words(asked)
     assert person.cookie is None

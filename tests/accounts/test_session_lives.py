@@ -27,7 +27,7 @@ MINUTE_MS = 60_000
 def test_a_session_lasts_until_its_idle_or_its_absolute_limit(
     idle_minutes: int, absolute_minutes: int, pauses_s: list[int]
 ) -> None:
-    """Uses are stored at most once a minute, so it may end a minute early, and never late."""
+    """Uses are stored once a minute, so a session can end a minute early, but never late."""
     idle_ms, absolute_ms = idle_minutes * MINUTE_MS, absolute_minutes * MINUTE_MS
     slack_ms = min(MINUTE_MS, idle_ms // 4)
 

@@ -109,7 +109,7 @@ async def test_api_keys_of_a_verified_owner_survive_a_password_reset(
 
 
 async def test_a_verification_link_does_nothing_in_another_account(service: PeopleService) -> None:
-    """Mallory registers the address of Alice; the link is opened in another account."""
+    """Mallory signs up with the address of Alice, and opens the link in another account."""
     mallory = await service.signed_up(ALICE, THERE)
     await service.people.request_verification(mallory)
     link = service.link(Purpose.VERIFY_EMAIL)

@@ -59,7 +59,7 @@ async def status(person: Person, key: str) -> int:
 
 @pytest.fixture
 async def found(site: Website, alice: Person) -> AccountContents:
-    """Contents of the account of Alice, made a minute before the thief signs in."""
+    """Return the contents of the account of Alice, made a minute before the thief signs in."""
     site.clock.advance(6 * MINUTE_MS)  # e-mails to verify an address are five minutes apart
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))
@@ -69,7 +69,7 @@ async def found(site: Website, alice: Person) -> AccountContents:
 
 
 def expect_untouched(site: Website, found: AccountContents) -> None:
-    """Expect the contents in *found* unchanged, and no authenticator app."""
+    """Expect that the contents in *found* are unchanged, and that no app was added."""
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
@@ -93,7 +93,7 @@ async def change_address(site: Website, session: Session, email: str) -> None:
 
 
 async def take_back(site: Website, undo: str) -> list[str]:
-    """Use the undo link as the owner, choose a password; return the entries that the page lists."""
+    """Use the undo link, set a password as the owner; return the page's list of undone changes."""
     async with Person(site, address="198.51.100.2") as owner:
         assert ALICE in words(await owner.open(undo))
         answer = await owner.send(undo, {"sure": "yes"})
@@ -243,7 +243,9 @@ async def test_an_undo_restores_a_cap_that_a_thief_changed_many_times(
 async def test_a_key_whose_networks_a_thief_changed_is_revoked(
     site: Website, found: AccountContents
 ) -> None:
-    """No log has the earlier networks, to restore them.  Only wider networks are announced."""
+    """The earlier networks are not stored, so they cannot be restored.  Only wider networks are
+    announced by e-mail.
+    """
     owner = await session_of(site, ALICE)
     other = await make_key(site, owner)
     for key_id in (found.key_id, other):
@@ -287,7 +289,7 @@ async def test_the_second_factor_of_the_owner_stays(site: Website, found: Accoun
 async def test_an_undo_drops_waiting_webhooks_to_the_address_of_a_thief(
     site: Website, found: AccountContents
 ) -> None:
-    """They are not sent to the owner either; webhooks to the address of the owner are sent."""
+    """Those webhooks are not sent to the owner either; webhooks to the owner's address are."""
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     (owned, changed), user_id = found.alerts, thief.user.user_id

@@ -22,7 +22,7 @@ OTHERS_METRICS: Final = {
 
 
 class _OnceLoader(yaml.SafeLoader):
-    """A loader that refuses a duplicate key; YAML would silently use the last value."""
+    """A YAML loader that refuses a duplicate key; others silently use the last value."""
 
 
 def _mapping(loader: _OnceLoader, node: yaml.MappingNode) -> dict[Any, Any]:

@@ -25,9 +25,9 @@ WITHIN: Final = 0.85
 def due(tests: Mapping[str, int]) -> dict[str, float]:
     """Return the position of each file in a run, from 0 to 1.
 
-    Files that wait are spread over the run, longest first; the distance to the next file is in
-    proportion to the duration.  If all ran at the same time, a processor would be idle, and files
-    that compute would compete for it later.
+    Files whose tests mostly wait are spread over the run, the longest first: the distance to the
+    next such file is in proportion to the duration.  If they all ran at the same time, the
+    processors would be idle then, and the other files would compete for them later.
 
     tests   the number of tests of each file, by its path within the folder of tests
     """
@@ -41,7 +41,7 @@ def _waits(name: str) -> bool:
 
 
 def _spread(sizes: Mapping[str, int], within: float) -> dict[str, float]:
-    """Return the position of each file, so that all files together fill the run up to *within*."""
+    """Return the position of each file: *within* times the share of *sizes* before it."""
     before = accumulate(sizes.values(), initial=0)
     return {
         name: within * at / sum(sizes.values()) for name, at in zip(sizes, before, strict=False)

@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip slow files without importing them."""
+    """With `--quick`, skip slow files without importing them."""
     if not config.getoption("quick") or not collection_path.is_relative_to(TESTS):
         return None
     path = collection_path.relative_to(TESTS).as_posix()

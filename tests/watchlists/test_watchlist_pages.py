@@ -1,4 +1,4 @@
-"""Pages of watchlists: programs read the same watchlists, other people cannot see them."""
+"""Pages of watchlists: the API has the same watchlists, and other people cannot see them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +21,7 @@ MINTS = [Mint(str(Pubkey(number.to_bytes(32)))) for number in range(1, WATCHED_M
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service with a market, whose list of tokens contains wrapped SOL."""
+    """Yield a service with a market, whose list of tokens contains wrapped SOL."""
     async with website(tmp_path, origin=ORIGIN, has_market=True) as site:
         yield site
 

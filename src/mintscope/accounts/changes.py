@@ -47,7 +47,7 @@ from mintscope.kit.time import DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The result of an undo."""
+    """The items that an undo link has ended, and the link to set a new password."""
 
     reset: str  # the last part of the URL of the page on which the owner sets a new password
     ended: Ended
@@ -58,7 +58,7 @@ class AddressChanges(AccountService):
     """Changes the e-mail address of a person, and restores accounts by undo links.
 
     Methods raise ServiceUnavailable; `request` and `confirm` also raise SessionEnded if the session
-    has ended meanwhile.
+    has ended.
     """
 
     limits: InitVar[Limits]
@@ -67,9 +67,10 @@ class AddressChanges(AccountService):
         self._email_limit = EmailLimit(limits)
 
     async def request(self, session: Session, email: EmailAddress) -> bool:
-        """E-mail a link to *email*; return False if a limit is reached.  Raises EmailTaken.
+        """E-mail a confirmation link to *email*; return False if a limit of e-mails is reached.
 
-        The address does not change until the link is confirmed in a session of the same account.
+        The account's address does not change until the link is confirmed in a session of the same
+        account.  Raises EmailTaken.
         """
         what = f"change {session.user.user_id}"
         if not await self._email_limit.take(what):
@@ -101,16 +102,19 @@ class AddressChanges(AccountService):
             raise
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
-        """Return the new address; None if *link* is invalid or belongs to another account."""
+        """Return the address that *link* confirms.
+
+        Return None if the link is invalid or belongs to another account.
+        """
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return None
         return proof.email
 
     async def confirm(self, session: Session, link: str) -> bool:
-        """Change the address to that of *link*, and end all other sessions.  Raises EmailTaken.
+        """Change the account's address to the one that *link* confirms; end all other sessions.
 
-        Return False if the link is invalid or belongs to another account.
+        Return False if the link is invalid or belongs to another account.  Raises EmailTaken.
         """
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
@@ -138,11 +142,12 @@ class AddressChanges(AccountService):
         return await self.store.transact(confirm)
 
     async def undo(self, link: str) -> TakenBack | None:
-        """Restore the address that the link was sent to, and undo later changes of the account.
+        """Restore the address that *link* was sent to, and undo changes such as new keys.
 
-        `end_since` names these changes; they are undone from *since* of the link's proof on.
+        `end_since` lists the changes, which are undone if they were made at the time
+        `EmailProof.since` of the link or later.
         Every session ends, and the password no longer works.  Return None if the link is invalid.
-        Raises    EmailTaken if another account now has the address
+        Raises    EmailTaken if another account has the address, or can get it back by an undo link
         """
         proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
         if proof is None:
@@ -233,8 +238,8 @@ class AccountDeletion:
         sent or not, are deleted.  The credits can no longer be spent.  The user's row is kept,
         without user name and e-mail address.
 
-        before    work on the account, first in the same transaction; None: there is none.  If it
-                  raises an error, nothing is deleted, and this method raises the error
+        before    a function that is called first in the same transaction; None: no function.  If
+                  it raises an error, nothing is deleted, and this method raises the error
         Raises    NotPossible for the last administrator, or if a payment is in progress
         """
         now = self.clock.now()
@@ -258,9 +263,9 @@ class AccountDeletion:
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     """Return the id of this person's application, even if its key was already issued.
 
-    Return None if there is none, or if its key belongs to another account, such as an agent's: the
-    application then stays with that account.  Also return None if no key was ever issued and the
-    person has not verified the address.
+    Return None if there is no application, or if its key belongs to another account, such as an
+    agent's: the application then stays with that account.  Also return None if no key was ever
+    issued and the person has not verified the address.
     """
     kept = rows.applications.find(user.email)
     if kept is None or kept.owner not in {None, user.user_id}:

@@ -17,7 +17,7 @@ class UnusableEmailAddress(ValueError):
 
 
 def parse_email(text: str) -> EmailAddress:
-    """Return the address in *text*, trimmed, NFKC, in lower case.  Raises UnusableEmailAddress."""
+    """Return the e-mail address *text*: trimmed, NFKC, lower case.  Raises UnusableEmailAddress."""
     normal = unicodedata.normalize("NFKC", text).strip().lower()
     if not normal:
         raise UnusableEmailAddress("expected an e-mail address; it is empty")

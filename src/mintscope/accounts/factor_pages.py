@@ -26,7 +26,7 @@ class FactorPages:
         self._factors = factors
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         fresh = Access.FRESH
         app = f"{FACTORS}/app"
         codes = f"{FACTORS}/codes"
@@ -125,7 +125,7 @@ class FactorPages:
     async def ask_passkey(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
-        """Ask for a name for the passkey, before the browser creates the passkey."""
+        """Ask for the name of a new passkey, before the browser creates the passkey."""
         question = await self._factors.passkey_question(request.signed_in)
         if question is None:
             return Redirect(FACTORS)
@@ -146,7 +146,7 @@ def _removal(what: str, *, is_last: bool) -> Page:
 
 
 def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
-    """Show the new codes; without new codes, redirect to the page of second factors."""
+    """Show the new recovery codes; without *codes*, redirect to the page of second factors."""
     return Page("factors/codes.html", {"codes": codes}) if codes else Redirect(FACTORS, notice)
 
 
@@ -158,9 +158,10 @@ OVER: Final = "This took too long, or was already done. Sign in again."
 
 
 class SecondStepPages:
-    """Pages of the second step of a sign-in, and of sign-ins and proofs by passkey alone.
+    """Pages of the second step of a sign-in, and pages that ask for a passkey alone.
 
-    The ticket of a sign-in is only in the form of its second step, never in a cookie.
+    The ticket, which identifies a sign-in that waits for its second step, is only in the form of
+    that step, never in a cookie.
 
     asks_passkeys   whether people can sign in, or prove who they are, by a passkey alone; False on
                     the separate listener for administrators
@@ -176,7 +177,7 @@ class SecondStepPages:
         errors: Mapping[str, str] = NO_ERRORS,
         values: Mapping[str, str] = NO_ERRORS,
     ) -> Page:
-        """Return the page that asks for a password, or for a passkey."""
+        """Return the sign-in page, which asks for a password, and for a passkey if possible."""
         visit = self._step.visit(request.visit)
         question = self._step.question(visit) if self._asks_passkeys else None
         facts = {"after": request.next_path, "question": question}
@@ -203,7 +204,7 @@ class SecondStepPages:
         return Page("prove.html", {"after": request.next_path, "question": question}, errors)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record the proof by passkey, and redirect to the page that required it."""
+        """Record a valid proof by passkey, and redirect to the page that required the proof."""
         begun = request.form.text("begun")
         answer = request.form.text("answer")
         address = request.browser.address
@@ -214,7 +215,7 @@ class SecondStepPages:
         return Redirect(request.next_path) if is_done else await self.proof(request, {"": NOT_NEW})
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         if self._asks_passkeys:
             # The page of a refused answer has this address, and people may load it again.
             yield get("/prove/passkey", shows(Redirect("/prove")))
@@ -246,7 +247,7 @@ class SecondStepPages:
     async def ask(
         self, request: PageRequest, ticket: str, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
-        """Ask for the second factor of the sign-in of *ticket*."""
+        """Ask for the second factor of the sign-in that *ticket* identifies."""
         waiting = await self._step.waiting(ticket)
         if waiting is None:
             return self.entry(request, {"": OVER})

@@ -32,7 +32,7 @@ SUFFIX_BYTES: Final = 4
 
 
 class UserKind(StrEnum):
-    """The kind of user: a person or an agent."""
+    """Whether a user is a person or an agent."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -102,8 +102,8 @@ def expect_username(text: str) -> str:
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
     """Return a user name: the part of *email* before + or @, a hyphen, and a random suffix.
 
-    In the part, all characters except ASCII alphanumerics become hyphens, hyphens at both ends are
-    removed, and at most 23 characters are used.  If none is left, the part is `agent`.
+    In that part, each character except ASCII letters and digits becomes a hyphen.  Hyphens at both
+    ends are removed, and only the first 23 characters are used.  An empty part becomes `agent`.
     """
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
@@ -124,7 +124,7 @@ class App:
     """An authenticator app of a user; its secret derives from *nonce*.
 
     confirmed_at   the time when the first valid code was entered; None: the app is not a factor yet
-    last_step      the number of the 30-second step of the last accepted code; -1: none
+    last_step      the number of the 30-second step of the last accepted code; -1: no code yet
     """
 
     app_id: AppId
@@ -225,7 +225,7 @@ NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 
 
 class WebAuthn:
-    """Creates WebAuthn requests for browsers, and checks the responses; both are JSON texts.
+    """Creates WebAuthn requests for browsers, and checks the responses, as JSON texts.
 
     Methods take *challenge*, the bytes that the device must sign.
 
@@ -270,7 +270,7 @@ class WebAuthn:
         return options_to_json(options)
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
-        """Return the new passkey in *answer*.  Raises PasskeyRefused."""
+        """Return the new passkey *name* from the response *answer*.  Raises PasskeyRefused."""
         from webauthn import verify_registration_response
 
         credential = _expect_short(answer)
@@ -360,7 +360,7 @@ class WebAuthn:
 
 @contextmanager
 def _proving() -> Iterator[None]:
-    """Convert every error of the library, which parses untrusted bytes, to PasskeyRefused."""
+    """Convert every error of the WebAuthn library in the block to PasskeyRefused."""
     try:
         with parsed_by_others():
             yield

@@ -118,13 +118,16 @@ class WrongCode(Exception):
 
 
 class CodeLimit:
-    """Counts the guesses of codes by each user."""
+    """Limits the guesses of codes by each user: 10 in 15 minutes, 50 in a day."""
 
     def __init__(self, limits: Limits) -> None:
         self._windows = [limits.limiter(limit) for limit in GUESSES]
 
     def guess(self, user_id: UserId) -> AbstractAsyncContextManager[None]:
-        """Count a guess by the user, like `user.guess`.  Raises TooManyAttempts."""
+        """Count a guess by the user while the block checks it.  Raises TooManyAttempts.
+
+        Only a wrong guess stays counted, as in `user.guess`.
+        """
         return guess(*((window, user_id) for window in self._windows))
 
 
@@ -145,8 +148,8 @@ def accept_code(
 ) -> int | None:
     """Accept *code* if it is a code of the app or a recovery code; it is then used up.
 
-    Return -1 for a code of the app, the number of recovery codes that are left for a recovery code,
-    and None if *code* is wrong.
+    Return -1 for a code of the app, the number of remaining recovery codes for a recovery code, and
+    None if *code* is wrong.
     """
     # Recovery codes are longer than codes of apps, so no text can be both.
     typed = plain(code)
@@ -199,7 +202,7 @@ class Factors(AccountService):
     A person who adds a first factor gets ten recovery codes, which are deleted when the last factor
     is removed.  A new factor ends all other sessions, because they began without that factor.
     Methods raise ServiceUnavailable; methods that change something also raise SessionEnded if the
-    session has ended meanwhile.
+    session has ended.
     """
 
     verifier: factor_rows.WebAuthn | None
@@ -365,7 +368,7 @@ class _Change:
     at: UnixMs
 
     def state(self) -> FactorState:
-        """Return the second factors that the person has at this point of the transaction."""
+        """Return the person's second factors at this point of the transaction."""
         return state_of(self.rows, self.owner.user_id)
 
     def new_codes(self) -> Sequence[str]:
@@ -376,12 +379,12 @@ class _Change:
         return self.codes
 
     def added(self, what: str) -> None:
-        """End all other sessions, which began without the new factor, and report *what*."""
+        """End all other sessions, which began without the new factor; report the change *what*."""
         end_sessions(self.rows, self.owner.user_id, but=self.session)
         self.tell(what)
 
     def removed(self, what: str) -> None:
-        """Delete the recovery codes if no factor is left, and report the change *what*."""
+        """Delete the recovery codes if no factor is left; report the change *what*."""
         # With the codes, `drop_factors` deletes an app that was never confirmed.
         if not self.state().is_on:
             drop_factors(self.rows, self.owner.user_id)

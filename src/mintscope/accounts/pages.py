@@ -51,7 +51,7 @@ class EntryPages:
         self._may_sign_up = may_sign_up
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         if self._may_sign_up:
             yield get("/sign-up", self.ask_sign_up)
             yield post("/sign-up", self.sign_up)
@@ -93,7 +93,7 @@ class EntryPages:
         return Page("sign_up.html", facts, errors=errors, values={"email": address})
 
     async def _welcome(self, request: PageRequest, cookie: str) -> PageResponse:
-        """Set *cookie*, end the earlier session, and e-mail a verification link if possible."""
+        """Set *cookie*, end the browser's earlier session; try to e-mail a verification link."""
         await self._leave(request)
         with suppress(ServiceUnavailable, SessionEnded):
             session = await self._people.session(cookie)
@@ -146,7 +146,7 @@ class EntryPages:
         return await self._second_step.proof(request)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record that the password was entered, and redirect to the page that required it."""
+        """Record a proof by the right password, and redirect to the page that required it."""
         try:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:
@@ -207,7 +207,7 @@ class AccountPages:
         self._people = people
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         password = f"{ACCOUNT}/password"
         signed_in = Access.SIGNED_IN
         fresh = Access.FRESH
@@ -326,7 +326,7 @@ class AddressPages:
         self._changes = changes
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         change = "/change-email/{link}"
         undo = "/undo-email/{link}"
         yield get(EMAIL, shows(Page("account/email.html")), Access.FRESH)
@@ -394,7 +394,7 @@ class AddressPages:
 
 
 def ended_labels(ended: Ended) -> list[str]:
-    """Return a line for each kind of item in *ended*, such as "2 API keys"."""
+    """Return a line for each kind of item in *ended*, such as "2 API keys."."""
     lines = []
     for name, (one, many) in KINDS.items():
         count = getattr(ended, name)
@@ -415,14 +415,14 @@ RESET_LEAST_S: Final = 0.05  # least duration of a reset request; a commit takes
 
 
 class LinkPages:
-    """Pages of e-mailed links: confirm an application, set a password, verify, claim an agent."""
+    """Pages of links that confirm an application or address, set a password, or claim an agent."""
 
     def __init__(self, people: People, signup: Signups) -> None:
         self._people = people
         self._signup = signup
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         signed_in = Access.SIGNED_IN
         fresh = Access.FRESH
         confirm = "/confirm/{link}"
@@ -481,7 +481,7 @@ class LinkPages:
         return Redirect("/settings/api-keys", notice="claimed")
 
     async def ask_address(self, request: PageRequest) -> PageResponse:
-        """Ask for the e-mail address of the account."""
+        """Ask for the e-mail address of the account that needs a new password."""
         values = {"email": request.session.user.email} if request.session else {}
         return Page("forgot.html", values=values)
 
@@ -527,9 +527,9 @@ DELETE: Final = f"{ACCOUNT}/delete"
 class AccountDeletionPages:
     """Pages to delete an account.
 
-    If the user keeps the credits, the form first moves them to a credit token and shows the token.
-    The form of that page deletes the account.  If a response is lost, the first form can be sent
-    again: it shows the same token.
+    If the user wants to keep the credits, the first form moves them to a credit token, and the
+    response shows the token and a second form, which deletes the account.  If the response is lost,
+    the first form can be sent again: the response then shows the same token.
     """
 
     def __init__(self, deletion: AccountDeletion, credits_: AccountCredits) -> None:
@@ -537,7 +537,7 @@ class AccountDeletionPages:
         self._credits = credits_
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         yield get(DELETE, self.ask, Access.FRESH)
         yield post(DELETE, self.leave, Access.FRESH)
 

@@ -133,7 +133,7 @@ class People(AccountService):
     async def session(self, cookie: str) -> Session | None:
         """Return the session of *cookie*; None if there is none, or if it has ended.
 
-        The time of the use is stored if `Lifetimes.is_to_be_noted` requires this.
+        The time of this use of the session is stored if `Lifetimes.is_to_be_noted` requires it.
         """
         # No such cookie was ever handed out, so the store is not asked.
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
@@ -429,7 +429,7 @@ def _claimable(
 
 
 def _with_password(rows: AccountRows, kept: factor_rows.KeptUser) -> factor_rows.User | None:
-    """Return the user as stored now; None if the user was removed or the password has changed."""
+    """Return *kept* as stored now; None if the user was removed or the password has changed."""
     now_kept = rows.users.get(kept.user.user_id)
     if now_kept is None or now_kept.password_hash != kept.password_hash:
         return None

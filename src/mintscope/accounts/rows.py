@@ -84,7 +84,7 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Do the same as `transact`, but in parallel with other transactions.
+        """Return the result of *work* like `transact`, but in parallel with other transactions.
 
         *work* may change only rows that it has locked.
         """
@@ -128,7 +128,7 @@ class AccountService:
         return proof if self.secrets.is_link_of(proof.nonce, link) else None
 
     async def find_address(self, text: str, purpose: Purpose) -> EmailAddress | None:
-        """Return the address of the proof that `find_proof` returns; None if it finds none."""
+        """Return the e-mail address of the proof that `find_proof` returns; None: no proof."""
         proof = await self.find_proof(text, purpose)
         return None if proof is None else proof.email
 
@@ -166,7 +166,8 @@ NUMBER_DIGITS_MAX: Final = 18
 def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
     """Return the display names of audit-log subjects such as `user:7`; omit those without a name.
 
-    The name of a user or an application is its e-mail address.
+    The name of a user or an application is its e-mail address; that of a key is the name that its
+    owner gave to it, with its last characters.
     """
     named = {subject: _name_of(rows, subject) for subject in set(subjects)}
     return {subject: name for subject, name in named.items() if name}

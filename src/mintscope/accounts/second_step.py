@@ -115,9 +115,9 @@ class SecondStep(AccountService):
     ) -> str | None:
         """Return the cookie of a new session if *answer* has a valid signature by a passkey.
 
-        The challenge of the signature is that of *visit* and *begun*, the time of the request.
-        Return None if there is no visit, if the challenge is too old or was already signed by the
-        passkey, or if the passkey was removed meanwhile.
+        The signed challenge must be that of *visit* and *begun*, the time of the request.
+        Return None if *visit* is empty, if the challenge is too old or was already signed by the
+        passkey, or if the passkey was removed.
         Raises    PasskeyRefused, TooManyAttempts
         """
         verifier = self._expect_verifier()
@@ -166,7 +166,7 @@ class SecondStep(AccountService):
         """Record a proof by passkey in *session*; it counts like entering the password.
 
         Return False if the challenge is too old or was already signed by the passkey, or if the
-        passkey was removed meanwhile.
+        passkey was removed.
 
         begun      the time of the request
         address    the client's address, by which wrong answers are counted
@@ -237,7 +237,7 @@ class SecondStep(AccountService):
     async def by_passkey(self, ticket: str, answer: str, browser: Browser) -> str | None:
         """Return the cookie of a new session if *answer* has a passkey's valid signature.
 
-        Return None if the sign-in has ended, or if the passkey was removed meanwhile.
+        Return None if the sign-in has ended, or if the passkey was removed.
         Raises PasskeyRefused.
         """
         half = await self._find(ticket)
@@ -306,7 +306,7 @@ class SecondStep(AccountService):
         return self.secrets.challenge("prove", f"{session.session_id} {begun_at}")
 
     def _expect_recent(self, begun: str) -> UnixMs | None:
-        """Return *begun*, the time of a challenge; None if it is not a time, or too long ago."""
+        """Return *begun*, a challenge's time; None if malformed, or ten minutes ago or more."""
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
@@ -330,10 +330,11 @@ def _use_alone(
     begun_at: UnixMs,
     at: UnixMs,
 ) -> _Outcome:
-    """Note the use of the passkey *kept* for the challenge of *begun_at*, and return DONE.
+    """Store the use of the passkey *kept* for the challenge of *begun_at*, and return DONE.
 
     Return OVER if the challenge was answered before, and COPIED if the passkey may be a copy.
-    Raises PasskeyRefused if the passkey alone does not suffice.
+    Raises PasskeyRefused if the owner has recovered the account since the passkey was added: it is
+    then only a second factor.
     """
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER

@@ -115,7 +115,7 @@ class AccountSecrets:
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def successor_of(self, bearer: str, key: str) -> ApiKey:
-        """Return the API key that replaces *bearer* in a rotation; *key*: the Idempotency-Key."""
+        """Return the key that replaces *bearer* in a rotation with the Idempotency-Key *key*."""
         drawn = hmac.digest(self.api_key, f"rotated\n{bearer}\n{key}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 

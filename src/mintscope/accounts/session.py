@@ -76,7 +76,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """A client: its address, and its User-Agent header, which is untrusted."""
+    """A client: its IPv4 address or IPv6 /64, and its User-Agent header, which is untrusted."""
 
     address: str
     agent: str
@@ -207,12 +207,12 @@ class ProofChanges(TypedDict, total=False):
 
 
 def link_text(proof_id: ProofId, link: str) -> str:
-    """Return the last path segment of an e-mailed link: number and text of its proof."""
+    """Return the last path segment of an e-mailed link: its proof's number, a dot, and *link*."""
     return f"{proof_id}.{link}"
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return number and text of a proof from *text*, a link's last segment; None if malformed."""
+    """Return the proof's number and the link in *text*, as from `link_text`; None if malformed."""
     number, dot, link = text.partition(".")
     # 18 digits fit the 64 bits of an id.  isdigit alone would also accept digits of other scripts.
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004

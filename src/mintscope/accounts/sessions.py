@@ -1,9 +1,9 @@
 """The rights of a session, and the recovery of an account by its owner.
 
 `announce` reports changes such as a new key, password or second factor to the owner, in an e-mail
-with an undo link that is valid for a week.  The link undoes the changes that `end_since` names,
-from the beginning of the session of the reported change on.  It also restores the address that the
-e-mail was sent to, and lets the owner set a new password.
+with an undo link that is valid for a week.  The link undoes the changes that `end_since` lists, if
+they were made since the session of the reported change began.  It also restores the address that
+the e-mail was sent to, and lets the owner set a new password.
 """
 
 from collections.abc import Iterator
@@ -105,7 +105,7 @@ def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
     """Mark the account of *user* as removed, and end all access to it.
 
-    Also delete its alerts and its spend alert, and unlink its Telegram chat.
+    Also delete the alerts and the spend alert of the account, and unlink its Telegram chat.
 
     detail   further facts for the audit log
     """
@@ -170,8 +170,8 @@ class NotPossible(Exception):
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
     """Return the audit-log name of *reviewer*.
 
-    An actor on this machine is returned unchanged.  Raises SessionEnded if the session has ended
-    or its person is no administrator.
+    An actor that is not a session, such as a command, is returned unchanged.  Raises SessionEnded
+    if the session has ended or its person is no administrator.
     """
     if not isinstance(reviewer, Session):
         return reviewer
@@ -312,7 +312,7 @@ def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
 def _credits_before(
     rows: AccountRows, subject: str, action: str, since: UnixMs
 ) -> tuple[bool, int | None]:
-    """Return whether *action* changed a limit of *subject* at *since* or later.
+    """Return whether *action* changed a limit of credits of *subject* at *since* or later.
 
     Also return the limit that applied before *since*; None: there was no limit.
     """
@@ -340,7 +340,8 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
     """Delete the user's alerts that were created at *since* or later; return their number.
 
-    Also stop the webhooks that were changed at *since* or later; return their number second.
+    Also stop the webhooks that were changed at *since* or later, and return their number as the
+    second number.
     """
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
@@ -371,7 +372,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     If the limit of e-mails of *kind* to the owner in a day is reached, nothing is written.
 
     nonce   random bytes from which the undo link is derived
-    since   the beginning of the session of the change: the undo link undoes changes after it
+    since   the beginning of the session of the change: the undo link undoes changes from then on
     """
     if owner.verified_at is None:
         rows.emails.tell_owner(owner, kind, facts, at)

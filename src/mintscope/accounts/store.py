@@ -62,7 +62,7 @@ class Columns(Generic[RowT]):
         self.text: str = ", ".join(part if isinstance(part, str) else part.text for part in parts)
 
     def read(self, row: Iterable[Any]) -> RowT:
-        """Return the record in a row, whose columns are in the order of `text`."""
+        """Return the record in *row*, whose columns are in the order of the attribute `text`."""
         return msgspec.convert(self._fields(iter(row)), self._kind, builtin_types=(bytes,))
 
     def _fields(self, values: Iterator[Any]) -> dict[str, object] | None:
@@ -406,7 +406,10 @@ class AccountConnections:
         self._reading.close()
 
     def _write(self, work: Work[T], refused: threading.Event, *, beside: bool) -> T:
-        """Run *work*; roll it back if its caller was refused meanwhile."""
+        """Return the result of *work*; roll *work* back if *refused* is set when it has run.
+
+        *refused* means that the caller has already got ServiceUnavailable.
+        """
         with self._writing.transaction(beside=beside):
             answer = work(self._writing)
             # Checked before the commit, because a refused caller expects no change.
@@ -448,7 +451,7 @@ class SqlEventRows(Table[int, Event]):
         """Return up to *limit* events and their numbers, newest first.
 
         before   only events with a smaller number; None: all
-        wanted   only events that it selects
+        wanted   only events that this filter selects
         """
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
@@ -466,7 +469,7 @@ class SqlEventRows(Table[int, Event]):
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
     def last_number(self, subject: str, action: str) -> int:
-        """Return the number of the newest *action* on *subject*; 0 if there was none."""
+        """Return the number of the newest event *action* on *subject*; 0 if there is none."""
         # The sum `id + 0` keeps PostgreSQL from searching the whole log backwards.
         newest = (
             "SELECT coalesce(max(id + 0), 0) FROM account_event WHERE subject = ? AND action = ?"
@@ -474,7 +477,7 @@ class SqlEventRows(Table[int, Event]):
         return int(self._db.execute(newest, (subject, action)).get)
 
     def last_at(self, subject: str, action: str) -> UnixMs | None:
-        """Return the time of the newest *action* on *subject*; None if there was none."""
+        """Return the time of the newest event *action* on *subject*; None if there is none."""
         newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
         at = self._db.execute(newest, (subject, action)).get
         return None if at is None else UnixMs(at)

@@ -165,14 +165,14 @@ class LoginLimit:
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
     def password(self, email: EmailAddress, client: str) -> AbstractAsyncContextManager[None]:
-        """Count a guess of the password of *email*, like `guess`.
+        """Count a guess of the password of *email* while the block checks it; see `guess`.
 
-        client   the client's address, or the name of the session of a proof
+        client   the client's address; for a proof in a session, the name of the session
         """
         return guess((self._all, client), (self._one, f"{client} {email}"))
 
     def passkey(self, client: str) -> AbstractAsyncContextManager[None]:
-        """Count a sign-in or proof by passkey from the address *client*, like `guess`."""
+        """Count a use of a passkey by *client* while the block checks it; see `guess`."""
         return guess((self._all, client))
 
     async def sign_up(self, client: str) -> None:

@@ -1,4 +1,4 @@
-"""Pages of a user's watchlists; for watchlists of other users they respond with 404."""
+"""Pages of a user's watchlists; the response for a watchlist of another user is 404."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class WatchlistPages:
     """The pages of watchlists.
 
     lines    the list of tokens; None if the service has no list
-    search   finds tokens by a text, for the form that adds one
+    search   finds tokens by a text, for the form that adds a token
     """
 
     watchlists: Watchlists
@@ -34,7 +34,7 @@ class WatchlistPages:
     search: TokenSearch
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield post(PATH, self.make, signed_in, keeps=("name",))
@@ -81,7 +81,7 @@ class WatchlistPages:
         return Redirect(_address(found), notice="watchlist-renamed")
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Add a mint to a watchlist; for another text, show the tokens that match it.
+        """Add the typed mint to a watchlist; for any other text, show the tokens that match it.
 
         Raises NotFound.
         """

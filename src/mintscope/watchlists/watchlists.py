@@ -85,7 +85,7 @@ class Watchlists:
     async def delete(
         self, user_id: UserId, watchlist_id: WatchlistId
     ) -> Sequence[WatchlistLine] | None:
-        """Delete a watchlist; return the others, or None if the user had no such watchlist."""
+        """Delete a watchlist; return the user's others, or None if there was no such watchlist."""
 
         def delete(rows: AccountRows) -> Sequence[WatchlistLine] | None:
             if rows.watchlists.find(user_id, watchlist_id) is None:

@@ -63,7 +63,7 @@ class Station:
         )
 
     def email(self) -> tuple[int, Any, Any, Any]:
-        """Return (attempts, sent_at, given_up_at, reason) of the only e-mail."""
+        """Return (attempts, sent_at, given_up_at, reason) of the only stored e-mail."""
         statement = "SELECT attempts, sent_at, given_up_at, reason FROM letter"
         db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         rows: list[Any] = db.execute(statement).fetchall()

@@ -1,4 +1,4 @@
-"""E-mails name their reason, the next step, and advice if the reader did not cause them."""
+"""Texts of e-mails: the reason, the next step, and advice for a recipient by mistake."""
 
 import re
 from datetime import UTC, datetime

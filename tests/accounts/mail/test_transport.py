@@ -131,7 +131,7 @@ async def test_a_server_that_is_down_is_not_a_final_failure() -> None:
 
 @asynccontextmanager
 async def hanging(greeting: bytes) -> AsyncIterator[int]:
-    """Listen, send *greeting* to each client and nothing more; yield the port."""
+    """Serve a port on which each client gets only *greeting*; yield the port."""
 
     async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(greeting)
@@ -223,7 +223,7 @@ async def test_another_program_at_the_port_gets_only_the_first_message_of_a_tls_
 
 
 def received(listening: socket.socket) -> bytes:
-    """Return all that the first client of *listening* has sent; it has closed the connection."""
+    """Return all bytes that the first client of *listening* sends until it disconnects."""
     listening.settimeout(5.0)
     connection, _ = listening.accept()
     with connection:

@@ -1,8 +1,9 @@
-"""A crash at every statement of every verb, and in the middle of every commit.
+"""A crash at every statement of every action, and in the middle of every commit.
 
-At each statement the file and its write-ahead log are copied as kill -9 would leave them; after
-the commit the log is cut at every page it got, and inside of pages.  Opened again, every copy is
-exactly as before the verb or exactly as after it, e-mails and audit rows included.
+Before each statement the database file and its write-ahead log are copied, as kill -9 would leave
+them.  After the commit, copies of the log end at each of its new pages, and in the middle of each.
+When a copy is opened, its rows, such as e-mails and audit rows, are exactly as before the action or
+exactly as after it.
 """
 
 import os
@@ -41,13 +42,13 @@ Step = Callable[[Accounts, Signup], Awaitable[Any]]
 
 @dataclass
 class Crashes:
-    """Copies of a file, each as a crash would have left it."""
+    """Copies of a database file, each as a crash would have left the file."""
 
     folder: Path
     copies: list[Path] = field(default_factory=list)
 
     def take(self, path: Path, *, wal_bytes: int | None = None) -> None:
-        """Copy the file, with only the first *wal_bytes* of its log if a number is given."""
+        """Copy the file with its write-ahead log, or only with the first *wal_bytes* of the log."""
         copy = self.folder / f"{len(self.copies)}.sqlite"
         shutil.copy(path, copy)
         wal = _wal(path).read_bytes() if _wal(path).exists() else b""
@@ -56,7 +57,7 @@ class Crashes:
 
 
 class WatchedFile(AccountConnections):
-    """A file that copies itself before each statement of the writer, from `watch` to `stop`."""
+    """Connections that copy their file before each statement of the writer, until `stop`."""
 
     def __init__(self, path: Path) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
@@ -145,7 +146,7 @@ VERBS: Final[dict[str, tuple[list[Step], Step]]] = {
 
 
 async def crashes_of(folder: Path, before: list[Step], verb: Step) -> tuple[Path, Path, Crashes]:
-    """Return the file before *verb*, after it, and as every crash within leaves it."""
+    """Return copies of the file: before the action *verb*, after it, and after each crash."""
     (folder / "live").mkdir()
     (folder / "copies").mkdir()
     crashes = Crashes(folder / "copies")
@@ -170,7 +171,7 @@ async def crashes_of(folder: Path, before: list[Step], verb: Step) -> tuple[Path
 
 
 async def states_after(folder: Path, before: list[Step], verb: Step) -> tuple[int, int, list[str]]:
-    """Return the number of crashes that undid the step, of those that kept it, and the faults."""
+    """Return the number of crashes that undo *verb*, of those that keep it, and the faults."""
     path_before, path_after, crashes = await crashes_of(folder, before, verb)
     undone, done = dump(path_before), dump(path_after)
     assert undone != done

@@ -85,7 +85,7 @@ def session_key(service: PeopleService) -> Any:
 
 
 async def fail_at(service: PeopleService, number: int | None) -> None:
-    """Make statement *number* of the writer fail from now on; 1 is the first after BEGIN."""
+    """Make statement *number* of the writer fail; 1 is the first after BEGIN; None: no failure."""
     done = -1  # BEGIN
 
     def trace(_cursor: object, statement: str, _values: object) -> bool:

@@ -1,4 +1,4 @@
-"""Several api processes take e-mails out of one outbox: each e-mail is sent once."""
+"""Several api processes deliver from one outbox: each e-mail is sent once."""
 
 import asyncio
 import threading

@@ -67,7 +67,7 @@ class Machine:
         )
 
     async def leased_emails(self) -> Sequence[Draft]:
-        """Lease as if NEAR_MS later, so that e-mails that are due at once are surely due."""
+        """Lease e-mails at a time NEAR_MS later, when new e-mails are surely due; return them."""
         return await Outbox(self.store).lease(UnixMs(self.clock.now() + NEAR_MS), limit=9)
 
     def signals(self) -> Alerts:
@@ -81,7 +81,7 @@ class Machine:
         )
 
     def deliveries(self) -> Deliveries:
-        """Return deliveries NEAR_MS ahead, so that webhooks that are due at once are surely due."""
+        """Return deliveries whose clock is NEAR_MS ahead, so that new webhooks are surely due."""
         return Deliveries(
             store=self.store,
             queue=self.queue,
@@ -103,7 +103,7 @@ class Machine:
 
 @pytest.fixture
 async def machines(tmp_path: Path) -> AsyncIterator[list[Machine]]:
-    """Three machines with one database; the clock of the first is right."""
+    """Yield three machines with one database; only the clock of the first is right."""
     dsn, machines = dsn_in(tmp_path), []
     async with AsyncExitStack() as stack:
         for off_ms in (0, OFF_MS, -OFF_MS):

@@ -9,7 +9,7 @@ from mintscope.market.series.holders import Holder, HolderKind, Holders
 
 
 class FakeHolders:
-    """A HolderReader: half of each mint is burned; if *failure* is set, a read raises it.
+    """A HolderReader: half of each mint is burned; reads fail with the message *failure*, if any.
 
     reading_count   the number of reads
     """

@@ -1,4 +1,4 @@
-"""A ListReader in memory, as `market.screening.store` requires; it computes answers when asked."""
+"""A ListReader of `market.screening.store` in memory; it computes each answer on request."""
 
 from array import array
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class FakeListReader:
         self.standings: dict[Mint, bytes] = {}  # the packed pools of each mint
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
-        """Append *slot* as final and folded."""
+        """Append *slot*, as if it were already final and added up in the candles."""
         self.seq += 2
         known = tuple(swap for swap in swaps if swap.mint in self.followed)
         self.slots.append((FoldedTo(self.seq - 1, Slot(slot), UnixS(time)), known))

@@ -1,4 +1,4 @@
-"""The swap log in memory, as `market.log` requires: reads return the appended events."""
+"""A LogReader of `market.log` in memory: reads return the events that a test appends."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
@@ -58,10 +58,10 @@ class Kept:
         folded: int,
         slots: Sequence[Slot] | None = None,
     ) -> LoadedMint:
-        """Return *mint* at *seq*, with the first *folded* of its *swaps* folded.
+        """Return *mint* at *seq*; the first *folded* of *swaps* are added up in the candles.
 
-        The tail has the folded swaps of the 15 minutes before the newest of them, and all swaps
-        that are not folded, because they can still be retracted.
+        The tail has those of the added-up swaps that are less than 15 minutes older than the newest
+        of them, and all later swaps, because these can still be retracted.
         """
         final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
@@ -86,7 +86,7 @@ class Kept:
 
 
 def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes | None:
-    """Return the packed frames after *swaps* in order; None if *timeframes* is empty."""
+    """Return the packed state of the frames after *swaps*; None if *timeframes* is empty."""
     if not timeframes:
         return None
     frames = Frames()
@@ -218,7 +218,7 @@ class FakeLog:
         return frozenset(found)
 
     def load_at(self, seq: int, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
-        """Return *mint* as loaded at *seq*: swaps of final slots are folded, later ones are not.
+        """Return *mint* at *seq*; only swaps of final slots are added up in the candles.
 
         Return None if *mint* is not tracked.
         """
@@ -235,7 +235,7 @@ class FakeLog:
         return msgspec.structs.replace(loaded, standings=standings, frames=frames)
 
     def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
-        """Return each slot that changed the pools of *mint* and is not retracted, and the pools."""
+        """Return the slots that changed the pools of *mint*, not the retracted, with the pools."""
         slots = self.slots_at(seq)
         return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 

@@ -87,7 +87,7 @@ def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
 
 
 def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
-    """Decode the transactions of a block made by `block`."""
+    """Return the swaps and migrations in *transactions* of a block that `block` made."""
     found = [swap_in(transaction) for transaction in transactions]
     migrations = [one for one in found if one.succeeds is not None]
     return Decoded([one for one in found if one.succeeds is None], [], [], migrations)
@@ -162,7 +162,7 @@ def random_chain(
 
 @dataclass
 class ListSource:
-    """A source that yields the blocks of a list after the tip, and reports blocks as final.
+    """A source that yields the blocks of a list, and reports blocks as final.
 
     final_every   1: each block is reported as final; 2: every second block; and so on
     """
@@ -176,9 +176,9 @@ class ListSource:
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield the blocks after the tip *after*, and the finality of blocks as they are read.
+        """Yield the blocks after the tip *after*, and report blocks as final.
 
-        Blocks up to *after* are reported as final, too, and the last block always is.
+        Blocks up to *after* are reported as final, too.  The last block is always reported.
         """
         self.asked.append(after)
         last = None

@@ -99,7 +99,7 @@ class MailRoom:
 
 @dataclass
 class Hooks:
-    """The methods that the server calls, and no others: it inspects all for each connection."""
+    """The handlers of the server's commands, and no other methods: aiosmtpd inspects them all."""
 
     room: MailRoom
 
@@ -156,7 +156,7 @@ async def end(server: asyncio.Server, room: MailRoom) -> None:
 
 @asynccontextmanager
 async def mail_room(security: Security = "none", **answers: Any) -> AsyncIterator[MailRoom]:
-    """Serve SMTP on a free port, in this event loop."""
+    """Serve SMTP on a free port, in this event loop; yield what the server receives."""
     room = MailRoom(**answers)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(CERTIFICATE)
@@ -185,7 +185,7 @@ async def mail_room(security: Security = "none", **answers: Any) -> AsyncIterato
 
 @contextmanager
 def mail_room_beside(security: Security = "none", **answers: Any) -> Iterator[MailRoom]:
-    """Serve SMTP on a free port, in a separate thread."""
+    """Serve SMTP on a free port, in a separate thread; yield what the server receives."""
     rooms: list[MailRoom] = []
     is_up, is_over = threading.Event(), threading.Event()
 

@@ -53,7 +53,7 @@ class FakeNode:
     alpenglow     whether its cluster uses Alpenglow; None: the node does not support the method
     levels        the commitments that the node supports
     faults        functions that change answers: the n-th one changes the answer to the n-th
-                  request; the answer is correct if it is None or missing
+                  request; the answer is correct if the function is None or missing
     on_request    a function that is called before each answer, for example to move the clock
     """
 
@@ -241,7 +241,7 @@ def behind(blocks: int) -> Fault:
 
 
 def forgetful(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
-    """Omit every second block from the answer of getBlocks."""
+    """Omit every second block from the answer of getBlocks; return None for other methods."""
     if method != "getBlocks":
         return None
     first, last, options = params

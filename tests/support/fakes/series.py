@@ -1,4 +1,4 @@
-"""A SeriesReader in memory over a log in memory, as `market.series.store` requires."""
+"""A SeriesReader of `market.series.store` over a log in memory."""
 
 from collections.abc import Collection, Iterable
 
@@ -28,7 +28,7 @@ from support.scenes.standings import packed_pool
 
 
 class FakeSeries:
-    """A SeriesReader of *log*; all final swaps are folded."""
+    """A SeriesReader of *log*; all swaps of final slots are added up in the candles."""
 
     def __init__(self, log: FakeLog) -> None:
         self._log = log
@@ -77,7 +77,7 @@ class FakeSeries:
         )
 
     def _crowds(self, swaps: Iterable[tuple[UnixS, PricedSwap]]) -> KeptCrowds:
-        """Return the traders that are stored after all *swaps* were folded at once."""
+        """Return the traders as they are stored if *swaps* are added up at once."""
         book = CrowdBook()
         for time, swap in swaps:
             book.apply(time, [swap])
@@ -119,7 +119,7 @@ class FakeSeries:
         return KeptSwaps(tip=tip, swaps=shown, has_older=has_older, is_whole=not has_older)
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the pools of *mint* that are stored after all final swaps were folded at once."""
+        """Return the pools of *mint* as stored if the swaps of final slots are added up at once."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -153,7 +153,7 @@ class FakeSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return the data of *mint* at *moment*, as if no swap were folded."""
+        """Return the data of *mint* at *moment*, as if no swap were added up in candles yet."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None

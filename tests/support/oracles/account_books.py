@@ -1,4 +1,4 @@
-"""Checks invariants of accounts by plain SQL, and against the audit log."""
+"""Checks the tables of accounts by plain SQL, and compares them with the audit log."""
 
 from collections import Counter
 from contextlib import closing
@@ -65,7 +65,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def contradictions(path: Path) -> list[str]:
-    """Return the contradictions within and between the tables, the e-mails and the log."""
+    """Return the contradictions within and between the tables, e-mails and audit log."""
     with closing(_opened(path)) as db:
         found = [
             f"{what}: {subject}"
@@ -84,7 +84,7 @@ def _opened(path: Path) -> apsw.Connection:
 
 
 def _log_against_states(db: apsw.Connection) -> list[str]:
-    """Replay the log; return applications with another state, and keys issued without approval."""
+    """Return applications whose state is not that of the log, and keys without an approval."""
     reported: dict[str, str | None] = {}
     wrong = []
     for action, subject, because, now in db.execute(

@@ -1,4 +1,4 @@
-"""Definitions D1 to D8, implemented for clarity, not for speed: tests compare with them."""
+"""The specification's definitions of report values, implemented for clarity, not for speed."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -93,7 +93,7 @@ def macd(
 
 
 def atr(series: Sequence[Candle], period: int = 14) -> list[float | None]:
-    """Return Wilder's mean of true ranges; the first range is that of the second candle."""
+    """Return the ATR (Wilder's mean) at each candle, in order; None for the first *period*."""
     ranges = [
         max(now.high - now.low, abs(now.high - before.close), abs(now.low - before.close))
         for before, now in pairwise(series)
@@ -111,7 +111,7 @@ def atr(series: Sequence[Candle], period: int = 14) -> list[float | None]:
 
 
 def bollinger(closes: Sequence[float], period: int = 20) -> tuple[float, float, float] | None:
-    """Return the upper, middle and lower band at the newest close."""
+    """Return the upper, middle and lower band at the newest close; None with too few closes."""
     if len(closes) < period:
         return None
     mean = fmean(closes[-period:])

@@ -1,4 +1,4 @@
-"""Reads the output of the devchain, without using its code."""
+"""Reads transactions of the devchain in JSON, as a client of the devchain does."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

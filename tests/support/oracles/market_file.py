@@ -31,7 +31,7 @@ SELECT address, day, swaps, volume, lively_day
 
 
 def kept(folder: Path) -> dict[str, list[Any]]:
-    """Return the folded rows of the market in *folder*, and check that its log has no gap."""
+    """Return the rows of each of QUERIES in the market of *folder*; check its log for gaps."""
     path = str(folder / MARKET_FILE)
     with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as db:
         assert db.execute("PRAGMA integrity_check").get == "ok"
@@ -40,7 +40,7 @@ def kept(folder: Path) -> dict[str, list[Any]]:
 
 
 def kept_in(ask: Callable[[str], list[Any]]) -> dict[str, list[Any]]:
-    """Return the folded rows that *ask* reads, and check that the log has no gap."""
+    """Return the rows of each of QUERIES, read by *ask*; check that the log has no gap."""
     seqs = [seq for (seq,) in ask("SELECT seq FROM event ORDER BY seq")]
     first = ask("SELECT trimmed_seq FROM progress")[0][0] + 1
     assert seqs == list(range(first, first + len(seqs)))

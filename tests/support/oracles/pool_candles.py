@@ -16,10 +16,12 @@ Trades = Mapping[str, Sequence[Timed]]
 
 
 def trades_in_book(slots: Sequence[tuple[int, int, Sequence[PricedSwap]]]) -> Trades:
-    """Return the trades of each pool since it entered the book; *slots*: number, time, swaps.
+    """Return the trades of each pool since it entered the book.
 
-    A pool that finds a full book replaces the pool with the least volume of this UTC day and the
-    day before; among equal pools, the first by name.
+    If the book is full, a new pool replaces the pool with the least volume of this UTC day and the
+    day before; of pools with equal volume, the first by name.
+
+    slots   the number, the time and the swaps of each slot
     """
     book: dict[str, list[Timed]] = {}
     for _, time, swaps in slots:
@@ -37,7 +39,7 @@ def trades_in_book(slots: Sequence[tuple[int, int, Sequence[PricedSwap]]]) -> Tr
 
 
 def candles(own: Sequence[Timed]) -> list[list[Any]]:
-    """Return the candles of the trades of one pool: start, prices, bought, sold, count."""
+    """Return the candles of one pool's trades: start, open to close, bought, sold, count."""
     found = []
     for start in sorted({time - time % SPAN_S for time, _ in own}):
         swaps = [swap for time, swap in own if start <= time < start + SPAN_S]

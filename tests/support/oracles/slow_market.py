@@ -54,7 +54,7 @@ def sol_price(
 ) -> float | None:
     """Return dollars per SOL at block *n*, computed from the beginning; None if there is no price.
 
-    slack   the relative increase of half the weight: rounding can decide a tie either way
+    slack   the fraction by which half of the weight is increased, to decide ties in both ways
     """
     for newest in range(n, -1, -1):
         if not samples[newest]:

@@ -76,7 +76,7 @@ def _crosses(tree: Tree, values: Values) -> bool | None:
 
 
 def _aged(tree: Tree, timeframe: str, age: int) -> Tree:
-    """Return *tree* with its value at *age* candles before the newest candle: see `earlier`."""
+    """Return *tree*, a field or number, as it was *age* candles before the newest candle."""
     mark, part = tree
     return tree if mark == "number" or not age else ("field", earlier(part, timeframe, age))
 
@@ -87,7 +87,7 @@ def earlier(name: str, timeframe: str, age: int) -> str:
 
 
 def of_candles(candles: Sequence[definitions.Candle], timeframe: str) -> dict[str, float | None]:
-    """Return ATR, Bollinger bands, swing and Fibonacci distances at the newest candle."""
+    """Return ATR, Bollinger bands, swing highs and lows, and Fibonacci distances, by name."""
     closes = [candle.close for candle in candles]
     upper, middle, lower = definitions.bollinger(closes) or (None, None, None)
     found: dict[str, float | None] = {

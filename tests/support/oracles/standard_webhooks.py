@@ -14,7 +14,7 @@ from typing import Any
 
 
 def verified(secret: str, headers: Mapping[str, str], body: bytes, *, now_s: int) -> Any:
-    """Return the payload.  Raises AssertionError unless *secret* signed it at about *now_s*."""
+    """Return the payload; fail unless *secret* signed *body* within 300 s of *now_s*."""
     assert secret.startswith("whsec_")
     key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     assert 24 <= len(key) <= 64

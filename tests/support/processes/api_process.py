@@ -34,7 +34,7 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
 def command(
     environment: Mapping[str, str], *words: str, typed: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a `mintscope` command to its end."""
+    """Run a `mintscope` command to its end, with *typed* as its input; return the result."""
     return subprocess.run(
         [sys.executable, "-m", "mintscope", *words],
         env=dict(environment),

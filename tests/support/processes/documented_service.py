@@ -82,7 +82,7 @@ def documented_service(
 
     Commands in the block have the same working directory and settings.
 
-    through   returns the URL at which the service reads the chain of a URL
+    through   maps the URL of the devchain to the URL from which the service reads the chain
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -105,7 +105,7 @@ def documented_service(
 
 @contextmanager
 def chain_with_a_wallet(folder: Path) -> Iterator[str]:
-    """Run a devchain, and give money to the wallet id.json in *folder*; yield the chain's URL."""
+    """Run a devchain with a funded wallet, id.json in *folder*; yield the chain's URL."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     buyer = GENESIS.key("buyer")

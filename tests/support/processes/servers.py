@@ -1,7 +1,7 @@
 """Servers of the tests: PostgreSQL from a wheel, on free ports of the loopback address.
 
-The servers of the machine are never used.  PostgreSQL refuses to run as root: in that case it
-runs as an unprivileged user, from a copy that this user can read.
+Servers that already run on the machine are never used.  PostgreSQL refuses to run as root: in that
+case it runs as an unprivileged user, from a copy that this user can read.
 """
 
 import os
@@ -186,7 +186,7 @@ def wait_for(
 ) -> None:
     """Wait until a request to *url* succeeds.
 
-    Raises AssertionError if *process* ends before, or if it takes too long.
+    Raises AssertionError if *process* ends first, or after SERVED_S_MAX seconds.
     """
     until_s = time.monotonic() + SERVED_S_MAX
     while time.monotonic() < until_s:

@@ -69,12 +69,12 @@ class Accounts:
         return rows_of(self.path, query, values)
 
     def code(self, email: str = EMAIL) -> str:
-        """Return the code of the newest e-mail to *email*."""
+        """Return the code in the newest confirmation e-mail to *email*."""
         _, nonce = self._proof(email)
         return self.secrets.code_of(nonce)
 
     def link(self, email: str = EMAIL) -> str:
-        """Return the last segment of the link in the newest e-mail to *email*."""
+        """Return the last segment of the link in the newest confirmation e-mail to *email*."""
         proof_id, nonce = self._proof(email)
         return link_text(proof_id, self.secrets.link_of(nonce))
 

@@ -96,7 +96,7 @@ def written(
 
 @dataclass
 class SlowStore:
-    """The state of tables of the ledger that block after a debit.
+    """Events of a ledger whose debits block after their commit.
 
     taken   is set when a debit is committed
     go_on   a test sets it to let the blocked debits continue
@@ -111,7 +111,7 @@ class SlowStore:
 
 @asynccontextmanager
 async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
-    """Make each debit wait after its commit, before its report, until the store's event `go_on`."""
+    """Make each debit wait between its commit and its result, until the event `go_on` is set."""
     tables: Any = vars(service.ledger)["_writing"]
     store = SlowStore(threading.Event(), threading.Event())
     kept = {name: getattr(tables, name) for name in ("spend", "debit")}

@@ -1,4 +1,4 @@
-"""A devchain with its full history, created once, for tests that do not change it."""
+"""A devchain with a long history, created once, and short ones, which tests may change."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def history() -> Devchain:
 
 @pytest.fixture(scope="session")
 def meant(history: Devchain) -> Meant:
-    """Return the time of each block of `history`, and its intended swaps."""
+    """Return, by slot, the time and the intended swaps of each block of `history`."""
     found = {}
     for slot in history.blockstore.slots:
         block = history.blockstore.block(slot)

@@ -55,7 +55,7 @@ def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentSt
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Hold the write lock of money in the file at *path*, or in its folder's database."""
+    """Hold the write lock of the money file at *path*, or of its folder's database."""
     opened: Database
     if is_postgresql():
         opened = PostgresDatabase(dsn_in(path.parent, ("money",)))

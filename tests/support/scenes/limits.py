@@ -1,6 +1,6 @@
 """All implementations of Limits, each with an empty store.
 
-On PostgreSQL each pytest process has its own schema.
+On PostgreSQL each pytest process has its own database.
 """
 
 import atexit
@@ -43,7 +43,7 @@ def empty_postgres() -> None:
 async def shared(
     clock: Clock, *, store_clock: Clock | None, replicas: int = 1
 ) -> AsyncGenerator[SharedLimits, None]:
-    """Yield limits over the store, without emptying it; *store_clock*, if given, sets its time."""
+    """Yield limits over PostgreSQL, without emptying it; *store_clock* sets its time, if given."""
     store = PostgresWindows(dsn(), clock=store_clock)
     batches = LimitBatches(store, clock, patience_s=PATIENCE_S)
     async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:

@@ -44,7 +44,7 @@ def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...
 
 
 def copied_market(folder: Path) -> apsw.Connection:
-    """Return a copy in memory of the market file in *folder*, which can be open."""
+    """Return a copy in memory of the market file in *folder*, which others can have open."""
     with closing(apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)) as db:
         return copied(db, ":memory:")
 

@@ -29,7 +29,7 @@ async def mcp_beside(
 ) -> AsyncIterator[ASGIApp]:
     """Yield an application that answers MCP clients of *api*, and passes other requests to it.
 
-    limits   the store of the limits; None: one of its own
+    limits   the store of the limits; None: a new store in memory
     """
     counted = AddressLimits(limits or MemoryLimits(clock), ClientAddresses())
     async with with_mcp(McpConfig(), api, api, counted, limit, clock) as app:

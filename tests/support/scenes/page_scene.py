@@ -52,7 +52,7 @@ ALERT: Final = AlertRule(
 
 
 async def scene_at(site: Website) -> dict[str, object]:
-    """Add data for all pages; return the variables of the pages' addresses."""
+    """Add data for all pages; return the values of the variables in the pages' paths."""
     await site.make_administrator()
     applications = await _applications(site)
     await _hours(site)
@@ -173,7 +173,7 @@ async def _changes(site: Website) -> dict[str, object]:
 
 
 async def _hours(site: Website) -> None:
-    """Add a week of requests, more by day than at night."""
+    """Add request counts and coverage of a week, more by day than at night, and backfills."""
     now = hour_of(site.clock.now())
 
     def write(rows: AccountRows) -> None:
@@ -246,7 +246,7 @@ def _covered(now: int) -> Iterator[SlotCoverage]:
 
 
 async def _protected(site: Website) -> dict[str, object]:
-    """Add an authenticator app to a person; return a code for the next sign-in."""
+    """Add a person with an authenticator app; return a recovery code as the variable `code`."""
     people, factors = site.accounts.people, site.accounts.factors
     session = await people.session(await people.sign_up(PROTECTED, PASSWORD, HERE))
     assert session is not None

@@ -92,7 +92,7 @@ class PeopleService:
         return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
 
     def link(self, purpose: Purpose) -> str:
-        """Return the link of the newest e-mail for *purpose*, as the recipient sees it."""
+        """Return the last segment of the link in the newest e-mail for *purpose*."""
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON proof = proof.id"
             " WHERE purpose = ? ORDER BY proof.id DESC LIMIT 1",

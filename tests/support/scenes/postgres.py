@@ -90,7 +90,7 @@ def server() -> PostgresServer:
 
 
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
-    """Return the database of `dsn_in` as a URL in the form that operators write."""
+    """Return the URL of the database of `dsn_in`, in the form that operators write."""
     name = _copy_of(folder, kinds).name
     return f"postgresql://postgres@127.0.0.1:{server().port}/{name}"
 

@@ -70,7 +70,7 @@ def mint_named(symbol: str) -> Mint:
 
 @dataclass
 class ShownMarket:
-    """A market that trades on command, and the readers of pages."""
+    """A market that trades on command, and the parts from which pages read its data."""
 
     kept: TradedStore
     lister: ListCache

@@ -72,7 +72,7 @@ class TokenMarket:
             await self.follower.catch_up()
 
     async def fold(self) -> None:
-        """Make all slots final, fold them, and update the list."""
+        """Make all slots final, add them up in the candles, and update the list."""
         await self.market.store.write([FinalSlot(Slot(self.slot))])
         await fold_all(self.market)
         await self.lister.refresh()
@@ -144,7 +144,7 @@ def swap_of(
 
 
 async def _trade_until(market: Market, end_s: int) -> None:
-    """Make the tokens trade until *end_s*, and fold all but the newest slots."""
+    """Make the tokens trade until *end_s*; add up all but the newest slots in the candles."""
     random, prices = Random(7), dict(START_USD)
     slots = []
     for step in range(SWAPS):

@@ -32,7 +32,7 @@ def new_slot(
 
 
 async def fold_all(market: Market) -> None:
-    """Fold all final slots."""
+    """Add up all final slots in the candles."""
     while await fold_once(market.store, None):
         pass
 
@@ -56,7 +56,7 @@ class TradedStore:
         await self.market.store.write([new_slot(number, time, swaps, standings)])
 
     async def finalize(self, number: int) -> None:
-        """Make slots final up to *number*, and fold them."""
+        """Make slots final up to *number*, and add them up in the candles."""
         await self.market.store.write([FinalSlot(Slot(number))])
         await fold_all(self.market)
 
@@ -65,7 +65,7 @@ class TradedStore:
         await self.market.store.write([OrphanedSlot(Slot(number))])
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
-        """Append *slot* as final and folded."""
+        """Append *slot*, make it final, and add it up in the candles."""
         await self.market.store.write([new_slot(slot, time, swaps), FinalSlot(Slot(slot))])
         await fold_all(self.market)
 

@@ -45,7 +45,7 @@ NOTHING_LACKING: Final = "The key has all of these scopes."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnKeyRoutes:
-    """Handlers for operations on the API key of the request."""
+    """Handlers for operations on the API key that authorizes the request."""
 
     gate: KeyGate
     own: OwnKeys

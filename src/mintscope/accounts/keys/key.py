@@ -43,7 +43,7 @@ def parse_networks(text: str) -> str:
     """Return the networks in *text* in their stored form: CIDR notation, separated by spaces.
 
     *text* can also contain addresses; spaces, commas and semicolons separate its parts.  If there
-    are no parts, the result is ANYWHERE.
+    are no parts, the result is ANYWHERE, the empty text.
     Raises UnusableNetwork.
     """
     parts = [part for part in SEPARATORS.split(text) if part]
@@ -76,7 +76,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 def is_within(client: str, networks: str) -> bool:
     """Return whether *client* is in one of *networks*, a text from `parse_networks`.
 
-    client   an IPv4 address or an IPv6 /64; any other text is only within ANYWHERE
+    client   an IPv4 address or an IPv6 /64; any other text is only within ANYWHERE, the empty text
     """
     if networks == ANYWHERE:
         return True
@@ -97,7 +97,8 @@ def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -
 def are_within(inner: str, outer: str) -> bool:
     """Return whether each network of *inner* is in a network of *outer*.
 
-    Both are texts from `parse_networks`.  ANYWHERE is only within ANYWHERE.
+    Both are texts from `parse_networks`.  ANYWHERE, the empty text, contains all networks, and is
+    only within itself.
     """
     if outer == ANYWHERE:
         return True

@@ -84,7 +84,7 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Return the holder of the key, whatever its scopes, if the account's limit allows a write.
+        """Count a write of the account; return the holder of the key, whatever the key's scopes.
 
         Raises the errors of `admit`.
         """

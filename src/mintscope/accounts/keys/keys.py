@@ -48,7 +48,7 @@ class TooManyKeys(Exception):
 class ApiKeys(AccountService):
     """The API keys of all users, found by their hashes.
 
-    If the session has ended meanwhile, a method that takes a session does nothing and raises
+    If the session has ended, a method that takes a session does nothing and raises
     SessionEnded, so that a thief cannot create a key after the owner has reset the password.
     Methods raise ServiceUnavailable.
     """
@@ -77,7 +77,7 @@ class ApiKeys(AccountService):
         return holder
 
     def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
-        """Keep the time of the use and the newest ADDRESSES_MAX addresses until the next flush."""
+        """Keep in memory the time of the use, and the newest ADDRESSES_MAX client addresses."""
         self._used_at[key_id] = now
         if client:
             used_from = self._used_from.setdefault(key_id, {})
@@ -87,9 +87,9 @@ class ApiKeys(AccountService):
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store the last uses of keys, and the addresses that used them.
+        """Store the last uses of keys, and the client addresses that used the keys.
 
-        If the database fails, raise ServiceUnavailable; the next call then stores them.
+        If the database fails, raise ServiceUnavailable; the next call then stores these uses.
         """
         # Replaced before the wait, so that uses during it are stored by the next call.
         used_at = self._used_at
@@ -283,7 +283,7 @@ def find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) -
 def cap_key(
     rows: AccountRows, line: KeyLine, month_credits_max: int | None, actor: Actor, at: UnixMs
 ) -> None:
-    """Set the cap of a key, and log the change."""
+    """Set the cap of a key (None removes the cap), and log the change."""
     rows.api_keys.update(line.key_id, month_credits_max=month_credits_max)
     cap_text = "none" if month_credits_max is None else str(month_credits_max)
     rows.events.note(at, actor, CAPPED, f"key:{line.key_id}", credits=cap_text)
@@ -370,7 +370,7 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """The operations of the holder of an API key on this key.  They raise ServiceUnavailable."""
+    """Operations of the holder of an API key on that key.  Methods raise ServiceUnavailable."""
 
     keys: ApiKeys
 
@@ -437,7 +437,7 @@ class OwnKeys:
     async def ask(
         self, holder: Holder, scopes: frozenset[Scope], why: str
     ) -> frozenset[Scope] | KeyDenied:
-        """Ask the administrators for *scopes*; return those of *scopes* that the key lacks.
+        """Ask the administrators for those of *scopes* that the key lacks; return these scopes.
 
         Return KeyDenied if the key does not belong to an agent with an application.
 
@@ -463,7 +463,7 @@ class OwnKeys:
         return await self.keys.store.transact(ask)
 
     async def asked(self, holder: Holder) -> frozenset[Scope]:
-        """Return the requested scopes that await a decision."""
+        """Return the scopes that the key has requested and that await a decision."""
 
         def read(rows: AccountRows) -> frozenset[Scope]:
             kept = _application(rows, holder.key.user_id)
@@ -475,7 +475,7 @@ class OwnKeys:
 
 
 def _application(rows: AccountRows, user_id: UserId) -> KeptApplication | None:
-    """Return an agent's application; None for a person, or if the application was deleted."""
+    """Return the application of an agent; None if the user is a person or has no application."""
     owner = rows.users.get(user_id)
     if owner is None or owner.user.kind is not UserKind.AGENT:
         return None

@@ -76,7 +76,7 @@ class KeyRequest:
 
 
 def blank(preset: str = "") -> dict[str, str]:
-    """Return the values of a new form: with no access, or with the access of *preset*."""
+    """Return the values of the form for a new key, with the access that *preset* names, if any."""
     texts = {"name": "", "lifetime": LIFETIME, "cap": "", "networks": ANYWHERE}
     return texts | accesses(PRESETS.get(preset, frozenset()))
 
@@ -97,7 +97,7 @@ def filled(form: FormData) -> dict[str, str]:
 
 
 def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
-    """Return the settings of the key in *values*.  Raises InvalidForm."""
+    """Return the settings of a new key from *values* of its form.  Raises InvalidForm."""
     errors: dict[str, str] = {}
     name = values["name"]
     try:
@@ -137,7 +137,7 @@ def parse_name(name: str) -> str:
 
 
 def parse_cap(text: str) -> int | None:
-    """Return the cap in *text*, in credits per month; None if empty.  Raises InvalidForm."""
+    """Return the cap in *text*, in credits per month; None if it is empty.  Raises InvalidForm."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= CAP_DIGITS_MAX):
@@ -236,7 +236,7 @@ class KeyPages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         fresh = Access.FRESH
         one = f"{LIST}/{{key}}"
         return [
@@ -446,7 +446,10 @@ def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
 
 
 def _newest(keys: Sequence[KeyLine]) -> int:
-    """Return the id of the newest key, or 0; a form that is sent twice then has an older id."""
+    """Return the id of the newest key, or 0 without keys.
+
+    Forms contain this id: if it is older than the newest key, the form was sent before.
+    """
     return max((key.key_id for key in keys), default=0)
 
 

@@ -19,7 +19,7 @@ class Scope(StrEnum):
 
     @property
     def area(self) -> str:
-        """The area of the scope."""
+        """The part of the scope before the colon, such as `trade`."""
         return self.value.partition(":")[0]
 
     @property

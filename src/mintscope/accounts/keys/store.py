@@ -1,4 +1,4 @@
-"""API keys, and the addresses that used them, in SQL."""
+"""API keys, and the client addresses that used them, in SQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -113,10 +113,10 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return line
 
     def lifetime_ms(self, line: KeyLine) -> int | None:
-        """Return the lifetime that the owner gave to a key; None if the key does not expire.
+        """Return the lifetime that the owner gave to a key, in milliseconds; None: no expiry.
 
-        The lifetime ends when the key expires.  It began with the newest key of its chain that was
-        not made by a key: in a rotation by a key, the new key expires when the old one would have.
+        If a key rotates itself, the new key expires when the old key would have expired.  Therefore
+        the lifetime of the new key is counted from the creation of the key before such rotations.
         """
         if line.expires_at is None:
             return None
@@ -145,29 +145,29 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return self._db.changes()
 
     def forget_networks(self, user_id: UserId) -> None:
-        """Delete the networks of every key of a user; no key may be active.
+        """Delete the networks of every key of a user, all of which must have ended.
 
-        Without networks, an active key would be accepted from anywhere.
+        An active key without networks would be accepted from anywhere.
         """
         self._db.execute(FORGET_NETWORKS, (user_id,))
 
 
 class SqlKeyAddressRows:
-    """The newest ADDRESSES_MAX addresses that used each key, inside one transaction."""
+    """The newest ADDRESSES_MAX client addresses that used each key, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses of a key, the most recently used first."""
+        """Return the client addresses that used a key, the most recent first."""
         return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Store the uses of a key by address, and delete all but the newest addresses."""
+        """Store when each client address used a key; delete all but the newest addresses."""
         uses = [(key_id, address, at) for address, at in used_at.items()]
         self._db.executemany(NOTE_ADDRESS, uses)
         self._db.execute(FORGET_OLD, (key_id,))
 
     def forget(self, user_id: UserId) -> None:
-        """Delete the addresses of every key of a user."""
+        """Delete the client addresses of every key of a user."""
         self._db.execute(FORGET_OF_USER, (user_id,))

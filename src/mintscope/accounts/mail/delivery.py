@@ -104,7 +104,7 @@ class SmtpTransport:
 
 
 class _Client(SMTP):
-    """An SMTP client that closes its connection at once; TLS could delay this by 30 s."""
+    """An SMTP client that aborts its connection to close it; a TLS shutdown can take 30 s."""
 
     @override
     def close(self) -> None:
@@ -118,7 +118,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
     """Yield a client that is connected to *server*; close its socket at the end of the block.
 
     The client has signed in if *server* has a user name.  The connection, the sign-in and the block
-    together may take `server.timeout_s` seconds.
+    together may take at most `server.timeout_s` seconds.
     Raises SMTPException, OSError (which includes TimeoutError) or ValueError.
     """
     client = _Client(
@@ -267,7 +267,7 @@ class Delivery:
         return min(AT_ONCE, self.per_hour_max - len(tried))
 
     async def _count(self) -> None:
-        """Count the waiting e-mails; if there is no transport, first give up the old ones."""
+        """Set the metric of waiting e-mails; without a transport, first give up old e-mails."""
         if self.transport is None:
             now = self.clock.now()
             before = UnixMs(now - GIVE_UP_MS)

@@ -54,15 +54,17 @@ class EmailKind(StrEnum):
 class Draft:
     """A stored e-mail; its link and code are derived from *proof* when the e-mail is sent.
 
-    facts   the values for the template of *kind*.  No value is an applicant's text; texts of a user
-            (the name and message of an alert) are sent only to a verified address of that user.  By
-            kind: application approved: `scopes`; application rejected: `reason`, an administrator's
-            text; new key: `hint`, `scopes`; wider networks of a key: `hint`; credits moved:
-            `credits`, `hint`; claim: `username`; second factor: `what`, the change as a sentence;
-            wallet linked: `wallet`; spend alert: `spent`, `level`, `day`; alert fired, limit of an
-            alert: as in `alerts.emails`; webhook disabled: `signal`
+    facts   the values for the template of *kind*, listed below.  No value is an applicant's text.
+            Texts of a user, the name and message of an alert, are sent only to a verified address
+            of that user.
     proof   the proof from which link and code are derived; None: the e-mail has neither
     reason  the reason why the last attempt failed or the e-mail was given up; None: neither
+
+    The *facts* of APPLICATION_APPROVED are `scopes`; of APPLICATION_REJECTED `reason`, a text of an
+    administrator; of NEW_KEY `hint` and `scopes`; of KEY_NETWORKS `hint`; of CREDITS_MOVED `hint`
+    and `credits`; of CLAIM_AGENT `username`; of SECOND_FACTOR `what`, the change as a sentence; of
+    WALLET_LINKED `wallet`; of SPEND_ALERT `spent`, `level` and `day`; of WEBHOOK_DISABLED `signal`.
+    For SIGNAL_FIRED, SIGNAL_LIMIT and SIGNAL_HOUR_LIMIT, see `alerts.emails`.
     """
 
     email_id: EmailId
@@ -107,10 +109,10 @@ class EmailChanges(TypedDict, total=False):
 
 
 class EmailLimit:
-    """Limits the e-mails under one key to one in five minutes, three in an hour and five in a day.
+    """Limits e-mails with the same limit key: one in five minutes, three an hour, five a day.
 
-    Because strangers can ask for e-mails to any address, visitors from one site (`site_key`) cannot
-    ask for more than 20 in an hour, to all addresses together.
+    Because strangers can ask for e-mails to any address, visitors from one site, which is an IPv4
+    address or an IPv6 /48, can ask for at most 20 in an hour, to all addresses together.
     """
 
     def __init__(self, limits: Limits) -> None:

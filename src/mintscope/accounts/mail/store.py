@@ -156,10 +156,11 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs, now: UnixMs, limit: int) -> bool:
-        """Delete e-mails sent or given up before *before*, then old proofs without an e-mail.
+        """Delete e-mails sent or given up before *before*, and proofs used or expired before then.
 
-        Proofs for addresses without an account are deleted if they have expired by *now*.  At most
-        *limit* rows of each kind are deleted.  Return whether more may be left.
+        A proof is kept while its e-mail is stored.  Proofs for addresses without an account are
+        deleted if they have expired by *now*.  At most *limit* rows of each kind are deleted.
+        Return whether more may be left.
         """
         return any(
             [

@@ -134,13 +134,13 @@ class Credentials(Wire):
 
 
 class Confirmation(Credentials):
-    """The code in the confirmation e-mail."""
+    """An application, its secret, and the code in the confirmation e-mail."""
 
     code: CodeText
 
 
 class Confirmed(Wire, kw_only=True):
-    """The address is confirmed."""
+    """The e-mail address of an application is confirmed."""
 
     success: Done = True
     message: Text
@@ -155,7 +155,7 @@ class Standing(Wire, kw_only=True):
 
 
 class Exchanged(Wire, kw_only=True):
-    """The API key, which is shown once."""
+    """The API key of an application, which is shown once."""
 
     status: Annotated[str, about("Always ok.", "ok")] = "ok"
     api_key: Annotated[str, about("The key, shown once.", EXAMPLE_KEY)]
@@ -167,7 +167,7 @@ class Exchanged(Wire, kw_only=True):
 
 
 class Me(Wire, kw_only=True):
-    """The owner of an API key, and its scopes."""
+    """The owner of an API key, and the scopes of the key."""
 
     user_id: UserNumber
     username: UserName
@@ -196,7 +196,7 @@ class KeyRotation(Wire, forbid_unknown_fields=True):
 
 
 class RotatedKeyAnswer(Wire, kw_only=True):
-    """The key that replaces another one; it is shown once."""
+    """The API key that replaces the rotated key; it is shown once."""
 
     api_key: Annotated[str, about("The new key, shown once.", EXAMPLE_KEY)]
     key_id: Annotated[int, about("The number of the new key.", 4)]
@@ -497,7 +497,7 @@ def _seconds(at: UnixMs | None) -> int | None:
 
 
 def _what_it_lacks(scopes: Collection[Scope]) -> str:
-    """Return the write scopes missing in *scopes*, and how to request them; "" if none is."""
+    """Return a text about the write scopes missing in *scopes*; "" if no scope is missing."""
     missing = [(f"{area.name}:write", area.write.rstrip(".")) for area in AREAS]
     lacking = [f"{scope} ({does})" for scope, does in missing if Scope(scope) not in scopes]
     if not lacking:

@@ -173,8 +173,10 @@ class ApplicationChanges(TypedDict, total=False):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Return whether both hashes are equal and not None, and *after_ms* is less than REDELIVERY_MS.
+    """Return whether a request repeats an earlier one, less than REDELIVERY_MS after it.
 
+    first      the hash of the redelivery key of the earlier request; None: it had none
+    again      the hash of the redelivery key of the later request; None: it has none
     after_ms   milliseconds between the two requests
     """
     return (
@@ -229,11 +231,11 @@ class FieldReader:
             raise InvalidFields(self._messages)
 
     def text(self, name: str) -> str:
-        """Return the required text *name*, without further checks."""
+        """Return the text of the required field *name*, without further checks."""
         return self._required(name) or ""
 
     def email(self, name: str) -> EmailAddress:
-        """Return a required e-mail address."""
+        """Return the e-mail address in the required field *name*."""
         text = self._required(name)
         try:
             return EmailAddress("") if text is None else parse_email(text)
@@ -242,7 +244,7 @@ class FieldReader:
             return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
-        """Return an optional line of text, trimmed; None if it is blank."""
+        """Return the line of text in the optional field *name*, trimmed; None if it is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
             self._refuse(
@@ -253,7 +255,7 @@ class FieldReader:
         return text or None
 
     def user_type(self, name: str) -> UserType:
-        """Return the role that the applicant states."""
+        """Return the role that the applicant states in the required field *name*."""
         text = self._required(name)
         if text in set(UserType):
             return UserType(text)
@@ -263,7 +265,7 @@ class FieldReader:
         return UserType.BOTH
 
     def motivation(self, name: str) -> str:
-        """Return a required multi-line text, trimmed."""
+        """Return the multi-line text in the required field *name*, trimmed."""
         given = self._required(name)
         text = (given or "").replace("\r\n", "\n").replace("\r", "\n").strip()
         if given is not None and not text:
@@ -276,7 +278,7 @@ class FieldReader:
         return text
 
     def scopes(self, name: str) -> frozenset[Scope]:
-        """Return an optional list of scopes."""
+        """Return the scopes in the optional field *name*."""
         value = self._fields.get(name)
         if value is None:
             return frozenset()

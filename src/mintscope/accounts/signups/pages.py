@@ -1,4 +1,4 @@
-"""The pages on which administrators review applications, one at a time."""
+"""The pages on which administrators list and review applications."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -51,7 +51,7 @@ class ReviewPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of these pages."""
+        """Return the routes of the pages of this class."""
         one = f"{QUEUE}/applications/{{application}}"
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)
@@ -62,7 +62,7 @@ class ReviewPages:
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
-        """Show pending applications, oldest first, or applications in another state, or all."""
+        """Show the applications in the requested state, by default those that await approval."""
         shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound

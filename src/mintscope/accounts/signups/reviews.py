@@ -86,8 +86,8 @@ class Decision:
 class Reviews:
     """Actions of administrators; each is one transaction with its audit row and e-mail, if any.
 
-    An action does nothing and raises SessionEnded if the session has ended meanwhile, or if its
-    user is no longer an administrator.  Methods raise ServiceUnavailable.
+    An action does nothing and raises SessionEnded if the administrator's session has ended, or if
+    the user is no longer an administrator.  Methods raise ServiceUnavailable.
     """
 
     store: AccountStore
@@ -103,7 +103,11 @@ class Reviews:
         limit: int,
         text: str = "",
     ) -> Sequence[Application]:
-        """Return a page of applications, as `SqlApplicationRows.page` does."""
+        """Return up to *limit* applications that follow the application *after*.
+
+        state  only applications in this state, oldest first; None: all, newest first
+        text   only applications whose form contains this text
+        """
         return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
 
     async def application(self, signup_id: SignupId) -> Application | None:
@@ -259,8 +263,9 @@ class Reviews:
         return await self.store.transact(reset)
 
     async def forget(self, signup_id: SignupId, *, actor: sessions.Reviewer) -> None:
-        """Delete the application and its agent with the agent's personal data; revoke its key.
+        """Delete the application, revoke its keys, and delete its agent with all personal data.
 
+        If the keys belong to a person, the person's account stays.
         Raises    NotPossible if there is no such application, or if a payment of its agent is in
                   progress; SessionEnded
         """
@@ -290,7 +295,7 @@ class Reviews:
         return await self.store.read(lambda rows: rows.users.newest(before, limit))
 
     async def user(self, user_id: UserId) -> User | None:
-        """Return a user that was not removed; None if there is none."""
+        """Return a user; None if there is no such user, or if the user was removed."""
         kept = await self.store.read(lambda rows: rows.users.get(user_id))
         return None if kept is None else kept.user
 
@@ -303,7 +308,7 @@ class Reviews:
         await self.store.transact(lambda rows: sessions.remove_user(rows, user_id, actor, now))
 
     async def drop_second_factor(self, user_id: UserId, *, actor: sessions.Reviewer) -> None:
-        """Remove a person's second factors, so that the password suffices; end the sessions.
+        """Remove a person's second factors, so that the password suffices; end all sessions.
 
         The person gets an e-mail about this.
         Raises    NotPossible if there is no such person or no second factor; SessionEnded
@@ -328,8 +333,8 @@ class Reviews:
     ) -> tuple[User, bool]:
         """Make the person with *email* an administrator; create an account if there is none.
 
-        If the address of an existing account was never verified, set its password, end its
-        sessions, second factors, links and keys, and unlink its Telegram chat.
+        If an existing account has an address that was never verified, set the account's password,
+        end its sessions, second factors, links and keys, and unlink its Telegram chat.
         Return the user, and whether the account was created.
         """
         new = NewUser(
@@ -369,7 +374,7 @@ class Reviews:
         """Return up to *limit* events of the audit log, with their numbers, newest first.
 
         before   only events with a smaller number; None: all
-        wanted   only events that it selects
+        wanted   only events that this filter selects
         """
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 

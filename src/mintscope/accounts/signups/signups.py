@@ -186,7 +186,7 @@ class Signups(AccountService):
 def forget(
     rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
 ) -> None:
-    """Delete an application and its proofs; give up unsent e-mails with these proofs."""
+    """Delete an application and its proofs, give up e-mails with these proofs, log *action*."""
     purpose = Purpose.CONFIRM_APPLICATION
     for draft in rows.emails.waiting_with(purpose, signup_id):
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)

@@ -91,7 +91,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     ) -> Sequence[Application]:
         """Return up to *limit* applications that follow the application *after*.
 
-        An application whose key requests scopes is in the state awaiting approval here.
+        An application whose key requests scopes counts as an application that awaits approval.
 
         after  the last application of the page before; None: begin with the first
         state  only applications in this state, oldest first; None: all, newest first
@@ -108,7 +108,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def _part(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str
     ) -> list[Application]:
-        """Return the next applications as `page` does, and others that `_has` leaves out."""
+        """Return the next applications for `page`; some may not contain *text*."""
         held = ""
         sought = tuple[str, ...]()
         if text:
@@ -136,13 +136,13 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
 
 
 def _has(form: Form, text: str) -> bool:
-    """Return whether one of the texts that HOLDS names contains *text*; case is ignored."""
+    """Return whether address, handles or motivation of *form* contain *text*, in any case."""
     texts = (form.email, form.telegram, form.twitter, form.motivation)
     return any(text.casefold() in (each or "").casefold() for each in texts)
 
 
 def _pattern(text: str) -> str:
-    """Return a LIKE pattern of all texts that contain *text*, in lower case, and of others.
+    """Return a LIKE pattern that matches lower-case texts that contain *text*, and some others.
 
     The function lower() of both engines changes only ASCII characters, so the pattern accepts any
     text in place of other characters.

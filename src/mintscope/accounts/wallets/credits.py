@@ -85,7 +85,7 @@ class KeptToken:
 
 
 class CreditsLeft(Exception):
-    """The account has credits that would be lost, or there is a kept token not shown yet."""
+    """The deletion of an account would lose credits, or a kept credit token was not shown yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,10 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Up to USAGE_LINES_MAX lines of use, newest first, and up to USAGE_KEYS_MAX of their keys."""
+    """The usage of an account: up to USAGE_LINES_MAX lines, newest first, and the keys in them.
+
+    keys   by id, at most USAGE_KEYS_MAX
+    """
 
     lines: Sequence[UsedLine]
     keys: Mapping[KeyId, KeyLine]
@@ -165,7 +168,7 @@ class AccountCredits(AccountService):
         return await self.store.read(read)
 
     async def usage(self, user_id: UserId, since: int) -> Usage:
-        """Return the use of a user's account from the day *since* on, UTC days since 1970-01-01."""
+        """Return the usage of a user's account from *since* on, in UTC days since 1970-01-01."""
 
         def read(rows: AccountRows) -> Usage:
             lines = rows.credits.usage(user_id, since, USAGE_LINES_MAX)
@@ -260,7 +263,7 @@ class AccountCredits(AccountService):
         *,
         is_capped: bool = False,
     ) -> Withdrawn | MoveDenied:
-        """Do the work of `withdraw` in its transaction, with an Idempotency-Key."""
+        """Move credits as `withdraw` does, inside a transaction, with the Idempotency-Key *key*."""
         token = self.secrets.withdrawn_token(user_id, key)
         key_hash = self.secrets.request_hash(key, user_id)
         assert key_hash is not None, "there is a key"
@@ -287,9 +290,9 @@ class AccountCredits(AccountService):
         """Move all credits of the account to a credit token that outlives the account.
 
         Return every credit token that was made in this way and still has credits.  Write an e-mail
-        with an undo link about each new one, because its holder may be a thief.  A repetition
-        returns the same tokens; it moves credits that came in meanwhile to a further token, because
-        someone else may have the earlier ones.
+        with an undo link about each new token, because its holder may be a thief.  A repetition
+        returns the same tokens; it moves credits that came in since to a further token, because
+        someone else may have the earlier tokens.
         Raises    SessionEnded; NotPossible if KEPT_MAX tokens were made before
         """
         now = self.clock.now()
@@ -325,10 +328,10 @@ class AccountCredits(AccountService):
         return await self.store.read(lambda rows: self._kept(rows, user_id))
 
     def expect_kept(self, user_id: UserId, seen: int) -> Callable[[AccountRows], None]:
-        """Return work that raises CreditsLeft if a deletion of the account would lose credits.
+        """Return a function that raises CreditsLeft if a deletion would lose credits of the user.
 
-        It would lose credits of the account, and of kept tokens with a number above *seen*, which
-        the user has not seen yet.
+        A deletion would lose the credits of the account, and of kept tokens with a number above
+        *seen*, which the user has not seen yet.
         """
 
         def expect(rows: AccountRows) -> None:

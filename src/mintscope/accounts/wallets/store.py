@@ -124,7 +124,7 @@ class SqlCreditRows:
     ) -> CreditAccount:
         """Create the account of a credit token whose credits come from the account *root*.
 
-        The root of the new account is the root of *root*, or *root* itself if that has none.
+        The new account gets the root of *root*, or *root* itself if *root* has no root.
         """
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
@@ -169,7 +169,7 @@ class SqlCreditRows:
         return is_more
 
     def usage(self, user_id: UserId, since: int, limit: int) -> Sequence[UsedLine]:
-        """Return up to *limit* lines of use from the day *since* on, newest first."""
+        """Return up to *limit* lines of usage from the day *since* on, newest first."""
         account = self.find(user_id)
         if account is None:
             return []
@@ -184,7 +184,7 @@ class SqlCreditRows:
         ]
 
     def forget_usage(self, before: int, limit: int) -> bool:
-        """Delete up to *limit* lines of use of old days; return whether more may be left.
+        """Delete up to *limit* lines of usage on old days; return whether more may be left.
 
         before   only lines of earlier days, in UTC days since 1970-01-01
         """

@@ -82,7 +82,7 @@ Networks = Annotated[
 
 
 class KeyLimits(Wire, forbid_unknown_fields=True):
-    """The limits of a key to be tightened; absent fields do not change."""
+    """Tighter limits for an API key; an absent field does not change its limit."""
 
     month_credits_max: Cap | msgspec.UnsetType = msgspec.UNSET
     networks: (
@@ -102,7 +102,7 @@ class KeyLimits(Wire, forbid_unknown_fields=True):
 
 
 class CappedKey(Wire):
-    """A key and its limits."""
+    """An API key and its limits."""
 
     key_id: KeyNumber
     month_credits_max: MonthCap

@@ -25,7 +25,7 @@ UPDATE payment SET state = ?, paid = ?, reason = ?, final = ?, resolved = ?, res
 
 @dataclass(frozen=True, kw_only=True)
 class PaidRow:
-    """A payment.  *account* has received its credits; 0: the payment bought an answer."""
+    """A payment for credits of *account*; 0: the payment bought an answer."""
 
     number: int
     begun_at: int

@@ -54,7 +54,7 @@ def terms_of(genesis: Genesis) -> Terms:
 
 
 def payer_wallet(terms: Terms, keypair: Keypair = PAYER, **changes: Any) -> PayerWallet:
-    """Return a wallet of our client that pays for *terms*; *changes*: a pin, and limits."""
+    """Return a wallet of our client that pays for *terms*; *changes* replace pin and limits."""
     pin = Pin(
         network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
     )
@@ -142,7 +142,7 @@ def present(
 def pay(
     requirement: Requirement, *, payer: Keypair = PAYER, blockhash: bytes = b"\7" * 32
 ) -> Presented:
-    """Pay *requirement* as the official client does."""
+    """Return a payment for *requirement*, built as the official client does."""
     recipe = Recipe(
         amount=requirement.amount,
         memo=requirement.memo.encode(),

@@ -189,7 +189,7 @@ class World:
             return list(await auditor.audit(full=full, is_start=is_start))
 
     async def recognise(self, wire: bytes) -> Recognised | None:
-        """Return the purchase of a payment, which the service recognises by its quote."""
+        """Return the purchase of the payment *wire*; None if it has no quote of the service."""
         sold = [*bundle_offers(), *report_offers([TRACKED])]
         found = (
             recognise(wire, sold, terms=each, quote_key=self.secrets.quote)
@@ -224,7 +224,7 @@ class World:
             self.pulse.tick()
 
     async def miss(self) -> None:
-        """Wait until pending payments expire, and reconcile twice, some blocks apart."""
+        """Advance the chain until pending payments expire; reconcile twice, some blocks apart."""
         self.slots(EXPIRY_SLOTS)
         await self.reconciler().once()
         self.slots(MISSED_BLOCKS)
@@ -247,7 +247,7 @@ class World:
         return present(requirement, self.recipe(payer, **(asked | changes)).build())
 
     def recipe(self, payer: Keypair | None = None, **parts: Any) -> Recipe:
-        """Return a payment of *payer*, by default the buyer, for the terms of this world."""
+        """Return the parts of a payment of *payer*, by default the buyer, for the world's terms."""
         usual: dict[str, Any] = {
             "terms": self.terms,
             "payer": payer or self.buyer,
@@ -271,7 +271,10 @@ class World:
         return 10 * 10**9 - account.lamports
 
     def sql(self, statement: str) -> Any:
-        """Run a statement on a separate connection; return its only value, or its first row."""
+        """Run a statement on a separate connection; return its first row, or None without rows.
+
+        A row with one column is returned as the value of that column.
+        """
         rows = rows_of(self.path, statement)
         return None if not rows else rows[0][0] if len(rows[0]) == 1 else rows[0]
 

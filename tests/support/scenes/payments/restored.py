@@ -18,7 +18,7 @@ FINAL_S: Final = 30  # seconds after which all landed payments are final
 
 
 def back_up(world: World) -> Path:
-    """Copy the money file while the service runs."""
+    """Copy the money file while the service runs; return the path of the copy."""
     copy = world.path.with_name("money.copy")
     copy.unlink(missing_ok=True)
     with closing(apsw.Connection(str(world.path))) as running:
@@ -45,7 +45,7 @@ async def restored(
 
 
 async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **changes: Any) -> str:
-    """Pay for a request with the Idempotency-Key *key*; return its PAYMENT-SIGNATURE."""
+    """Return a PAYMENT-SIGNATURE for a request with the Idempotency-Key *key*; send no payment."""
     asked = await shop.client.request(method, path, headers={"Idempotency-Key": key})
     assert asked.status_code == 402, asked.text
     return shop.pay(decoded(asked, "payment-required"), **changes)

@@ -118,7 +118,7 @@ class SellingApi:
         return await self.client.request(method, path, headers=sent)
 
     async def buy(self, *, key: str | None = KEY, **changes: Any) -> httpx.Response:
-        """Buy ten credits."""
+        """Buy ten credits with the Idempotency-Key *key*; return the response."""
         payment = await self.paid("POST", PURCHASE, **changes)
         return await self.send("POST", PURCHASE, payment, key=key)
 
@@ -138,7 +138,7 @@ def settlement(response: httpx.Response) -> dict[str, Any]:
 
 
 def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Write PAYMENT-SIGNATURE by hand; *changes* apply to the accepted requirement."""
+    """Return a PAYMENT-SIGNATURE, built by hand; *changes* apply to the accepted requirement."""
     return encoded(
         {
             "x402Version": 2,
@@ -150,7 +150,7 @@ def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any)
 
 
 def credential_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Write `Authorization: Payment` of MPP by hand; *changes* apply to its terms."""
+    """Return an Authorization header of MPP, built by hand; *changes* apply to its terms."""
     offer = demand["accepts"][0] | changes
     request = {
         "amount": offer["amount"],
@@ -237,7 +237,7 @@ async def opened(  # noqa: PLR0913 - one argument for each thing that can differ
 
 @pytest.fixture
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """Yield a chain in the folder of an installation; the parameter of the fixture is its pace."""
+    """Yield a chain in the folder of an installation; the fixture's parameter is the pace."""
     async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 

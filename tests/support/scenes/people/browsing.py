@@ -65,7 +65,7 @@ MOVED: Final = """
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """Yield the machine's Chromium; without one, skip the test, except in CI.
+    """Yield the machine's Chromium; without it or axe-core, skip the test, or fail it in CI.
 
     The headless version is preferred, because it shows the same pages in half of the time.
     """
@@ -93,7 +93,7 @@ async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def live_site(lasting_site: Website) -> Website:
-    """Return the service, so much later that limits no longer count the previous test."""
+    """Advance the clock until limits no longer count the previous test; return the service."""
     lasting_site.clock.advance(6 * MINUTE_MS)
     return lasting_site
 

@@ -33,7 +33,7 @@ RULE: Final = AlertRule(
 
 @dataclass(frozen=True)
 class AccountContents:
-    """The key, its id, an alert whose webhook must not change, and one whose webhook may change."""
+    """The owner's API key, its id, and two alerts; a thief changes the webhook of the second."""
 
     key: str
     key_id: KeyId

@@ -107,7 +107,7 @@ class Person:
     async def send(
         self, path: str, fields: Mapping[str, Any] | None = None, **headers: str | None
     ) -> httpx.Response:
-        """Send a form like a page of the site; *headers* and `csrf` replace parts of it."""
+        """Send a form as a page of the site does; *headers* and a field `csrf` replace its own."""
         data = dict(fields or {})
         if "csrf" not in data and (csrf := await self.csrf()):
             data["csrf"] = csrf
