@@ -1,4 +1,4 @@
-"""Webhooks go only to public addresses, whatever addresses a host name resolves to."""
+"""Webhooks go only to public IP addresses, whatever addresses a host name resolves to."""
 
 import asyncio
 import threading

@@ -47,7 +47,7 @@ KILLS: Final = (7, 90, 250)  # statements after which a process dies
 
 
 class Flood:
-    """Trades around the level for an hour, and processes that evaluate them and die."""
+    """An hour of trades around the level of the alerts; the processes that evaluate them die."""
 
     def __init__(self, scene: Scene, folder: Path, bounds: EmailBounds) -> None:
         self._scene = scene
@@ -93,7 +93,7 @@ class Flood:
         return watcher
 
     def _dying(self, statements: int) -> AlertEvaluator:
-        """Return a process that dies before its statement of that number."""
+        """Return the evaluator of a process that dies before its SQL statement *statements*."""
         self._left = statements
 
         def count(_statement: str) -> None:
@@ -196,7 +196,7 @@ async def test_one_email_announces_a_limit_and_each_firing_notes_its_reason(
 
 
 async def test_waiting_firings_are_not_sent_after_a_pause_or_without_emails(tmp_path: Path) -> None:
-    """They do not count as refused by a limit."""
+    """The unsent firings do not count as refused by a limit."""
     async with opened("sqlite", tmp_path) as scene:
         bounds = EmailBounds(pause_ms=5 * MINUTE_MS)
         make = partial(scene.make, SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
@@ -230,7 +230,7 @@ async def test_waiting_firings_are_not_sent_after_a_pause_or_without_emails(tmp_
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 async def test_all_waiting_firings_are_in_one_email(tmp_path: Path, engine: str) -> None:
-    """Even if there are more than 1,000; after a limit is reached, none waits any longer."""
+    """This holds even for more than 1,000 firings; once a limit is reached, no firing waits."""
     async with opened(engine, tmp_path) as scene:
         alert = await scene.make(SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
         bounds = EmailBounds(of_alert_max=1, pause_ms=0)
@@ -298,7 +298,7 @@ async def test_alerts_that_fire_at_once_write_their_emails_in_parts_in_the_same_
 async def test_an_alert_sends_at_most_thirty_firings_an_hour_and_lists_the_others(
     tmp_path: Path, engine: str
 ) -> None:
-    """The hour of each alert begins with a firing, and continues in another process."""
+    """The hour of each alert begins with a firing, and continues if another process takes over."""
     async with opened(engine, tmp_path) as scene:
         bounds = EmailBounds(day_max=999, of_alert_max=999, pause_ms=0)
         make = partial(scene.make, webhook_url="https://example.org/", by_email=True)

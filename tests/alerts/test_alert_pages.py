@@ -62,7 +62,10 @@ async def make(person: Person, **changes: str) -> str:
 
 
 async def test_a_form_is_filled_in_again_if_its_session_has_ended(alice: Person) -> None:
-    """Without scripts, only for its account, even after a wrong password; without the webhook."""
+    """Only its own account gets the values, even after a wrong password, and without scripts.
+
+    The URL of the webhook, which can be secret, is not filled in.
+    """
     path = await make(alice)
     typed = {
         "name": 'Hot "&" <b>',
@@ -102,7 +105,7 @@ async def test_a_form_is_filled_in_again_if_its_session_has_ended(alice: Person)
 
 
 def next_of(address: str) -> str:
-    """Return the page that follows a sign-in page."""
+    """Return the page to open after signing in, from the sign-in URL *address*."""
     return parse_qs(urlsplit(address).query)["next"][0]
 
 
@@ -157,7 +160,7 @@ async def test_an_alert_without_notifications_needs_a_confirmation(alice: Person
 async def test_an_edit_changes_only_the_fields_that_were_typed(
     site: Website, alice: Person, changes: dict[str, Any]
 ) -> None:
-    """Also if the alert has settings that the API accepts and the form does not offer."""
+    """The alert may have settings that the API accepts and the form does not offer."""
     shown = SignalId(int((await make(alice)).rpartition("/")[2]))
 
     def insert(rows: AccountRows) -> Alert:
@@ -180,7 +183,7 @@ async def test_an_edit_changes_only_the_fields_that_were_typed(
 
 
 class Interrupted:
-    """Stands where the store of alerts stands; *meanwhile* runs before the next change."""
+    """A store of alerts that runs *meanwhile* once, before its next transaction."""
 
     def __init__(self, store: AccountStore, meanwhile: Callable[[], Awaitable[object]]) -> None:
         self._store = store
@@ -196,7 +199,7 @@ class Interrupted:
 
 
 def interrupted(alice: Person, meanwhile: Callable[[], Awaitable[object]]) -> Person:
-    """Return the person of *alice* at pages whose next change comes after *meanwhile*."""
+    """Return *alice* as a visitor of pages that run *meanwhile* before their next change."""
     accounts = alice.site.accounts
     clock = alice.site.clock
     store: Any = Interrupted(accounts.signals.store, meanwhile)
@@ -341,7 +344,7 @@ async def test_an_alert_that_compares_two_fields_is_made_shown_and_edited(alice:
 
 
 async def test_one_click_of_a_mail_program_pauses_an_alert(site: Website, alice: Person) -> None:
-    """Without a session, an Origin or a form of ours (RFC 8058); a GET changes nothing."""
+    """The POST needs no session, Origin or form of this site (RFC 8058); a GET changes nothing."""
     path = await make(alice)
     number = int(path.rpartition("/")[2])
     link = f"/pause-alert/{number}.{site.accounts.signals.secrets.pause_proof(number)}"

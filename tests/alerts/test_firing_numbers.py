@@ -1,4 +1,4 @@
-"""Firings and webhooks are in two files; numbers stay unique if the money file is replaced."""
+"""Firings and webhooks are in two files; a new money file uses no firing number again."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""A flood of crossings in an hour over real files, and processes that get SIGKILL.
+"""A flood of crossings in an hour, stored in real files, while processes get SIGKILL.
 
-At full length it is 100,000 crossings and 20 kills.  The hour takes no real time.
+At full length the flood has 100,000 crossings and 20 kills.  The hour takes no real time.
 """
 
 import asyncio
@@ -59,9 +59,9 @@ NEVER: Final = 1 << 60
 
 
 def watch(folder: Path, holder: int, left: int, parent: Connection) -> None:
-    """Evaluate alerts at each time that *parent* sends, and send it back; end at the time 0.
+    """Evaluate alerts at each time that *parent* sends, and return the time; end at the time 0.
 
-    The process kills itself before statement number *left* on the accounts.
+    The process kills itself before its SQL statement number *left* on the accounts.
     """
     asyncio.run(_watch(folder, holder, left, parent))
 
@@ -112,7 +112,7 @@ class Flood:
         self._begin(NEVER)
 
     async def pour(self) -> None:
-        """Let the hour pass; a process that dies is followed by another."""
+        """Trade for an hour; each process that dies is replaced by another."""
         self.look()
         for minute in range(60):
             while self.deaths < KILLS * minute // 60:
@@ -127,7 +127,7 @@ class Flood:
             self.look()
 
     async def trade(self, minute: int) -> None:
-        """Append a minute; each swap but the first crosses the level, one rises to 60."""
+        """Store the swaps of a minute: each but the first crosses the level, one rises to 60."""
         slots = []
         for number in range(AT_ONCE):
             self.slot += 1
@@ -138,7 +138,7 @@ class Flood:
         await self.market.finalize(self.slot - 32)
 
     def look(self) -> bool:
-        """Let the process evaluate once, or its successor if it dies; return whether it lives."""
+        """Evaluate once in the process; if it dies, evaluate in a new process, and return False."""
         self.parent.send(self.now)
         try:
             assert self.parent.poll(ROUND_S)

@@ -1,4 +1,4 @@
-"""Sending one webhook: only to the checked address, within the timeout, without redirects."""
+"""Sending one webhook: only to the checked IP address, within the timeout, without redirects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -59,7 +59,7 @@ async def receiving(answer: bytes = OK, *, is_last_word: bool = True) -> AsyncIt
 
 
 def resolving(*answers: Sequence[str]) -> Callable[[str, int], Awaitable[Sequence[str]]]:
-    """Return a resolver of any name to the next of *answers*."""
+    """Return a resolver that answers each look-up, of any name, with the next of *answers*."""
     left = list(answers)
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:

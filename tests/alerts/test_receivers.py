@@ -22,7 +22,7 @@ def receivers(clock: ManualClock, per_minute: int) -> Receivers:
 
 
 async def admitted(found: Receivers, host: str, user_id: UserId) -> int:
-    """Return the number admitted of 100 attempts at once."""
+    """Return the number of admitted attempts, of 100 that are made at once."""
     return [await found.admit(host, user_id) for _ in range(100)].count(None)
 
 

@@ -1,4 +1,4 @@
-"""Rules fire at the same values as a slow definition, although their state is often stored."""
+"""Rules fire at the same values as a slow definition, even if their state is often reloaded."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -37,7 +37,10 @@ MOVES = st.lists(
 
 
 def fired(rule: Rule, values: list[tuple[int, float]]) -> list[tuple[int, Crossing]]:
-    """Return the firings of *rule*; its state is stored and loaded between any two values."""
+    """Return the firings of *rule* with the indexes of their values.
+
+    The state of the rule is encoded and decoded after each value.
+    """
     found, state = [], None
     for number, (time, value) in enumerate(values):
         state, crossing = look(rule, state, value, UnixS(time))
@@ -69,9 +72,10 @@ def side_of(kind: SignalKind, value: float, margin: float) -> str:
 
 
 def slow_turns(values: list[float], margin: float, kind: SignalKind) -> list[tuple[int, str]]:
-    """Return the values at which the side of the level changes, without values near the level.
+    """Return the indexes of the values that reach another side of the level, and these sides.
 
-    The first side is decided without a margin.
+    Only the sides that *kind* waits for are returned.  A value within *margin* of the level is on
+    neither side, but the first side is decided without a margin.
     """
     begun = next((n for n, value in enumerate(values) if side_of(kind, value, 0.0) != "?"), None)
     if begun is None:

@@ -313,7 +313,7 @@ async def test_a_webhook_is_sent_again_with_the_same_id_if_its_process_dies(scen
 
 @dataclass(kw_only=True, eq=False)
 class Stuck(Receiver):
-    """A receiver that never answers at URL."""
+    """A receiver that never answers requests to URL."""
 
     @override
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -323,7 +323,7 @@ class Stuck(Receiver):
 
 
 async def test_a_receiver_that_never_answers_delays_only_its_own_webhooks(scene: Scene) -> None:
-    """There are 100 others, each with two webhooks at once; the clock does not move."""
+    """There are 100 other receivers, each with two webhooks at once; the clock does not move."""
     signals = [scene.signal]
     for number in range(100):
         asked = replace(scene.signal.rule, webhook_url=f"{URL}/{number}")
@@ -499,7 +499,7 @@ async def test_firings_that_an_older_version_delivered_or_gave_up_are_not_sent(
 
 
 async def test_a_firing_that_an_older_process_delivered_meanwhile_is_not_sent(scene: Scene) -> None:
-    """Both versions run for a while if several processes are upgraded one by one."""
+    """Two versions run together for a while if several processes are upgraded one by one."""
     await scene.fire()
     sender = scene.sender()
     await sender.deliveries.take_in()
@@ -539,7 +539,7 @@ async def test_the_webhook_of_a_deleted_firing_is_dropped(scene: Scene) -> None:
 async def test_waiting_webhooks_are_not_sent_after_their_account_was_taken_back(
     scene: Scene,
 ) -> None:
-    """They are sent neither to the address of the thief nor to a new address of the owner."""
+    """They are sent neither to the URL of the thief nor to a new URL of the owner."""
     sender, number = scene.sender(), scene.signal.signal_id
     for _ in range(3):
         await scene.fire()

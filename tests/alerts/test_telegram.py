@@ -57,7 +57,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 def refusal(status: int, description: str, **parameters: int) -> Answer:
-    """Return an error in Telegram's format."""
+    """Return an error response in the format of the Bot API."""
     body: dict[str, Any] = {"ok": False, "error_code": status, "description": description}
     return status, body | ({"parameters": parameters} if parameters else {})
 
@@ -66,8 +66,8 @@ def refusal(status: int, description: str, **parameters: int) -> Answer:
 class FakeTelegram:
     """A server that follows https://core.telegram.org/bots/api, with its chats and updates.
 
-    answers   the answers to the next messages to the bot's chats; when there are none, messages are
-              sent
+    answers   the answers to the next messages to the bot's chats; if the list is empty, messages
+              are sent
     """
 
     url: str = ""
@@ -92,7 +92,7 @@ class FakeTelegram:
         return 200, {"ok": True, "result": self.updates[: body.get("limit", 100)]}
 
     def sendmessage(self, body: dict[str, Any]) -> Answer:
-        """Send a text of 1 to 4096 characters."""
+        """Accept a text of 1 to 4096 characters, unless the next of *answers* refuses it."""
         if not 1 <= len(body["text"]) <= TEXT_LENGTH_MAX:
             return refusal(400, "Bad Request: message is too long")
         if self.answers:
@@ -157,7 +157,7 @@ class Linked:
     session: Session
 
     async def code(self) -> str:
-        """Return the code in the link of the settings."""
+        """Return the code in the link that the Telegram settings show."""
         address = await self.scene.signals.telegram.address(self.session)
         link, _, code = address.partition("?start=")
         assert link == "https://t.me/mintscope_bot"
@@ -173,13 +173,13 @@ class Linked:
         return self.fake.sent[-1][1]
 
     async def crosses(self) -> None:
-        """Let the price go below the level of the alert and above it."""
+        """Let the price go below the level of the alert, and then above it."""
         for price in (9.0, 11.0):
             trade(self.scene.log, price)
             await self.watcher.round()
 
     async def states(self, signal_id: SignalId) -> list[FiringTelegram]:
-        """Return the delivery of each firing, oldest first."""
+        """Return the Telegram delivery of each firing of an alert, oldest first."""
         fired = await self.scene.fired(signal_id)
         return [each.telegram for each in fired if each.telegram is not None]
 
@@ -204,7 +204,7 @@ async def linked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def begin_session(scene: Scene) -> Session:
-    """Return a session of the user of *scene*."""
+    """Return a new session of the user of *scene*."""
     new = NewSession(CredentialHash(scene.signals.entropy(32)), "192.0.2.1", "a browser")
 
     def begin(rows: AccountRows) -> Session | None:
@@ -354,7 +354,7 @@ async def test_a_chat_that_blocks_the_bot_gets_no_more_messages(linked: Linked) 
 async def test_a_chat_gets_one_message_a_round_and_pauses_if_telegram_demands_it(
     linked: Linked,
 ) -> None:
-    """Firings and tests meanwhile change neither the pause nor a lease."""
+    """Firings and tests in a pause, or while a message is leased, change neither time."""
     scene = linked.scene
     bot = linked.bot
     clock = linked.scene.clock
@@ -475,7 +475,7 @@ async def test_notes_about_failures_never_contain_the_token_of_the_bot(linked: L
 
 
 class BrokenChats(TelegramChats):
-    """Chats with a bug."""
+    """Telegram chats whose `link` raises an unexpected error."""
 
     @override
     async def link(self, code: str, chat_id: int, name: str) -> User | None:
@@ -498,7 +498,7 @@ async def test_a_message_that_cannot_be_answered_does_not_stop_others(linked: Li
 
 @pytest.mark.parametrize(("count", "kilobytes"), [(100, 60), (10, 450)])
 async def test_long_messages_do_not_stop_others(linked: Linked, count: int, kilobytes: int) -> None:
-    """However many wait, and however long they are."""
+    """This holds for many messages, and for messages with many links."""
     link = {"type": "text_link", "offset": 0, "length": 1, "url": f"https://x.org/{'x' * 1_000}"}
     for _ in range(count):
         linked.fake.write(5, "a message that was forwarded", username="mallory")

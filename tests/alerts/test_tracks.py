@@ -1,4 +1,4 @@
-"""The report of tracks at every event equals that of a mint loaded there, also after a restart."""
+"""At each event, the report of `Tracks` equals that of a newly loaded mint, also after restarts."""
 
 from typing import Final
 

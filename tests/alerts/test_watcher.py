@@ -1,4 +1,4 @@
-"""Alerts fire exactly once for each crossing, even if processes die, on every engine."""
+"""Alerts fire exactly once for each crossing, even if processes die, on every database engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -51,7 +51,7 @@ from support.scenes.service import NOW
 
 
 def slow_crossings(log: FakeLog, since: int) -> list[int]:
-    """Return the events in which the price came to be above the level, retracted ones or not."""
+    """Return the events after *since*, even retracted ones, at which the price rose above LEVEL."""
     prices = [
         (event.seq, each.price_usd)
         for event in log.kept
@@ -124,7 +124,7 @@ async def test_an_alert_on_closed_candles_is_evaluated_as_each_minute_ends(scene
 
 
 async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene: Scene) -> None:
-    """For open and closed candles of all four timeframes; now and then the process changes."""
+    """This holds for open and closed candles of four timeframes, and if the process changes."""
     level = 10.0
     widths = {"s15": 15, "m30": 1_800, "h4": 14_400, "d1": 86_400}
     random, process, watcher = Random(5), 0, scene.watcher()
@@ -184,7 +184,7 @@ class SlowLog(FakeLog):
 
 
 async def test_each_round_renews_a_few_bases_oldest_first(scene: Scene) -> None:
-    """Events wait for loads, which take 20 ms each with asked timeframes."""
+    """Renewing all at once would delay events: a load with asked timeframes takes 20 ms."""
     scene.log = log = SlowLog(scene.clock)
     mints = [MINT, *(Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 7))]
     for mint in mints:
@@ -217,7 +217,7 @@ async def test_each_round_renews_a_few_bases_oldest_first(scene: Scene) -> None:
 async def test_alerts_of_loaded_tokens_fire_while_others_are_loaded(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a start many tokens must be loaded; asked timeframes take 20 ms for each token."""
+    """After a start many tokens must be loaded; a token with asked timeframes takes 20 ms."""
     monkeypatch.setattr(evaluator, "LOADING_S", 0.04)
     scene.log = log = SlowLog(scene.clock)
     mints = [Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 8)]
@@ -310,7 +310,7 @@ async def test_each_crossing_fires_once_even_if_processes_die(
 async def test_each_crossing_fires_once_if_a_process_dies_before_any_statement(
     tmp_path: Path,
 ) -> None:
-    """A process dies before its n-th statement, another goes on: nothing is lost or sent twice."""
+    """A process dies before its n-th statement, another goes on: no firing is lost or doubled."""
     for last in range(1, 200):
         folder = tmp_path / str(last)
         folder.mkdir()
@@ -334,7 +334,7 @@ async def test_each_crossing_fires_once_if_a_process_dies_before_any_statement(
 
 
 async def _die_before(last: int, scene: Scene, folder: Path) -> bool:
-    """Trade and evaluate; the process dies before statement *last*, and the trades continue."""
+    """Trade and evaluate in a process that dies before statement *last*; return whether it died."""
     left = last
 
     def count(_statement: str) -> None:

@@ -115,7 +115,7 @@ class Scene:
     ) -> AlertEvaluator:
         """Return a new evaluator, like that of a process that has just started.
 
-        bounds    the limits on the e-mails that it sends
+        bounds    the limits on the e-mails that the evaluator writes
         """
         writer = AlertWriter(
             store=store or self.store,

@@ -60,7 +60,7 @@ async def lose(route: Route) -> None:
 
 
 async def lose_before(route: Route) -> None:
-    """Lose the request of *route* with its payment before it arrives."""
+    """Drop the request of *route*, with its payment, before it reaches the service."""
     if route.request.method == "POST":
         await route.abort("aborted")
     else:
@@ -68,7 +68,7 @@ async def lose_before(route: Route) -> None:
 
 
 def forgive(visitor: Visitor, *statuses: int) -> None:
-    """Check that the page received answers with *statuses*, and remove them from mishaps."""
+    """Check that the page received answers with *statuses*; remove them from `visitor.mishaps`."""
     for status in statuses:
         reported = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
         assert reported, f"expected an answer of {status}; there were {visitor.mishaps}"

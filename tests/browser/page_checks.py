@@ -204,7 +204,7 @@ async def _broken_rows(page: Page, where: str) -> list[Fault]:
 
 
 async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
-    """Open *path* in a narrow and a wide window; return faults if it moves while loading.
+    """Open *path* in a narrow and a wide window; return faults if its content moves while loading.
 
     The script MOVED must be installed in the page.
     """
@@ -255,7 +255,7 @@ async def _resize(page: Page, size: tuple[int, int]) -> None:
 
 
 async def _keyboard(page: Page) -> list[str]:
-    """Press Tab through the page; return faults of the order and visibility of stops."""
+    """Press Tab through the page; return faults of the order and the visibility of the focus."""
     stops: int = await page.evaluate(MARK_STOPS)
     assert stops < TABS_MAX
     await page.evaluate(WATCH_FOCUS)

@@ -17,7 +17,7 @@ NEW_PASSWORD = "a different good one"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """A service for one test: other tests cannot use up its limits."""
+    """Yield a service for one test, so that other tests cannot use up its limits."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         yield site
 
@@ -130,7 +130,7 @@ async def test_entering_the_password_again_leads_to_the_requested_page(
 
 
 class TestScripts:
-    """Parts that scripts add."""
+    """Tests of the parts of pages that scripts add."""
 
     async def test_a_typed_password_can_be_shown_and_hidden(
         self, chromium: Browser, own_site: Website

@@ -37,13 +37,16 @@ MOVED_MAX: Final = 0.02
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
-    """The shop, with its clock moved on: no limit counts requests of the previous test."""
+    """Return the shop at a later time, so that no limit counts requests of the previous test."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
 
 
 async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
-    """Expect one payment for ten credits since *before*, on chain and in the books."""
+    """Expect one payment for ten credits on top of *before*, and ten credits on the token *secret*.
+
+    Also expect that the books and the chain agree.
+    """
     assert shop.world.received() - before == PRICES[10]
     assert await balance(shop, secret) == 10
     assert await shop.world.audit() == []
@@ -52,7 +55,7 @@ async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
 async def test_the_demo_wallet_pays_only_after_its_dialog_is_accepted(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    """No real wallet knows the chain of a demo: with `--wallet`, the page has one of its own."""
+    """No real wallet knows the chain of a demo: with `--wallet`, the page offers a demo wallet."""
     key = Genesis(0).key("visitor")
     web = WebConfig(demo_wallet_seed=key.secret().hex())
     asked: list[str] = []
@@ -120,7 +123,7 @@ async def test_each_bundle_is_bought_copied_downloaded_and_then_hidden(
 
 
 async def keep(visitor: Visitor) -> None:
-    """Say that the credit token is saved, and leave its page."""
+    """Check the box that the credit token is saved, and leave the page."""
     await expect(visitor.page.get_by_role("button", name="Done")).to_be_disabled()
     await visitor.page.get_by_label("I saved it").check()
     await visitor.press("Done")

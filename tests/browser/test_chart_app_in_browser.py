@@ -1,4 +1,4 @@
-"""The chart of `show_chart` in a host of MCP Apps, which speaks to it by postMessage alone."""
+"""The chart of `show_chart` in a host of MCP Apps; the two communicate only by postMessage."""
 
 import json
 import re
@@ -59,9 +59,9 @@ POLICY: Final = (
 
 @dataclass
 class Host:
-    """A host with the app of one call in it.
+    """A host of MCP Apps that shows the app of one tool call.
 
-    pays   whether it answers the terms of a purchase with a payment
+    pays   whether the host answers the terms of a purchase with a payment
     """
 
     shop: SellingApi
@@ -147,7 +147,7 @@ async def app(tmp_path: Path) -> AsyncIterator[tuple[SellingApi, ASGIApp]]:
 async def hosting(
     chromium: Browser, shop: SellingApi, app: ASGIApp, *, credit_count: int = 0, **changes: Any
 ) -> AsyncIterator[tuple[Host, Visitor, FrameLocator]]:
-    """Yield a host whose caller has *credit_count* credits, and its view of the app."""
+    """Yield a host whose caller has *credit_count* credits, its visitor, and the app's frame."""
     headers = bearer(await shop.service.issue(credit_count)) if credit_count else {}
     async with mcp_client(app, headers) as client, visiting(chromium, "about:blank") as visitor:
         (read,) = (await client.read_resource(CHART)).contents
@@ -245,7 +245,7 @@ async def test_a_budget_below_the_price_buys_nothing(
 async def test_a_purchase_without_a_credential_shows_its_credit_token(
     chromium: Browser, app: tuple[SellingApi, ASGIApp]
 ) -> None:
-    """The answer reaches the app alone: if it were not shown, the credits would be lost."""
+    """Only the app gets the token: if the app did not show it, the credits would be lost."""
     given = {"mint": WSOL, "tf": "m1"}
     async with hosting(chromium, *app, given=given) as (_, __, view):
         await expect(view.get_by_role("status")).to_contain_text("must be paid for")

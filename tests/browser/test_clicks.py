@@ -1,8 +1,8 @@
 """The clicks and seconds that tasks take, measured in the browser, from the page where they begin.
 
-Typing takes no click: the keyboard leads from field to field.  The seconds are those of the pages,
-at the pace of this script: a person who reads and types takes longer.  Their bounds are wide,
-because other tests run beside this one; a page that hangs, or asks for a wait, exceeds them.
+Typing takes no click: the keyboard leads from field to field.  The seconds are measured at the pace
+of this script: a person who reads and types takes longer.  The bounds of the seconds are wide,
+because other tests run at the same time; a page that hangs, or asks for a wait, exceeds them.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ TASK_S_MAX: Final = 60.0  # for tasks that take one or two on an idle machine
 
 
 async def top_mover(clicks: Clicks) -> None:
-    """Find the token that moved most, and its buy and sell pressure."""
+    """Find the token whose price rose most, and its buy and sell pressure."""
     visitor = clicks.visitor
     await clicks.begin("/")
     await visitor.follow("Tokens")
@@ -56,7 +56,7 @@ async def alert(clicks: Clicks) -> None:
 
 
 async def key(clicks: Clicks) -> None:
-    """Make a key with a cap."""
+    """Create an API key with a monthly cap."""
     visitor = clicks.visitor
     await clicks.begin("/")
     await visitor.follow("Settings")
@@ -69,7 +69,7 @@ async def key(clicks: Clicks) -> None:
 
 
 async def paid(site: Website, clicks: Clicks) -> None:
-    """As an administrator, find the payment of a customer of last week."""
+    """As an administrator, find the payment that a customer made last week."""
     user = next(u for u in await site.accounts.review.users(limit=9) if u.email == ANN)
     account = await site.accounts.credits.open(user.user_id)
     at = UnixMs(site.clock.now() - 6 * DAY_MS)

@@ -1,4 +1,4 @@
-"""The page of credits: of a credit token that stays in the browser, and of an account."""
+"""The page of credits, for a credit token that stays in the browser, and for an account."""
 
 import re
 from collections.abc import AsyncIterator
@@ -46,13 +46,13 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shopfr
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """A service without a chain, so that days pass in no time."""
+    """Yield a service without a chain, so that days pass in no time."""
     async with served_website(tmp_path_factory.mktemp("days")) as site:
         yield site
 
 
 async def used_token(site: Website, number: int) -> CreditToken:
-    """Return a credit token of 1,000, used on twenty days that end today."""
+    """Return a credit token of 1,000 credits, used as in USE on the twenty days up to today."""
     token, ledger = credit_token(number), site.ledger
     account = await ledger.issue(token, 1_000, "")
     assert isinstance(ledger, DebitLedger)

@@ -1,4 +1,4 @@
-"""Every page, in both schemes, wide and narrow, as strangers, people and administrators see it.
+"""Every page, light and dark, wide and narrow, as strangers, people and administrators see it.
 
 The pictures are in `build/screenshots`.
 """
@@ -242,7 +242,7 @@ async def test_every_page_passes_every_check(
 
 
 async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
-    """Look at every page as *role*, at a service of its own."""
+    """Return the faults of every page that *role* sees, at a separate service."""
     email = WHO[role]
     faults: list[Fault] = []
     alone = role == "administrator alone"
@@ -284,7 +284,7 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
 
 
 async def look_when_stale(site: Website, visitor: Visitor) -> list[Fault]:
-    """Look at the page that asks for the password again."""
+    """Return the faults of the page that asks for the password again."""
     site.clock.advance(11 * MINUTE_MS)
     await visitor.open("/settings/api-keys/new")
     faults = await look_at(visitor.page, "prove")
@@ -293,7 +293,10 @@ async def look_when_stale(site: Website, visitor: Visitor) -> list[Fault]:
 
 
 async def look_at_kept_credits(visitor: Visitor) -> list[Fault]:
-    """Look at the credit token that the deletion of an account shows; the account stays."""
+    """Return the faults of the page that shows a credit token before an account is deleted.
+
+    The account is not deleted.
+    """
     await visitor.open("/settings/account/delete")
     label = await visitor.page.locator("label[for=username]").inner_text()
     await visitor.page.get_by_label("Type your user name").fill(label.split()[-1])
@@ -325,7 +328,7 @@ async def test_every_page_is_visited_or_listed_as_checked_elsewhere(tmp_path: Pa
 
 
 class AnyPlace(dict[str, str]):
-    """Has a value for every name between braces."""
+    """Values for the variables in the paths of routes; every variable has a value."""
 
     def __missing__(self, name: str) -> str:
         links = {"undo": "undo-email", "change": "change-email"}

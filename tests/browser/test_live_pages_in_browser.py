@@ -1,4 +1,4 @@
-"""Open pages behind a faulty proxy say that they are not connected, and recover soon after it.
+"""Open pages behind a faulty proxy say that they are not connected, and recover after the fault.
 
 The test moves the clock of each page; the time that the proxy and the network take is negligible.
 """
@@ -60,7 +60,7 @@ class TroubledProxy:
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
+        """Serve one connection: forward it to the server, or refuse it during a trouble."""
         self._open.add(writer)
         try:
             if self._trouble == "none":
@@ -130,10 +130,10 @@ POLL_MS = 3_500
 class Subject:
     """A live page, and a way to change its content.
 
-    stream  the path of its updates; None if it polls
-    lost    the selector of its text about the connection
+    stream  the path of the updates; None if the page polls
+    lost    the selector of the page's text about the connection
     trade   lets the market trade; returns a selector that matches once the page shows the trade
-    seen_ms  the most time until it shows that its connection is closed
+    seen_ms  the most milliseconds until the page shows that the connection is closed
     """
 
     path: str
@@ -249,7 +249,10 @@ async def is_lost(page: Page, subject: Subject) -> bool:
 
 
 async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
-    """Wait without moving the clock of the page."""
+    """Wait until the page says that it is not connected, or, unless *is_lost*, no longer does.
+
+    The clock of the page is not moved.
+    """
     place = page.locator(subject.lost).filter(has_text="ot connected")
     await expect(place).to_have_count(1 if is_lost else 0)
 
@@ -257,7 +260,7 @@ async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
 async def passes(
     page: Page, span_ms: int, subject: Subject, *, is_lost: bool, has_answers: bool = True
 ) -> None:
-    """Move the clock of the page by *span_ms*, in steps; check its text about the connection."""
+    """Move the clock of the page by *span_ms*; check the page's text about the connection."""
     for _ in range(0, span_ms, STEP_MS):
         await page.clock.run_for(STEP_MS)
         if has_answers:  # once this request has ended, requests that were due have, too
@@ -266,12 +269,12 @@ async def passes(
 
 
 async def rides_out(page: Page, proxy: TroubledProxy) -> None:
-    """Move the clock of the page by a minute; expect that it keeps trying to connect."""
+    """Move the clock of the page by a minute; expect that the page keeps trying to connect."""
     for _ in range(0, TROUBLE_MS, 5_000):
         await page.clock.run_for(5_000)
         await proxy.attempts.acquire()
 
 
 def forgive(visitor: Visitor) -> None:
-    """Remove the mishaps that the proxy has caused."""
+    """Remove the problems that the proxy has caused from `visitor.mishaps`."""
     visitor.mishaps[:] = [each for each in visitor.mishaps if not each.startswith(FORGIVEN)]

@@ -1,4 +1,4 @@
-"""The checks of every page find the faults that they are for."""
+"""The checks of every page find the faults that they search for."""
 
 from pathlib import Path
 

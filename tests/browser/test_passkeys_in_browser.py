@@ -20,9 +20,9 @@ FACTORS = "/settings/second-factor"
 async def with_authenticator(
     chromium: Browser, site: Website, *, is_phone: bool = False
 ) -> AsyncIterator[tuple[Visitor, CDPSession, str]]:
-    """Open a browser at the site's name, with a device that confirms every request.
+    """Open a browser at localhost, with an authenticator that confirms every request.
 
-    is_phone   whether the device stores passkeys with their accounts and verifies its user
+    is_phone   whether the authenticator stores passkeys with their accounts and verifies its user
     """
     origin = site.origin.replace("127.0.0.1", "localhost")
     async with visiting(chromium, origin) as visitor:

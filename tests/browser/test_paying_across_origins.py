@@ -58,7 +58,7 @@ def _exports(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(choice: Any) -> str | None:
-    """Return the file for browsers in *choice*, a value of `exports`; None if there is none."""
+    """Return the file for browsers in *choice*, a value of `exports`; None if it has none."""
     if isinstance(choice, str):
         return choice
     for condition, inner in (choice or {}).items() if isinstance(choice, dict) else ():
@@ -92,7 +92,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def page_of_modules(packages: Path, program: str) -> Iterator[str]:
-    """Serve a page that runs the module *program* with *packages*; yield its address."""
+    """Serve a page that runs the module *program* with *packages*; yield the page's URL."""
     page = PAGE.format(imports=json.dumps(import_map(packages)), program=program).encode()
     kind = type("Handler", (_Handler,), {"page": page})
     with ThreadingHTTPServer(

@@ -16,7 +16,7 @@ BETTER = "a better password of mine"
 
 
 async def follow_email(visitor: Visitor, email: str, subject: str) -> None:
-    """Open the newest e-mail to *email* on the demo's /mailbox page, and follow its link."""
+    """Open the newest e-mail to *email* with *subject* at /mailbox, and follow its first link."""
     await visitor.open(f"/mailbox?to={email}")
     await visitor.page.get_by_role("link", name=subject).first.click()
     async with visitor.page.expect_navigation():

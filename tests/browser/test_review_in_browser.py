@@ -11,7 +11,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def confirmed(site: Website, email: str, motivation: str = "To trade.") -> SignupId:
-    """Apply, and confirm by the link in the e-mail."""
+    """Apply as *email*, confirm by the link in the e-mail, and return the application's ID."""
     signup_id = await site.apply(email, motivation)
     link = await site.link(email)
     assert await site.accounts.signup.confirm_by_link(link.rpartition("/")[2])

@@ -25,7 +25,7 @@ NEW_PASSWORD = "a different good one"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """A service for one test: other tests cannot use up its limits."""
+    """Yield a service for one test, so that other tests cannot use up its limits."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         yield site
 
@@ -38,7 +38,7 @@ async def link_to(site: Website, email: str, path: str) -> str:
 
 
 async def reported_of(site: Website, text: str) -> str:
-    """Return the newest e-mail that contains *text*."""
+    """Return the text of the newest e-mail that contains *text*."""
     assert site.accounts.mailbox is not None
     posted = await site.accounts.mailbox.recent(limit=100)
     return next(each.email.text for each in posted if text in each.email.text)

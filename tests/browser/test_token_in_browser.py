@@ -73,7 +73,7 @@ async def watcher(chromium: Browser, token_site: Website) -> AsyncIterator[Visit
 
 
 async def moving(page: Page) -> None:
-    """Wait until the moving chart is drawn and the page gets changes."""
+    """Wait until the interactive chart is drawn and the page gets changes."""
     await page.locator(".chart .moving canvas").first.wait_for()
     await expect(page.locator("#freshness")).to_have_attribute("data-state", "live")
 
@@ -130,7 +130,7 @@ async def test_a_new_swap_is_shown_on_the_open_page(token_site: Website, watcher
 async def test_a_swap_causes_at_most_eight_computations_of_styles(
     token_site: Website, watcher: Visitor
 ) -> None:
-    """Also with animations allowed: animating a colour took 30 frames of the main thread."""
+    """Animations are allowed here: an animated colour took 30 frames of the main thread."""
     market, page = _market(token_site), watcher.page
     await page.emulate_media(reduced_motion="no-preference")
     await watcher.open(f"/token/{SOL}?tf=m1")
@@ -148,14 +148,14 @@ async def test_a_swap_causes_at_most_eight_computations_of_styles(
 
 
 async def style_count(reported: CDPSession) -> int:
-    """Return the number of computations of styles, at most one a frame."""
+    """Return the number of times that the page has computed styles, at most one a frame."""
     metrics = (await reported.send("Performance.getMetrics"))["metrics"]
     return next(int(each["value"]) for each in metrics if each["name"] == "RecalcStyleCount")
 
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_axis_shows_very_small_and_very_large_prices(watcher: Visitor) -> None:
-    """The library alone compares prices to 1e-14, and throws for steps below 1e-17."""
+    """By itself, the chart library compares prices to 1e-14, and throws for steps below 1e-17."""
     page = watcher.page
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -196,7 +196,7 @@ async def test_series_that_are_turned_off_stay_off_after_a_reload(watcher: Visit
 async def test_scrolling_back_loads_older_candles_and_the_url_keeps_the_span(
     watcher: Visitor,
 ) -> None:
-    """All 360 minutes of the market are there in the end, each once, with their averages."""
+    """In the end the chart has each of the 360 minutes of the market once, with its averages."""
     page = watcher.page
     await watcher.open(f"/token/{BONE}?tf=m1")
     await moving(page)
@@ -220,7 +220,7 @@ async def test_scrolling_back_loads_older_candles_and_the_url_keeps_the_span(
 
 
 def thin(count: int, gap: int, price: float = 5.0) -> list[list[float]]:
-    """Return candles of one swap each, with *gap* minutes without a trade in the middle."""
+    """Return *count* candles of one swap each, with *gap* minutes without a trade in the middle."""
     begin = 1_763_200_800
     minutes = [n + (gap if n >= count // 2 else 0) for n in range(count)]
     return [[begin + 60 * at, *4 * [price + at % 3], 9, 1, 0] for at in minutes]
@@ -247,7 +247,7 @@ DRAWN = """([from, to]) => {
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_time_axis_is_even_and_gaps_without_trades_are_visible(watcher: Visitor) -> None:
-    """20 candles, 60 minutes without a trade, 20 candles: checked by pixels and by pointer."""
+    """A gap of 60 minutes, between 20 and 20 candles, is checked by pixels and by the pointer."""
     page = watcher.page
     await page.route(f"**/token/{BONE}*", _drawing(thin(40, 60), "m1"))
     await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends the stream
@@ -270,7 +270,7 @@ async def test_the_time_axis_is_even_and_gaps_without_trades_are_visible(watcher
 
 
 async def said_at(page: Page, share: float) -> str:
-    """Return the values at *share* of the width of the plot."""
+    """Return the values that the page shows for the pointer at *share* of the plot's width."""
     place = await page.locator(".chart .moving canvas").first.bounding_box()
     assert place is not None
     x = place["x"] + share * (place["width"] - 64)  # without the strip of names
@@ -311,7 +311,7 @@ AXES = """
 
 
 def contrast(ink: str, ground: list[int]) -> float:
-    """Return the contrast of two colours (WCAG 2.2)."""
+    """Return the contrast ratio of the text colour *ink* and the background *ground* (WCAG 2.2)."""
 
     def light(colour: list[int]) -> float:
         parts = [each / 255 for each in colour]
@@ -358,7 +358,7 @@ async def test_times_at_the_axis_are_not_cut_and_all_texts_have_enough_contrast(
 
 
 def last_candle(close: float) -> list[float | None]:
-    """Return a candle that ends at *close*, after those of `thin`, with an RSI."""
+    """Return a candle after those of `thin(60, 0)` that closes at *close* and has an RSI."""
     averages: list[float | None] = [None] * 4
     return [1_763_200_800 + 60 * 60, 5.0, 6.0, 4.0, close, 9, 1, 0, *averages, 55.0]
 
@@ -394,7 +394,7 @@ async def test_hidden_panes_and_shown_bands_stay_so_after_a_reload(watcher: Visi
 
 
 async def drag(page: Page, by: int) -> None:
-    """Drag the chart to the right."""
+    """Drag the chart to the right by *by* pixels."""
     place = await page.locator(".chart .moving").bounding_box()
     assert place is not None
     y = place["y"] + place["height"] / 4
@@ -451,7 +451,7 @@ async def test_times_are_shown_in_the_zone_of_the_reader(watcher: Visitor) -> No
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_tables_that_scroll_sideways_show_it(watcher: Visitor) -> None:
-    """In words on a phone; everywhere by a shadow on the side that has more columns.
+    """On a phone they show it in words, and everywhere by a shadow where there are more columns.
 
     The table of pools is shown once pools have traded, and may fit.
     """
@@ -522,7 +522,7 @@ def _market(site: Website) -> TokenMarket:
 def _drawing(
     points: Sequence[Sequence[float | None]], frame: str = "m5"
 ) -> Callable[[Route], Awaitable[None]]:
-    """Return a route that answers with the page of a token whose chart has *points*."""
+    """Return a route handler that answers with a token's page whose chart has *points*."""
 
     async def answer(route: Route) -> None:
         response = await route.fetch()

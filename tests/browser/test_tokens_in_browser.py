@@ -179,7 +179,7 @@ async def test_print_hides_controls_and_forced_colours_mark_the_current_link(
 async def test_a_form_sent_after_the_session_ended_is_kept_for_its_sender(
     chromium: Browser, shop: Website
 ) -> None:
-    """It is shown once, to its sender, and not to another account."""
+    """The form is shown once, to its sender, and not to another account."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         level, name = page.get_by_label("Level"), page.get_by_label("Name", exact=True)
@@ -231,7 +231,7 @@ async def test_a_form_of_an_earlier_session_is_kept_for_its_sender(
 async def test_a_copied_price_is_copied_once(
     chromium: Browser, shop: Website, *, scripts: bool
 ) -> None:
-    """With scripts, the whole number; without, the number as it is shown."""
+    """With scripts, the whole number is copied; without scripts, the number as it is shown."""
     async with visiting(chromium, shop.origin, scripts=scripts) as visitor:
         page = visitor.page
         await visitor.open("/tokens")
@@ -251,7 +251,7 @@ async def test_a_copied_price_is_copied_once(
 
 
 async def type_an_alert(page: Page) -> None:
-    """Fill the form of an alert, and lose the session."""
+    """Fill in the form of a new alert, and then delete the session cookie."""
     await page.goto(urljoin(page.url, "/alerts/new"))
     await page.get_by_label("Level").fill("171.5")
     await page.get_by_label("Name", exact=True).fill("Mine")

@@ -23,13 +23,13 @@ KEPT: Final = "JSON.stringify([localStorage, sessionStorage, history.state])"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
-    """The shop, with its clock moved on: no limit counts requests of the previous test."""
+    """Return the shop at a later time, so that no limit counts requests of the previous test."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
 
 
 async def issued(shop: Shopfront, number: int) -> CreditToken:
-    """Return a credit token of three credits."""
+    """Return a new credit token of three credits."""
     token = credit_token(number)
     await shop.site.ledger.issue(token, 3, "")
     return token

@@ -1,4 +1,4 @@
-"""Administration: for administrators only, and on a listener of its own if that is configured."""
+"""Administration: for administrators only, and on a separate listener if that is configured."""
 
 import re
 from collections.abc import AsyncIterator
@@ -143,7 +143,7 @@ async def test_an_approval_is_in_the_audit_log(site: Website, administrator: Per
 
 @pytest.fixture
 async def apart(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service whose administration is on a listener of its own."""
+    """Yield a service whose administration is on a separate listener."""
     async with website(tmp_path, web=WebConfig(admin_port=1), origin=ORIGIN) as site:
         await site.make_administrator()
         yield site

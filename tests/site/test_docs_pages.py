@@ -29,7 +29,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 @pytest.fixture
 async def person(site: Website) -> AsyncIterator[Person]:
-    """A reader of the documentation."""
+    """Yield a reader of the documentation."""
     async with Person(site) as person:
         yield person
 
@@ -111,7 +111,7 @@ def bodies(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def fields_in(
     schema: dict[str, Any], schemas: dict[str, Any], seen: set[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every field of *schema*, those of other schemas included."""
+    """Yield the name and schema of every field of *schema* and of the schemas that it contains."""
     name = schema.get("$ref", "").rpartition("/")[2]
     if name in seen:
         return
@@ -196,7 +196,7 @@ def test_every_indicator_is_defined(document_fields: set[str]) -> None:
 
 @pytest.fixture
 async def document_fields(document: dict[str, Any]) -> set[str]:
-    """The names of the fields that are computed from candles."""
+    """Return the names of the fields that are computed from candles."""
     schemas = document["components"]["schemas"]
     return {
         *schemas["TimeframeIndicators"]["properties"],
@@ -207,7 +207,7 @@ async def document_fields(document: dict[str, Any]) -> set[str]:
 
 
 def plain(text: str) -> str:
-    """Return *text* as `words` shows it."""
+    """Return *text* without backticks and with single spaces, like the text of a page."""
     return " ".join(text.replace("`", " ").split())
 
 

@@ -1,4 +1,4 @@
-"""Every address in an e-mail exists."""
+"""Every link in an e-mail leads to an existing page."""
 
 import re
 

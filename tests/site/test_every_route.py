@@ -67,7 +67,7 @@ def paths(
 
 @pytest.fixture
 async def scene(site: Website) -> Website:
-    """The service, with data for every page."""
+    """Return the service with data for every page."""
     await scene_at(site)
     return site
 
@@ -170,6 +170,6 @@ async def test_the_administration_is_a_404_for_other_users(scene: Website) -> No
 
 
 def without_id(page: str) -> str:
-    """Return *page* without the id of its request."""
+    """Return *page* without the request ID that it shows."""
     before, _, after = page.partition("<code>")
     return before + after.partition("</code>")[2]

@@ -1,7 +1,7 @@
 """A form whose session has ended keeps its text, for its user only.
 
 With scripts every form does so (`typed.js`, which the base of all pages loads).  Without scripts
-the server puts the text into the address of the page to return to, which must hold no secret.
+the server puts the text into the URL of the page to return to, which must contain no secret.
 """
 
 import re
@@ -62,7 +62,7 @@ def test_every_form_with_fields_keeps_its_text_or_is_a_listed_exception() -> Non
 
 
 async def fill(person: Person, page: str, form: str, name: str, text: str) -> str:
-    """Send a form after its session has ended; return the address to open after signing in."""
+    """Send a form after its session has ended; return the URL to open after signing in."""
     opened = await person.open(page)
     (owner, *_) = re.findall('name="of" value="([^"]*)"', opened.text)
     csrf = await person.csrf()
@@ -111,7 +111,7 @@ async def test_the_text_of_an_administrators_form_survives_the_password_prompt(
     site: Website,
     alice: Person,  # noqa: ARG001 - its fixture signs her up
 ) -> None:
-    """The session is still valid, but its password was entered too long ago."""
+    """The session is still valid, but the password was entered too long ago."""
     await site.make_administrator()
     async with Person(site, address="198.51.100.8") as admin:
         await admin.sign_in(ADMINISTRATOR)

@@ -1,4 +1,4 @@
-"""The first page: the numbers of the API at the same slot, and the data of its user."""
+"""The first page: the numbers of the API at the same slot, and the data of a signed-in user."""
 
 import json
 import re
@@ -28,7 +28,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Website]:
 
 
 def shown_answer(page: httpx.Response) -> dict[str, dict[str, float]]:
-    """Return the JSON that the page shows."""
+    """Return the JSON response that the page shows as an example."""
     found = re.search(r'<code [^>]*data-part="answer">(.*?)</code>', page.text, re.DOTALL)
     assert found is not None
     shown: dict[str, dict[str, float]] = json.loads(unescape(re.sub("<[^>]*>", "", found[1])))

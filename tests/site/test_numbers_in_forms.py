@@ -22,7 +22,7 @@ ASKS_AGAIN = ("/sign-in?", "/prove?")  # where a page sends visitors who must si
 
 
 def fields() -> list[str]:
-    """Return the names of every field that a page reads, of its query or of a form."""
+    """Return the names of all fields that pages read from a query or from a form."""
     folder = Path(mintscope.__file__).parent
     sources = [path.read_text() for path in folder.rglob("*.py")]
     names = {name for source in sources for name in READ.findall(source)} - {"csrf"}

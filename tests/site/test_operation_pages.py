@@ -199,7 +199,7 @@ async def test_coverage_and_unlisted_programs_are_shown_by_day(
 
 
 def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) -> SlotCoverage:
-    """Return a block's calls, each of *volume* micro-USD."""
+    """Return the coverage of a block in hour *hour*: *calls*, each of *volume* micro-USD."""
     return SlotCoverage(
         slot=Slot(hour), parent_slot=Slot(hour - 1), time=UnixS(hour * 3_600),
         calls={key: Tally(count, count, count * volume) for key, count in calls.items()}, missed={},
@@ -229,7 +229,7 @@ async def test_the_counts_of_a_process_are_written_once(site: Website) -> None:
 
 @dataclass
 class Unanswering(AccountStore):
-    """A store whose answers are lost: changes are durable, or, if *is_away*, never arrive."""
+    """A store whose answers are lost; changes are durable unless *is_away* is true."""
 
     store: AccountStore
     is_away: bool

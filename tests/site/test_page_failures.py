@@ -163,7 +163,7 @@ async def test_answers_are_counted_by_the_pattern_of_their_route(site: Website) 
 
 
 class TestScripts:
-    """Answers to requests of the pages' own script."""
+    """Tests of responses to requests that htmx sends from a page."""
 
     async def test_a_session_that_ended_makes_the_browser_go_to_sign_in(
         self, alice: Person

@@ -52,7 +52,7 @@ async def test_every_answer_has_the_security_headers(site: Website) -> None:
 
 
 async def body_of(site: Website, method: str, path: str) -> bytes:
-    """Return the body as the application sends it to the server."""
+    """Return the body of a response as the application sends it to the HTTP server."""
     body = b""
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""Every path that is found in the table of pages is an address of this site."""
+"""Look-ups of routes: a path that has a route stays on this site; and forms of any content."""
 
 import re
 from collections.abc import Iterator

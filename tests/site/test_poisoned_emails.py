@@ -1,4 +1,4 @@
-"""The host in a request to the API reaches no e-mail."""
+"""No e-mail contains the Host header of a request to the API."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Scripts and styles: all are served by this site and named by their content; one is htmx."""
+"""Scripts and styles, among them htmx: this site serves all, and their URLs name the content."""
 
 import re
 from json import loads
@@ -143,7 +143,7 @@ def test_every_form_of_a_session_contains_its_csrf_text() -> None:
 
 
 def test_the_served_htmx_equals_that_of_its_locked_package() -> None:
-    """npm refuses a package without the locked digest, and notes the digest of what it installs."""
+    """npm refuses a package without the locked digest, and records the installed digest."""
     locked = locked_htmx(WEB / "assets" / "package-lock.json")
     assert PACKAGE.is_dir(), "npm ci --prefix src/mintscope/site/assets was not run"
     assert re.fullmatch("sha512-[A-Za-z0-9+/]{86}==", locked["integrity"])
@@ -158,6 +158,6 @@ def test_the_served_htmx_equals_that_of_its_locked_package() -> None:
 
 
 def locked_htmx(lock: Path) -> dict[str, str]:
-    """Return the version, the digest and the licence of htmx in a lock of npm."""
+    """Return the entry of htmx in the npm lock file *lock*: version, digest and licence."""
     entry: dict[str, str] = loads(lock.read_text())["packages"]["node_modules/htmx.org"]
     return entry

@@ -38,7 +38,7 @@ async def shown(  # noqa: PLR0913 - one for each part of the page
     is_selling: bool = False,
     coverage: Coverage | None = None,
 ) -> str:
-    """Return the text of the page for the given status."""
+    """Return the text of the status page for the given status."""
 
     async def read() -> ServiceStatus:
         started_at = UnixMs(NOW - 90_000_000)
@@ -167,7 +167,7 @@ async def test_the_page_shows_the_slot_of_the_running_market(tmp_path: Path) -> 
 
 
 async def test_late_data_is_reported_with_its_meaning(tmp_path: Path) -> None:
-    """The checks of this scene pass at any age of the data."""
+    """The checks of this service pass at any age of the data; the page itself reports the age."""
     async with website(tmp_path, has_market=True) as site, Person(site) as person:
         newest = f"no block read since {utc_text(NOW)}"
         for age_s, begin, means in (

@@ -353,7 +353,7 @@ async def test_presets_and_rows_are_in_the_address(shop: Website) -> None:
 
 
 async def test_any_column_is_filtered_by_a_condition_in_the_address(shop: Website) -> None:
-    """The numbers of the form become a condition in the address, for the page and for the CSV."""
+    """The numbers of the form become a condition in the URL, for the page and for the CSV."""
     async with Person(shop) as person:
         sent = await person.open("/tokens?where=&rsi_below=60&buys_above=40&liquidity_above=")
         both = "rsi_h1+%3C+60+and+pressure_h1+%3E+0.4"

@@ -28,7 +28,7 @@ def modules() -> list[ModuleType]:
 
 
 def statements_of(module: ModuleType) -> Iterator[str | Batch]:
-    """Yield all constants of *module* and strings in its functions that are whole statements."""
+    """Yield all constants and strings of *module* that are complete SQL statements."""
     for value in vars(module).values():
         if isinstance(value, Batch) or (isinstance(value, str) and is_statement(value)):
             yield value
@@ -55,7 +55,7 @@ def is_statement(text: str) -> bool:
 
 
 def text_of(statement: str | Batch) -> str:
-    """Return *statement* as a text; lists of placeholders have a few values."""
+    """Return *statement* as a text; a list of placeholders of any length gets two."""
     text = inserting(statement) if isinstance(statement, Batch) else statement
     return text.format(marks=marks([1, 2])) if "{marks}" in text else text
 

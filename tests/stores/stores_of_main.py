@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 def kept() -> list[Kept]:
     """Return the stored data of all commits, oldest first.
 
-    Raises FileNotFoundError if there is none: otherwise, tests would pass without testing anything.
+    Raises FileNotFoundError if no data is stored, because tests would then pass without a check.
     """
     paths = sorted(DATA.glob("*.json.gz"))
     if not paths:
@@ -65,7 +65,7 @@ def kept() -> list[Kept]:
 
 
 def sqlite_folder(of: Kept, folder: Path) -> Path:
-    """Write the data_dir of the commit to *folder*; return *folder*."""
+    """Write the data_dir of the commit *of* to *folder*; return *folder*."""
     folder.mkdir(mode=0o700, parents=True)
     for kind, name in FILES.items():
         with closing(apsw.Connection(str(folder / name))) as db:
@@ -77,7 +77,7 @@ def sqlite_folder(of: Kept, folder: Path) -> Path:
 
 
 def fill_postgres(of: Kept, dsn: str) -> None:
-    """Create the tables and rows of the commit in the empty database at *dsn*."""
+    """Create the tables and rows of the commit *of* in the empty database at *dsn*."""
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute(migrating.CREATE.encode())
         for kind, ran in of.facts["postgres"]["migrations"].items():
@@ -135,7 +135,7 @@ CATALOG: Final = (
 
 
 def catalog(db: "psycopg.Connection[Any]") -> list[tuple[str, ...]]:
-    """Return kind, table, name and definition of each object of the schema but the migrations."""
+    """Return kind, table, name and definition of each object of the schema, without migrations."""
     rows: list[tuple[str, ...]] = []
     (schema,) = db.execute("SELECT current_schema()").fetchone() or ("",)
     for query in CATALOG:
@@ -156,7 +156,7 @@ def _text(value: Any) -> Any:
 
 
 def make(commit: str) -> Path:
-    """Run the code of *commit*, and store its rows; return the file."""
+    """Run the code of *commit*, and record the rows that it stores; return the recorded file."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         source = subprocess.run(
@@ -226,7 +226,7 @@ def _dump(path: Path) -> str:
 
 
 def _lines(db: apsw.Connection) -> Iterator[str]:
-    """Yield statements that create the content of the file: tables, rows, indexes, triggers."""
+    """Yield statements that create the content of *db*: tables, rows, indexes, triggers."""
     order = "CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, rowid"
     entries = db.execute(
         "SELECT type, name, sql FROM sqlite_schema"

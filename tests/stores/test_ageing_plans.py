@@ -1,7 +1,7 @@
 """No statement costs more because the store is old: PostgreSQL's plans at two ages.
 
-PostgreSQL plans by its statistics of the tables, so each is filled and analyzed: a plan that reads
-a growing table from end to end grows with it.  A new database has no statistics in its first
+PostgreSQL plans by its statistics of the tables, so each table is filled and analyzed: a plan that
+reads a growing table from end to end grows with it.  A new database has no statistics in its first
 minute, in which a hundred thousand mints may be logged.  SQLite's plans depend only on the schema:
 they are in test_statements.py.
 """
@@ -62,7 +62,7 @@ ARRAYS: Final = {1016: "bigint[]", 1009: "text[]", 1001: "bytea[]", 1022: "doubl
 
 
 def value(kind: int, number: int, *, is_limit: bool) -> str:
-    """Return a value of the type *kind*, from the newest rows, which a service mostly reads."""
+    """Return an SQL value of the type *kind*; integers are *number*, or 100 for a limit."""
     if is_limit:
         return "100::bigint"
     if kind in ARRAYS:
@@ -76,7 +76,7 @@ def value(kind: int, number: int, *, is_limit: bool) -> str:
 
 
 def explained(db: psycopg.Connection[Any], text: str, newest: int) -> Any:
-    """Return the plan of *text*, None if PostgreSQL cannot prepare it in this way."""
+    """Return the plan of *text* for values of the row *newest*; None if it cannot be prepared."""
     result = db.pgconn.prepare(b"explained", text.encode())
     if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
         return None
@@ -93,7 +93,7 @@ def explained(db: psycopg.Connection[Any], text: str, newest: int) -> Any:
 
 
 def of_many(db: psycopg.Connection[Any], text: str, columns: int) -> Any:
-    """Return the plan of *text* for CUTS_MAX mints: a fold that catches up has as many."""
+    """Return the plan of *text* for CUTS_MAX mints, as many as a fold has that catches up."""
     kinds = ("bigint", "text", "bigint")
     values = ("1", "m1", "1")
     arrays = [

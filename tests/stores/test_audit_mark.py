@@ -1,5 +1,6 @@
-"""The mark of an audit never lies between the two entries of a rotation.
+"""The position up to which an audit has read never lies between the two entries of a rotation.
 
+A rotation moves the credits of a credit token to a new token, by two entries of the journal.
 On PostgreSQL debits hold only the locks of their accounts: a debit may be committed, with a number
 between those of the two entries, while the rotation is in progress.
 """

@@ -59,7 +59,7 @@ def silent(_what: str, _count: int) -> None: ...
 
 
 def dump(folder: Path) -> dict[str, list[Any]]:
-    """Return every row of every table, and every trigger."""
+    """Return every row of every table in *folder*, and every trigger, by name."""
     found: dict[str, list[Any]] = {}
     for name in FILES:
         with closing(apsw.Connection(str(folder / name))) as db:
@@ -100,7 +100,7 @@ def test_every_row_is_the_same_after_a_copy_to_postgresql_and_back(
 
 
 def begin_minute(folder: Path) -> CreditAccount:
-    """Let a process take two of five credits for a minute of a stream, and die."""
+    """Take two of an account's five credits for a minute of a stream, as a process that dies."""
     now = SystemClock().now()
     with closing(CreditBook(folder / MONEY_FILE, pepper=PEPPER)) as book:
         account = book.issue(make_credit_token(bytes(28)), 5, note="", at=now)
@@ -147,7 +147,7 @@ async def test_credits_are_the_same_after_a_copy(folder: Path, tmp_path: Path) -
 
 
 class Stopping(PostgresSide):
-    """Fails after *parts_left* parts."""
+    """The target of a copy, which fails after *parts_left* parts."""
 
     parts_left = 0
 
@@ -220,7 +220,7 @@ def test_a_target_with_rows_is_refused(engine: str, folder: Path, tmp_path: Path
 
 
 class Lying(SqliteSide):
-    """Returns another balance than was stored."""
+    """The target of a copy, which returns other balances than it has stored."""
 
     @override
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:

@@ -50,8 +50,8 @@ class Losing(PostgresDatabase):
     """Loses one answer to a batch of debits, or to a commit.
 
     lost          "asked": the batch does not arrive; "answered": it is done, and its answer is lost
-    lost_commit   the same for the next commit; then the database goes away
-    is_away       nothing is answered
+    lost_commit   the same for the next commit, after which the database goes away
+    is_away       whether the database answers nothing
     """
 
     lost = ""
@@ -84,7 +84,7 @@ class Losing(PostgresDatabase):
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[PostgresCreditBook]:
-    """Another process's book of the same credits."""
+    """Yield another process's book of the same credits."""
     with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as other:
         yield other
 

@@ -45,7 +45,7 @@ def pages(db: SqliteDatabase) -> int:
 
 
 def empty_and_fill(db: SqliteDatabase) -> int:
-    """Fill *db* and empty it; return the number of its pages when it was full."""
+    """Fill *db* and empty it; return the number of pages that it had when it was full."""
     db.execute(FILL)
     full = pages(db)
     db.execute("DELETE FROM list_snapshot_piece")
@@ -97,7 +97,7 @@ async def test_only_trim_copies_the_log_and_only_if_it_is_long(
 
 
 async def trimmed(path: Path) -> None:
-    """Trim, and close the store, which waits for the end of the copy."""
+    """Trim the store at *path*, and close it, which waits until its log is copied to the file."""
     async with SqliteEngine(path.parent).open_market() as market:
         await market.store.trim(1)
 

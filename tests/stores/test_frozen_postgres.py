@@ -1,4 +1,4 @@
-"""A PostgreSQL that is frozen for good: no thread and no request waits for it without end."""
+"""A PostgreSQL that is frozen for good: no thread and no request waits forever."""
 
 import asyncio
 import os

@@ -56,7 +56,7 @@ Freeze = Callable[[], Awaitable[None]]
 
 @dataclass
 class Freezing:
-    """A chain; after its answer, the database freezes: before `begin`, or before `resolve`."""
+    """A chain after whose answer the database freezes: before `begin` or before `resolve`."""
 
     chain: RpcSettlement
     place: Place = "begin"
@@ -122,7 +122,7 @@ class Town:
             pass
 
     async def spend_at_last(self, token: str) -> None:
-        """Spend one credit for certain, even on a busy machine."""
+        """Spend one credit; repeat until it succeeds, even on a busy machine."""
         spent_before = self.spent
         async with asyncio.timeout(HANG_S):
             while self.spent == spent_before:
@@ -175,7 +175,7 @@ async def town_at(folder: Path) -> AsyncIterator[Town]:
 
 @asynccontextmanager
 async def locked(town: Town, place: Place) -> AsyncIterator[None]:
-    """Let another connection take the write lock at *place*."""
+    """Let another connection hold the write lock from *place* until the block ends."""
     db = apsw.Connection(str(town.world.path))
     db.set_busy_timeout(5_000)
 
@@ -191,7 +191,7 @@ async def locked(town: Town, place: Place) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def hung(town: Town, place: Place) -> AsyncIterator[None]:
-    """Let the writer's thread hang, in a transaction of its own, at *place*."""
+    """Let the writer's thread hang, in another transaction, from *place* until the block ends."""
     stuck, thaw = Event(), Event()
     hanging: list[Any] = []
 

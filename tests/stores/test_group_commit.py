@@ -13,7 +13,7 @@ HOUR_S = 3_600.0  # longer than any machine is busy
 
 
 class Writer:
-    """Doubles numbers; can be held, and made to fail."""
+    """A writer that doubles numbers; a test can hold it, or make it fail."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

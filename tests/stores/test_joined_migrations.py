@@ -25,7 +25,7 @@ MARK: Final = "UPDATE migration SET number = number - 1 WHERE number = ?"
 
 
 def schema(script: str) -> dict[tuple[str, str], Any]:
-    """Return columns, references, indexes and triggers that *script* makes; no comments."""
+    """Return the columns, references, indexes and triggers that *script* makes."""
     found: dict[tuple[str, str], Any] = {}
     with closing(apsw.Connection(":memory:")) as db:
         db.execute(script)

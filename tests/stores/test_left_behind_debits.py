@@ -65,7 +65,7 @@ class Replicas:
         self.clock.advance(milliseconds)
 
     def batch_count(self) -> int:
-        """Return the number of batches whose debits are not answered and not given back."""
+        """Return the number of batches whose debits are neither answered nor given back."""
         stored = "SELECT count(*) FROM credit_batch WHERE spent IS NOT NULL"
         return int(self._db.execute(stored).get)
 
@@ -185,7 +185,7 @@ def test_no_replica_counts_as_dead_just_after_an_outage_of_the_database(replicas
 
 
 def nothing(_replicas: Replicas) -> None:
-    """The reversal is the first thing that the replica does."""
+    """Do nothing, so that the reversal is the first action of the replica."""
 
 
 def rest(replicas: Replicas) -> None:
@@ -202,7 +202,7 @@ def spend(replicas: Replicas) -> None:
 def test_a_frozen_replica_does_not_give_back_credits_given_back_by_another(
     replicas: Replicas, counts: tuple[int, ...], return_first: Callable[[Replicas], None]
 ) -> None:
-    """One of its clients left; it was cut off before it could store the reversal."""
+    """A client of the replica left; the replica froze before it could store the reversal."""
     account = replicas.account
     if counts == (3,):
         replicas.dying.debit([Debit(account, 3)], NOW)
@@ -236,7 +236,7 @@ class Stumbling(PostgresDatabase):
 
 
 def test_a_new_replica_takes_no_minute_before_others_see_it(replicas: Replicas, dsn: str) -> None:
-    """Otherwise others would count it as dead, and give back minutes that it serves."""
+    """Otherwise the others would count the new replica as dead, and give back its minutes."""
     replicas.pass_ms(AGES, replicas.living)
     with closing(PostgresCreditBook(dsn, pepper=PEPPER)) as new:
         vars(new)["_db"].close()
@@ -278,7 +278,7 @@ async def test_a_ledger_leaves_no_batch_of_answered_debits(replicas: Replicas) -
 async def test_a_debit_whose_client_disconnected_is_given_back_exactly_once(
     replicas: Replicas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the process dies at any moment, the credit is given back exactly once."""
+    """This holds even if the process dies, at any moment."""
     dsn = vars(vars(replicas.living)["_db"])["_dsn"]
     ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
     writing: PostgresCreditBook = vars(ledger)["_writing"]

@@ -48,7 +48,7 @@ def limits_at(server: PostgresServer, patience_s: float) -> SharedLimits:
 
 
 async def shared_again(limits: SharedLimits) -> None:
-    """Wait until the limits are shared: two requests are admitted, which is not a share."""
+    """Wait until the limits are shared again: then a window admits two requests, not a share."""
     probe = limits.limiter(TWO, window="probe")
     async with asyncio.timeout(30):
         for number in range(1_000_000):
@@ -116,7 +116,7 @@ async def test_each_process_has_its_share_until_a_killed_server_is_back(
 
 
 class SilentServer:
-    """A PostgreSQL that accepts a client, and answers its query only after it is cancelled."""
+    """A PostgreSQL that accepts a client, and answers a query only after the query is cancelled."""
 
     READY: Final = b"Z\0\0\0\x05I"
     KEY: Final = b"K\0\0\0\x0c" + bytes(8)  # with which a client cancels
@@ -129,7 +129,7 @@ class SilentServer:
         self._client: asyncio.StreamWriter | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read until the client leaves."""
+        """Serve one connection until the client leaves."""
         length = int.from_bytes(await reader.readexactly(4))
         startup = await reader.readexactly(length - 4)
         if startup.startswith(self.CANCEL):

@@ -50,7 +50,7 @@ def lacks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[str]:
-    """Yield a database without a table."""
+    """Yield the DSN of a database without a table."""
     name = f"fresh_{abs(hash(tmp_path))}"
     with psycopg.connect(server().dsn, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}".encode())
@@ -98,7 +98,7 @@ def test_migrations_before_a_failed_one_are_kept(
 
 
 def test_a_fresh_database_is_migrated_once_by_concurrent_processes(fresh: str) -> None:
-    """All start at once, in any order: no process needs another to start before it."""
+    """All processes start at once, in any order: none needs another to start before it."""
     with ThreadPoolExecutor(len(ROLES)) as threads:
         for database in threads.map(partial(open_tables, fresh), ROLES):
             database.close()

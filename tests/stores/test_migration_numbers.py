@@ -1,4 +1,4 @@
-"""Each migration has its own number: if two have the same, no new store can be made."""
+"""Each migration has its own number: if two had the same number, no new store could be made."""
 
 from collections import Counter
 from pathlib import Path

@@ -49,7 +49,7 @@ class Crashes:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[[], CreditBook]]:
-    """Yield a function that opens the file for another process."""
+    """Yield a function that opens the credit book like another process."""
     books: list[CreditBook] = []
 
     def open_one() -> CreditBook:

@@ -53,7 +53,7 @@ async def impatient(path: Path) -> AsyncIterator[SqliteCreditLedger]:
 
 @pytest.fixture
 def raw(path: Path, book: CreditBook) -> Iterator[apsw.Connection]:
-    """Another connection to the file of *book*, with no rules but the schema's."""
+    """Yield another connection to the file of *book*, which enforces only rules of the schema."""
     assert book.contradictions() == []
     db = apsw.Connection(str(path))
     db.execute("PRAGMA foreign_keys = ON")

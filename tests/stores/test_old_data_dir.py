@@ -44,14 +44,14 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 async def _migrate(folder: Path) -> None:
-    """Open the market as ingest does at its start: its owner migrates it."""
+    """Open the market as an ingest does when it starts, which migrates the market."""
     async with SqliteEngine(folder).open_market() as market:
         await market.store.start(mints=[], follows_files=False)
 
 
 @pytest.fixture
 def service(data_dir: Path) -> Iterator[httpx.Client]:
-    """Yield a client of today's api on that folder."""
+    """Yield a client of a current api process that serves *data_dir*."""
     asyncio.run(_migrate(data_dir))
     environment = settings(
         data_dir,
@@ -68,7 +68,7 @@ def service(data_dir: Path) -> Iterator[httpx.Client]:
 
 
 def _report(service: httpx.Client) -> httpx.Response:
-    """Ask for a report until the market is loaded; until then an answer costs nothing."""
+    """Request a report until the market is loaded; until then a response costs nothing."""
     path = f"/v1/token/{FACTS['report']['data']['token']}"
     until_s = time.monotonic() + START_S
     while True:
@@ -116,7 +116,7 @@ async def test_the_books_of_the_old_folder_balance(data_dir: Path, spent: int) -
 
 
 class ChainOfThen:
-    """The chain of that time: all payments in the folder have landed and are final."""
+    """The chain of 24 November 2026: all payments in the folder have landed and are final."""
 
     def __init__(self, paid: Sequence[Payment]) -> None:
         self.paid = {each.signature: each.amount for each in paid}
@@ -147,7 +147,7 @@ class ChainOfThen:
 
 
 async def _audited(data_dir: Path) -> Sequence[Violation]:
-    """Audit the folder in full, until the whole history of the treasury is compared."""
+    """Audit the folder until the whole history of the treasury is compared; return the findings."""
     clock = SystemClock()
     async with SqliteEngine(data_dir).open_money(
         pepper=None, pepper_file=data_dir / PEPPER_FILE, clock=clock

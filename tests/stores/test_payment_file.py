@@ -42,7 +42,7 @@ async def resolve(
 
 
 async def test_a_failed_job_undoes_only_itself(store: SqlPaymentStore) -> None:
-    """All jobs share one or two commits."""
+    """All five jobs share one or two commits."""
     free = new_payment("free")
     outcomes = await asyncio.gather(
         store.begin(new_payment("a")),
@@ -70,7 +70,7 @@ async def test_a_failed_job_undoes_only_itself(store: SqlPaymentStore) -> None:
 async def test_a_job_that_fails_halfway_is_undone_completely(
     store: SqlPaymentStore, tmp_path: Path
 ) -> None:
-    """Its credits are entered before its row is refused: the credits are removed as well."""
+    """The job enters credits before its row is refused: the credits are removed as well."""
     for name in ("bad", "good"):
         await store.begin(new_payment(name))
     db = apsw.Connection(str(tmp_path / "money.sqlite"))

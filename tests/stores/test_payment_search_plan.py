@@ -59,7 +59,7 @@ def test_the_list_of_a_customer_uses_an_index_for_each_kind_of_payment(
 def test_a_search_on_postgresql_reads_no_table_without_an_index(
     tmp_path: Path, lacks: str | None
 ) -> None:
-    """Its tables have rows and statistics, as those of a store that is in use."""
+    """The tables have rows and statistics, as in a store that is in use."""
     places = PARTS | {"accounts": "1", "signatures": "'s'", "payers": "'w'"}
     statement = statements.PAYMENTS.format(**places)
     for value in ("'h'", "20", "20"):

@@ -23,7 +23,7 @@ SUM: Final = "SELECT coalesce(sum(n), 0) FROM noted"
 
 
 class LosingCursor(RawCursor[Any]):
-    """Loses the answer to a commit; if *arrives* is False, the commit itself."""
+    """A cursor that loses the answer to a commit or, if *arrives* is False, the commit itself."""
 
     arrives = True
 
@@ -37,7 +37,7 @@ class LosingCursor(RawCursor[Any]):
 
 
 class LosingDatabase(PostgresDatabase):
-    """Loses the answers to its commits."""
+    """A database that loses the answers to its commits or, if *arrives* is False, the commits."""
 
     arrives = True
 

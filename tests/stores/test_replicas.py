@@ -1,4 +1,4 @@
-"""Several api processes at one PostgreSQL: they have the same settings of sales, and clocks."""
+"""Several api processes at one PostgreSQL must have the same settings of sales and equal clocks."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Limits shared by processes: exact over all of them, and a share for each without the store."""
+"""Limits shared by processes: exact over all of them; without the store, each has a share."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -52,7 +52,7 @@ class PlainStore:
         self.moving.set()
 
     def asked(self) -> list[Sequence[AskedWindow]]:
-        """Return the calls that are not empty."""
+        """Return the calls of `settle` that asked about at least one window."""
         return [call for call in self.calls if call]
 
 

@@ -33,7 +33,7 @@ WAITING: Final = (
 
 
 class NoPrice:
-    """A source without a price."""
+    """A source that never has a price."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         del now

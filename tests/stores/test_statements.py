@@ -39,7 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[apsw.Connection]:
 
 @pytest.fixture(scope="module")
 def oldest() -> Iterator[str]:
-    """Yield the DSN of a migrated database of the oldest version."""
+    """Yield the DSN of a migrated database of the oldest supported version of PostgreSQL."""
     if not OLDEST.is_dir():
         pytest.skip(f"expected PostgreSQL 15 in {OLDEST}; the oldest version was not asked")
     server = PostgresServer(installed_in=OLDEST)
@@ -68,7 +68,7 @@ def trouble(file: apsw.Connection, statement: str) -> str:
 
 
 def test_sqlite_prepares_each_statement(files: list[apsw.Connection]) -> None:
-    """One test for all: a test for each statement would take most of its time for set-up."""
+    """One test checks all statements: a test for each would take most of its time for set-up."""
     refused = {}
     for text in map(text_of, STATEMENTS):
         troubles = [trouble(file, text) for file in files]
@@ -116,7 +116,7 @@ def test_postgresql_prepares_each_statement(database: psycopg.Connection) -> Non
 
 
 def _refusal(database: psycopg.Connection, statement: str | Batch) -> str:
-    """Return the error of PostgreSQL for *statement*, empty if it prepares it."""
+    """Return the error of PostgreSQL for *statement*, or "" if PostgreSQL prepares it."""
     if isinstance(statement, Batch):
         text = inserting_arrays(statement)
     else:

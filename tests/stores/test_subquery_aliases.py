@@ -28,7 +28,7 @@ NOT_ALIASES: Final = JOINS | CONDITIONS | ENDS_OF_FROM
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Yield the SQL of *path*: the whole file, or each text of a module, with names as values."""
+    """Yield the SQL of *path*: the whole file, or each text of a module, with names for values."""
     text = path.read_text()
     if path.suffix == ".sql":
         yield text

@@ -57,7 +57,7 @@ def run(*words: str) -> Result:
 
 
 def counts(engine: str, data: Path) -> dict[str, int]:
-    """Return the number of rows of each table."""
+    """Return the number of rows of each table, by name."""
     found: dict[str, int] = {}
     if engine == "postgresql":
         with psycopg.connect(dsn_in(data.parent, ())) as db:

@@ -49,12 +49,13 @@ class AlertRule:
     name         the name that the user gave the alert; printable
     field        the name of the evaluated value in the report of *mint*
     kind         the kind of condition
-    level, margin, percent, window_s   as in Rule; 0 if *kind* does not use them
+    level, margin, percent, window_s   the level, the re-arm distance, the least move in percent,
+                                       and the window in seconds; 0 if *kind* does not use them
     webhook_url  the URL that webhooks are sent to; None: firings are not sent by webhook
     is_closed    True: the alert is evaluated at the end of each minute, without the open candles;
                  False: after each slot in which the token is traded
-    least_confidence   reports whose price has a lower confidence are skipped, unless *field* is in
-                       OF_CONFIDENCE
+    least_confidence   reports whose price has a lower confidence are skipped, unless *field* is
+                       itself about the quality of the price
     compared     for crosses_field, the name of the value that *field* is compared with; None for
                  other kinds
     direction    for crosses_field, the direction of the crossing; None: both directions
@@ -112,21 +113,24 @@ class Alert:
     """A stored alert and the state of its rule.
 
     nonce        random bytes from which the secret of the webhooks is derived
-    old_nonce    the nonce before the last renewal of the secret; its secret also signs until
+    old_nonce    the nonce before the last renewal of the secret; the old secret also signs until
                  *old_nonce_until*; None: the secret was never renewed
     revision     a number that rises each time the evaluation starts over; *state* belongs to it
     state        the state of the rule, as JSON; None: this revision was not evaluated yet
     fired_at     the time of the last firing; None: the alert never fired
     webhook_failed_at   the time when the webhook was disabled; None: it is not disabled
     webhook_at   the time when `Alerts.change` last changed the URL of the webhook; None: never
-    hour_since, hour_count   as *since* and *firings* in FiredHour; None and 0: no firing yet
+    hour_since, hour_count   the start of the last hour with counted firings, and the number of
+                             these firings; None and 0: no firing yet
     ended_at     the time when the alert ended by firing once or by expiring; None: it has not ended
                  since its owner created or last resumed it
-    emailed_at   the time when the last e-mail about firings was written, without tests; None: there
-                 was none
-    email_due_at      the time when the e-mail about waiting firings is due; None: no firings wait
+    emailed_at   the time when the last e-mail about firings, other than tests, was written; None:
+                 none was written
+    email_due_at      the time when the e-mail about waiting firings is due; None: no e-mail is
+                      scheduled
     telegram_at  the time when the last Telegram message was sent; None: none was sent
-    telegram_due_at   the time when the message about waiting firings is due; None: none wait
+    telegram_due_at   the time when the Telegram message about waiting firings is due; None: no
+                      message is scheduled
     """
 
     signal_id: SignalId
@@ -189,7 +193,7 @@ class FiredHour(NamedTuple):
 
 
 class FiringKind(StrEnum):
-    """The reason for a firing."""
+    """The reason for a firing: a crossing, or a requested test."""
 
     FIRED = "fired"
     TEST = "test"  # the alert's owner requested a test
@@ -202,7 +206,8 @@ class NewFiring:
     seq        the position in the swap log of the report that caused the firing; 0 for a test
     slot       the slot of that report; 0 for a test
     time       the effective time of *slot*; for a test, the time of the request; in Unix seconds
-    value, direction, reference   as in Crossing; for a test, *value* and *reference* are the level
+    value, direction, reference   the fields of the Crossing; for a test, *value* and *reference*
+                                  are the level
     """
 
     signal_id: SignalId
@@ -276,7 +281,7 @@ class FiringTelegram:
 class Firing:
     """A firing and its deliveries.
 
-    The queue has the outcomes of the webhooks that it sends; `Alerts.firings` adds them.
+    The outcome of a webhook is stored in the webhook queue; `Alerts.firings` adds it to the firing.
 
     due_at        the time when the webhook is or was due; None: no webhook is sent
     attempts      the number of attempts to send the webhook

@@ -48,7 +48,7 @@ ReadSymbols = Callable[[Collection[Mint]], Awaitable[emails.Symbols]]
 
 
 async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
-    """Return no symbols, so that messages name tokens by address."""
+    """Return no symbols, so that messages name tokens by their mints."""
     return {}
 
 
@@ -118,10 +118,10 @@ class Alerts:
     async def make(
         self, user_id: UserId, asked: AlertRule, key: str | None = None
     ) -> Alert | AlertDenied:
-        """Create an alert from *asked*, which must be valid; return it, or the reason to refuse it.
+        """Create an alert with the valid settings *asked*; return it, or the reason for a refusal.
 
         key   the Idempotency-Key; a repetition with the same key and settings returns the same
-              alert, or NOT_FOUND if this was deleted; None: there is no key
+              alert, or NOT_FOUND if the alert was deleted; None: there is no key
         Raises UserRemoved.
         """
         now = self.clock.now()
@@ -160,10 +160,10 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, which must return valid settings.
 
-        If *edit* activates the alert or changes a setting that `_evaluated` returns, the evaluation
+        If *edit* activates the alert or changes one of its `_evaluated` settings, the evaluation
         starts over: the first evaluation cannot fire.  If *edit* activates the alert or changes the
-        URL, or if *enables_webhook*, a disabled webhook is enabled again.  If the URL changes,
-        waiting webhooks are sent at once.  Return the alert, or the reason why it was not changed.
+        URL, or if *enables_webhook* is true, a disabled webhook is enabled again.  If the URL
+        changes, waiting webhooks are sent at once.  Return the alert, or the reason for a refusal.
         """
         now = self.clock.now()
 
@@ -228,7 +228,7 @@ class Alerts:
         return await self.store.transact(renew)
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
-        """Send a test of an alert to its owner; return the firing, None without such an alert."""
+        """Send a test firing of an alert; return the firing, None if there is no such alert."""
         signal = await self.find(user_id, signal_id)
         if signal is None:
             return None
@@ -361,7 +361,7 @@ class Alerts:
 
 
 def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
-    """Return *firing* with the outcome *now* of its webhook from the queue.
+    """Return *firing* with *now*, the outcome of its webhook in the queue.
 
     If *firing* was given up and the queue has no outcome, the webhook stays given up.
     """
@@ -527,7 +527,7 @@ class AlertWriter:
     def _write(
         self, rows: AccountRows, packed: PackedOutcome, now: UnixMs
     ) -> Sequence[tuple[SignalId, emails.Reached]] | None:
-        """Store *packed*; return the alerts that reached the hourly limit, None if not stored."""
+        """Store *packed*; return the alerts beyond the hourly limit, None if nothing was stored."""
         standing = rows.lease.standing()
         outcome = packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
@@ -543,11 +543,11 @@ class AlertWriter:
     def _tell(
         self, rows: AccountRows, outcome: Outcome, now: UnixMs
     ) -> Sequence[tuple[SignalId, emails.Reached]]:
-        """Store the firings, and schedule the messages; return the alerts at the hourly limit.
+        """Store the firings, and schedule the messages; return the alerts beyond the hourly limit.
 
         Firings of alerts that were paused or deleted, or whose evaluation has started over since,
-        are left out.  Other transactions write the e-mails, because those of thousands of alerts
-        would take longer than the store waits for one.
+        are left out.  Other transactions write the e-mails, because the e-mails of thousands of
+        alerts would exceed the time limit of one transaction.
         """
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {

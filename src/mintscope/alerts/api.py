@@ -98,7 +98,7 @@ def changes_of(body: wire.ChangedSignal) -> dict[str, Any]:
 
 
 def line_facts(signal: Alert) -> dict[str, Any]:
-    """Return the values of *signal* on the wire, as fields of SignalLine."""
+    """Return the values of *signal* that the API returns, as fields of SignalLine."""
     asked = signal.rule
     is_move = asked.kind is SignalKind.CHANGES_BY
     has_level = not is_move and asked.compared is None
@@ -131,12 +131,12 @@ def line_facts(signal: Alert) -> dict[str, Any]:
 
 
 def line_of(signal: Alert) -> wire.SignalLine:
-    """Return the wire form of an alert."""
+    """Return an alert in the form that the API returns."""
     return wire.SignalLine(**line_facts(signal))
 
 
 def event_of(firing: Firing) -> wire.EventLine:
-    """Return the wire form of a firing."""
+    """Return a firing in the form that the API returns."""
     fired = firing.fired
     return wire.EventLine(
         event_id=firing.firing_id,
@@ -272,7 +272,7 @@ class AlertRoutes:
         Changes only the named settings; the mint, the fields, the kind and the direction stay. If
         level, margin, percent, window, candles, leastConfidence, fires or expiresAt changes, or an
         inactive alert becomes active, the alert starts over: its first check never fires. A
-        disabled webhook is enabled again if its address changes, or if an inactive alert becomes
+        disabled webhook is enabled again if its URL changes, or if an inactive alert becomes
         active. Costs nothing.
         """
         holder = await self.gate.authorize(request)

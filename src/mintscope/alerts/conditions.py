@@ -68,7 +68,7 @@ class _Track:
 
     @property
     def standing(self) -> bytes | None:
-        """The pools of the mint after its newest slot, packed; None if the log has none of them."""
+        """The pools of the mint after its newest slot, packed; None if no pools are logged."""
         newer = (each.standing for each in reversed(self.since) if each.standing is not None)
         kept = self.base.standings
         return next(newer, kept[-1][1] if kept else None)
@@ -110,7 +110,7 @@ class Tracks:
         return base.frames is not None and Frames(base.frames).has(timeframes)
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Track a mint from the event of *loaded* on; return the mints that are newly tracked.
+        """Track a mint from the position of *loaded* on; return the mints that are newly tracked.
 
         Return None if *loaded* is older than the last event applied.  If the mint is already
         tracked, *loaded* becomes its base.
@@ -270,7 +270,7 @@ def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
 
 
 def pack(loaded: LoadedMint) -> bytes:
-    """Return *loaded* encoded as bytes."""
+    """Return *loaded* encoded and compressed; `unpack` decodes the bytes."""
     return zlib.compress(msgspec.msgpack.encode(loaded), level=1)
 
 
@@ -401,7 +401,7 @@ def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
 def _look_back(
     rule: Rule, state: RuleState, value: float, time: UnixS
 ) -> tuple[RuleState, Crossing | None]:
-    """Compare *value* with the lowest and the highest value within the window.
+    """Evaluate a changes_by rule: compare *value* with the lowest and the highest in the window.
 
     A value <= 0 is skipped, because percentages of it have no meaning.  If the rule fires, the
     window begins again with *value*.

@@ -113,10 +113,10 @@ def signed(
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
     """Return the reason why *url* cannot receive webhooks; None if it can.
 
-    If the host is a literal address, it is checked here.  The address of a host name is checked at
+    If the host is an IP address, it is checked here.  The addresses of a host name are checked at
     each attempt to send.
 
-    allows_loopback   whether addresses of this machine are accepted, too, also with plain http
+    allows_loopback   whether addresses of this machine are accepted as well, with https or http
     """
     expected = f"expected an https address of at most {URL_LENGTH_MAX} characters"
     try:
@@ -171,7 +171,7 @@ NOT_KEPT: Final = "newer webhooks replaced it"
 
 
 class DueWebhook(NamedTuple):
-    """A webhook to send now."""
+    """A webhook to send now: its firing, and the URL, headers and body of the request."""
 
     firing: Firing
     url: str
@@ -180,7 +180,7 @@ class DueWebhook(NamedTuple):
 
 
 class DeliveryBatch(NamedTuple):
-    """A batch of webhooks of one alert; *failures*: as in DueAlert."""
+    """A batch of webhooks of one alert; *failures*: how many batches in a row failed before it."""
 
     signal_id: SignalId
     user_id: UserId
@@ -301,8 +301,8 @@ class Deliveries:
         """Store the outcomes of batches; return the batches after which webhooks are disabled.
 
         If the URL of an alert was changed after its batch was leased, failures are not stored,
-        because they say nothing about the new URL: its first attempt is due at the time that
-        `Alerts.change` has set, at the latest when the lease ends.
+        because they say nothing about the new URL.  The first attempt to send to the new URL is due
+        at the time that `Alerts.change` has set, at the latest when the lease ends.
         """
         now = self.clock.now()
         last: Sequence[Ended] = [each for each in ended if self._is_over(each, now)]
@@ -323,7 +323,7 @@ class Deliveries:
         return last
 
     async def length(self) -> QueueLength:
-        """Return the length of the queue."""
+        """Return the number of waiting webhooks, and the time of the oldest."""
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
@@ -453,7 +453,7 @@ def _count(batches: Collection[DeliveryBatch]) -> int:
 def _outcomes(
     attempts: Sequence[Attempt], now: UnixMs, *, is_over: bool
 ) -> dict[FiringId, WebhookOutcome]:
-    """Return the outcomes of those *attempts* that were made; *is_over*: no others follow."""
+    """Return the outcomes of those *attempts* that were made; *is_over*: no further ones follow."""
     return {
         each.firing.firing_id: WebhookOutcome(
             due_at=None,

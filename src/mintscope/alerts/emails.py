@@ -98,7 +98,7 @@ def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
 
 
 def _fibonacci(last: str) -> str:
-    """Return the name of a Fibonacci level, or of an end of the swing, such as swingHigh.
+    """Return the text for *last*, a Fibonacci level or an end of the swing, such as swingHigh.
 
     level236 is 23.6 % of the swing, and ext1272 is 127.2 % of it.
     """
@@ -131,7 +131,7 @@ def value_words(field: Field, value: float) -> str:
 
 
 def symbol_words(symbol: str | None, mint: str) -> str:
-    """Return the name of a token: its symbol without unsafe characters, or its short address.
+    """Return the name of a token: its symbol without unsafe characters, or its shortened mint.
 
     Issuers choose symbols freely: dots and slashes are removed, so that no symbol looks like a web
     address.
@@ -237,7 +237,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
     bounds: EmailBounds,
     symbols: Symbols,
 ) -> bool:
-    """Write an e-mail about *firings*; if it is not allowed, store the reason and return False."""
+    """Write an e-mail about *firings*; if none is allowed, store the reason and return False."""
     mark = partial(rows.firings.mark_email, signal.signal_id, firings)
     kept = rows.users.get(signal.user_id)
     if kept is None or kept.user.verified_at is None:
@@ -317,10 +317,10 @@ def _tell_limit(
 def tell_hour_limit(
     rows: AccountRows, signal: Alert, reached: Reached, at: UnixMs, bounds: EmailBounds
 ) -> None:
-    """Write an e-mail that *signal* has reached its hourly limit, at most once in 24 hours.
+    """Notify the owner by e-mail that *signal* reached its hourly limit, at most once in 24 hours.
 
-    No e-mail is written if the firings of *signal* are only listed, if the address is not verified,
-    or if `bounds.day_max` such e-mails were written in 24 hours.
+    No e-mail is written if the firings of *signal* are only listed, if the owner's e-mail address
+    is not verified, or if `bounds.day_max` such e-mails were written in 24 hours.
     """
     kept = rows.users.get(signal.user_id)
     asked = signal.rule

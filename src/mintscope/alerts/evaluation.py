@@ -326,10 +326,10 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Return whether the evaluation can continue where it ended.
+        """Return whether the evaluation can continue at `looked_until`.
 
-        This is possible if some alert has a state, and if *tip*, the newest position of the log,
-        is not before the evaluated reports.
+        It can if some alert has a state, and if *tip*, the newest position of the log, is not
+        before `looked_until`.
         """
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
@@ -393,7 +393,7 @@ class Evaluation:
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
 
     def _firing(self) -> Iterator[_Watched]:
-        """Yield the alert of each firing that is not stored yet, if it is still evaluated."""
+        """Yield the alert of each unstored firing, if the alert is still evaluated."""
         for firing in self._fired:
             watched = self._watched.get(firing.signal_id)
             if watched is not None:
@@ -495,7 +495,7 @@ def _frames_of(watched: _Watched) -> Iterator[str]:
 
 
 def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:
-    """Return the value of *field* in *report*, None if it has none; *values* is a cache."""
+    """Return the value of *field*, None if *report* does not have it; *values* is a cache."""
     if field not in values:
         values[field] = read_field(report, field)
     return values[field]

@@ -87,7 +87,7 @@ class AlertEvaluator:
                 await self.writer.leave()
 
     async def expect_looking(self) -> None:
-        """Raise ServiceUnavailable if this process has not completed a round for over LATE_S."""
+        """Raise ServiceUnavailable if the last completed round was more than LATE_S seconds ago."""
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(
@@ -98,7 +98,7 @@ class AlertEvaluator:
     async def round(self) -> None:
         """Evaluate all new events of the log, if this process has or gets the lease.
 
-        Every TIDY_S, and after firings, also write due e-mails, and end expired alerts.
+        Every TIDY_S seconds, and after firings, also write due e-mails, and end expired alerts.
         """
         self._is_loading = False
         standing = await self.writer.take()
@@ -122,7 +122,7 @@ class AlertEvaluator:
             self._seq = None  # the log is not read without alerts, so the next alert needs `_begin`
 
     async def _tidy(self) -> None:
-        """Write due e-mails and end expired alerts for TIDYING_S; the next round does the rest."""
+        """Write due e-mails and end expired alerts for TIDYING_S seconds; then leave the rest."""
         began_s = self.clock.monotonic_s()
         while await self.writer.tidy():
             if self.clock.monotonic_s() - began_s >= TIDYING_S:
@@ -265,7 +265,7 @@ class AlertEvaluator:
     async def _renew(self) -> None:
         """Reload mints that have traded, so that a restart has few events to apply.
 
-        Stop after RENEWING_S; later rounds reload the rest.
+        Stop after RENEWING_S seconds; later rounds reload the other mints.
         Loading a mint with every `AskedFrame` takes 20 ms, so loading all mints at once would delay
         alerts.
         """

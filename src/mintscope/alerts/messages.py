@@ -116,7 +116,7 @@ def ways_words(asked: AlertRule) -> str:
 
 
 def standing(signal: Alert) -> tuple[str, str]:
-    """Return a label for the state of an alert, and the label's tone."""
+    """Return a label for the state of an alert, and the label's tone: good, bad or plain."""
     if not signal.rule.is_active and signal.ended_at is not None:
         expires_at = signal.rule.expires_at
         has_expired = expires_at is not None and signal.ended_at >= expires_at

@@ -87,7 +87,7 @@ def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
 
 
 def values_of(asked: AlertRule) -> dict[str, str]:
-    """Return the values of the form's fields for *asked*."""
+    """Return the values of the alert form's fields for the settings *asked*."""
     return {
         "name": asked.name,
         "mint": asked.mint,
@@ -394,9 +394,9 @@ class AlertPages:
         return _back(page) if len(given) > 1 else page
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change an alert's settings, except those in STAYS.  Raises NotFound.
+        """Change an alert's settings, except its mint and its condition.  Raises NotFound.
 
-        Settings that change elsewhere meanwhile keep that change: an ended alert stays ended.
+        Settings that the form did not change stay as they are now: an ended alert stays ended.
         """
         alert = await self._own(request)
         kept = values_of(alert.rule)
@@ -479,9 +479,9 @@ class AlertPages:
         return {field: value_words(field, value) for field, value in present.values.items()}
 
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
-        """Return all remarks on *asked*, or none if the form confirms every one of them.
+        """Return all remarks on *asked*; the result is empty if the form confirms each of them.
 
-        A form of an earlier version cannot confirm remarks; for such a form, return none.
+        It is also empty for a form of an earlier version, which cannot confirm remarks.
         """
         said = request.form.texts("read")
         if not said:
@@ -493,7 +493,7 @@ class AlertPages:
         return remarks if any(each.name not in has_read for each in remarks) else []
 
     async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
-        """Return the form of a new alert with *errors*; search for an invalid mint as a name."""
+        """Return the form of a new alert with *errors*; if the mint is invalid, search for it."""
         if "mint" not in errors:
             return await self._ask(values, errors)
         error, found = await self.search.flaw(values["mint"], errors["mint"])
@@ -517,7 +517,7 @@ class AlertPages:
         return asked
 
     def _edit(self, before: AlertRule, asked: AlertRule) -> Callable[[AlertRule], AlertRule]:
-        """Return the change from *before* to *asked*; it raises InvalidForm if it is invalid."""
+        """Return a function that applies the changes from *before* to *asked* to settings."""
         changes = {k: v for k, v in asdict(asked).items() if v != getattr(before, k)}
 
         def edit(current: AlertRule) -> AlertRule:
@@ -593,6 +593,6 @@ class TelegramPages:
         return Page("telegram.html", facts)
 
     async def unlink(self, request: PageRequest) -> PageResponse:
-        """Unlink the chat."""
+        """Unlink the Telegram chat of the person."""
         await self._chats.unlink(request.user_id)
         return Redirect(TELEGRAM, notice="telegram-unlinked")

@@ -78,7 +78,7 @@ DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
 
 
 class NewWebhook(NamedTuple):
-    """A firing to send by webhook; *given_up_at* and *reason* are set if it is too old."""
+    """A firing to send by webhook; *given_up_at* and *reason* are set if it is too old to send."""
 
     firing_id: FiringId
     signal_id: SignalId
@@ -123,9 +123,12 @@ class DueWanted(NamedTuple):
 
 
 class WebhookOutcome(NamedTuple):
-    """The delivery of a firing by webhook; the fields are described at Firing.
+    """The delivery of a firing by webhook.
 
-    due_at   the time of the next attempt; None: there is none
+    due_at        the time of the next attempt; None: no attempt follows
+    delivered_at  the time when the webhook was accepted; None: it was not
+    given_up_at   the time when the webhook was given up; None: it was not
+    reason        the reason why the last attempt failed or the webhook was given up; None: neither
     """
 
     due_at: UnixMs | None
@@ -136,7 +139,7 @@ class WebhookOutcome(NamedTuple):
 
 
 class SqlWebhookQueue:
-    """The store of the queue; *tidy*, if any, is called at the end of each writing transaction.
+    """Stores the webhook queue; *tidy*, if any, is called at the end of each write transaction.
 
     `transact` and `read` raise ServiceUnavailable if the database fails.
     """
@@ -168,7 +171,7 @@ class SqlWebhookQueue:
 
 
 class SqlQueueRows:
-    """Reads and writes the queue, inside one transaction; writing transactions run one by one."""
+    """Reads and writes the webhook queue in one transaction; write transactions run one by one."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -198,7 +201,7 @@ class SqlQueueRows:
         return {FiringId(number): WebhookOutcome(*columns) for number, *columns in found}
 
     def length(self) -> QueueLength:
-        """Return the length of the queue."""
+        """Return the number of waiting webhooks, and the time of the oldest."""
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
@@ -275,11 +278,11 @@ class SqlQueueRows:
         )
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Set the failures of an alert, and its next attempt: at *due_at* if a webhook waits."""
+        """Set an alert's failure count, and its next attempt: at *due_at* if a webhook waits."""
         self._db.execute(SCHEDULE, (failures, self.time(due_at), signal_id))
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of an alert, and set its failures to 0."""
+        """Give up every waiting webhook of an alert, and set its failure count to 0."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
         self._db.execute(REST, (signal_id,))
 

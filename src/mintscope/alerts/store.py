@@ -179,7 +179,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         self._db.executemany(MANY, new_rows)
 
     def for_email(self, signal_id: SignalId, limit: int) -> Gathered | None:
-        """Return the firings of an alert that wait for an e-mail; None if there are none.
+        """Return the firings of an alert that wait for an e-mail; None if no firing waits.
 
         limit   the maximum number of firings to read; the newest are read, and all are counted
         """
@@ -199,7 +199,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the e-mail about *firings*, or *note*, the reason why there is none."""
+        """Record the e-mail about *firings*, or *note*, the reason why no e-mail was written."""
         last = firings.newest[-1].firing_id
         values = (str(state), email_id, note, signal_id, firings.first, last)
         self._db.execute(MARK_EMAIL, values)
@@ -248,12 +248,12 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def first_waiting(self) -> FiringId:
         """Return the first firing whose webhook has no outcome in this table.
 
-        If there is none, return the number after the newest firing.
+        If every webhook has an outcome, return the number after the newest firing.
         """
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return those of *numbers* that are not the number of an alert."""
+        """Return those of the alert numbers *numbers* whose alert does not exist."""
         found = set(numbers)
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -275,8 +275,8 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
         """Delete firings beyond the newest *kept_max* of each of up to *signals_max* alerts.
 
-        The alerts are those that follow *after*.  Return the last of them; None if there are none.
-        At most TRIMMED_MAX firings of each are deleted.
+        The alerts are those that follow *after*.  Return the last of these alerts; None if no alert
+        follows.  At most TRIMMED_MAX firings of each alert are deleted.
         """
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
         self._db.executemany(TRIM, [(number, kept_max) for number in found])
@@ -451,7 +451,7 @@ class SqlLeaseRows:
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Store the bases *changed*, and the positions *seqs* of bases that are already stored."""
+        """Store the bases *changed*, and set the positions of stored bases to those in *seqs*."""
         self._db.executemany(KEEP, [(base.mint, base.seq, base.packed) for base in changed])
         self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
 

@@ -74,7 +74,7 @@ NOTHING: Final = msgspec.Raw(b"null")
 
 
 class Update(msgspec.Struct, frozen=True):
-    """The type Update of the Bot API; its message is decoded when it is answered."""
+    """The type Update of the Bot API; *message* is decoded when the bot answers the update."""
 
     update_id: int
     message: msgspec.Raw = NOTHING
@@ -90,7 +90,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Refused(Exception):
-    """A call failed; the message has the reason, without the token of the bot."""
+    """A call of the Bot API failed; the message has the reason, without the token of the bot."""
 
     def __init__(self, why: str, status: int = 0, parameters: Parameters = NO_PARAMETERS) -> None:
         super().__init__(why[:REASON_LENGTH_MAX])
@@ -117,7 +117,7 @@ class BotApi:
     async def updates(
         self, offset: int, wait_s: int = POLL_S, limit: int = UPDATES_MAX
     ) -> list[Update]:
-        """Return up to *limit* updates from *offset* on; wait up to *wait_s* for one.
+        """Return up to *limit* updates from *offset* on; wait up to *wait_s* seconds for one.
 
         Raises Refused.
         """
@@ -167,7 +167,7 @@ class TelegramBot:
     _offset: int = field(default=0, init=False)
 
     async def send(self) -> None:
-        """Send messages until cancelled."""
+        """Send due messages until cancelled."""
         while True:
             try:
                 await self.send_due()

@@ -49,7 +49,7 @@ TOO_LATE: Final = "it was not accepted within 24 hours"
 
 
 class DueMessage(NamedTuple):
-    """A message to send now."""
+    """A Telegram message to send now, and the firings that it reports."""
 
     signal: Alert
     chat: TelegramChat

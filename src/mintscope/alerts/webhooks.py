@@ -1,4 +1,4 @@
-"""Sending of webhooks: checks of addresses, requests, and limits of attempts.
+"""Sending of webhooks: checks of IP addresses, requests, and limits of attempts.
 
 Webhooks are sent in batches of one alert each, so that a slow receiver delays only its own alert.
 Outcomes of batches are stored together.  If a process is killed after it has sent a webhook and
@@ -53,11 +53,11 @@ RELAYS: Final = IPv4Network("192.88.99.0/24")  # addresses of the nearest 6to4 r
 
 
 class NotPublic(Exception):
-    """A host has no address, or one that is not allowed; the message has the reason."""
+    """A host has no IP address, or one that is not allowed; the message has the reason."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of *host*, as texts.  Raises OSError, UnicodeError.
+    """Return the IP addresses of *host*, as texts.  Raises OSError, UnicodeError.
 
     The lookup runs in a new thread, because it can wait half a minute for a name server.  In one of
     the few threads of the event loop it would delay other lookups.
@@ -78,7 +78,7 @@ def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
 
 
 def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Address]:
-    """Return the addresses *texts*, parsed.
+    """Return the IP addresses in *texts*, parsed.
 
     allows_loopback   whether addresses of this machine are allowed, besides public addresses
     Raises            NotPublic if there is no address, or if one is malformed or not allowed
@@ -113,7 +113,7 @@ def is_public(address: Address) -> bool:
 
 
 def _inner(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that *address* embeds; None if there is none."""
+    """Return the IPv4 address that *address* embeds; None if *address* embeds none."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
@@ -152,7 +152,7 @@ class NotNow(Exception):
 
 
 async def always(_address: str) -> None:
-    """Allow attempts to every address."""
+    """Allow attempts to every IP address."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -160,8 +160,8 @@ class WebhookPost:
     """Sends webhooks; each takes *timeout_s* at most, from the name lookup to the status.
 
     allows_loopback   whether addresses of this machine are allowed, also by plain http
-    admit             is called with an address before a connection; returns the seconds to wait, or
-                      None if the connection is allowed now
+    admit             is called with an IP address before a connection; returns the seconds to wait,
+                      or None if the connection is allowed now
     """
 
     timeout_s: float
@@ -253,7 +253,7 @@ class _Silence(NamedTuple):
 class Receivers:
     """Limits attempts to send webhooks.
 
-    per_minute   the most attempts in a minute to one host or one address, from all accounts
+    per_minute   the most attempts in a minute to one host or one IP address, from all accounts
                  together
     """
 
@@ -286,12 +286,12 @@ class Receivers:
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*; return None, or the seconds to wait if refused."""
+        """Count an attempt to reach *address*, and return None; if refused, the seconds to wait."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
     def note(self, host: str, *, is_silent: bool) -> None:
-        """Record an attempt to reach *host*; *is_silent* is described at NotAccepted."""
+        """Record an attempt to reach *host*; *is_silent*: whether the host did not answer."""
         before = self._silent.pop(host, None)
         if not is_silent:
             return

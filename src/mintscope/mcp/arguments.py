@@ -95,7 +95,7 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _chooses(tool: Tool) -> bool:
-    """Return whether the argument `fields` of *tool* is applied here, not sent to the API."""
+    """Return whether the argument `fields` of *tool* is applied by this server, not by the API."""
     return tool.page is None or bool(tool.page.fields)
 
 
@@ -149,7 +149,7 @@ def _usd(value: Any) -> Decimal | None:
 def _key(value: Any) -> str | None:
     """Return *value*, an idempotency key or None.  The API checks the format of the key.
 
-    Raises BadArguments if *value* is no text, empty or too long, or if a header cannot contain it.
+    Raises BadArguments if *value* is not text, is empty or too long, or does not fit in a header.
     """
     if value is None:
         return None
@@ -179,7 +179,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the request succeeded."""
+        """Whether the status of the response is below 400."""
         return self.status < 400  # noqa: PLR2004 - HTTP's own number
 
     def content(self) -> Any:

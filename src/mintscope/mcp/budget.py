@@ -2,7 +2,7 @@
 
     Mintscope-Budget: credits=20, usd=0.05, session=research-7
 
-All calls with the same header and credential (or address, if they have no credential) share a
+All calls with the same header and credential (or IP address, if they have no credential) share a
 budget: in any 24 hours they cost at most 20 credits, and payments of at most 0.05 USD.  A call that
 would exceed the budget is refused in advance, and costs nothing.
 """
@@ -102,7 +102,7 @@ class CallPrice(msgspec.Struct, frozen=True):
 
     @property
     def usd(self) -> Decimal:
-        """The amount of the payment; 0 if there is none."""
+        """The amount of the payment in USD; 0 if the call takes no payment."""
         return self.shares * REQUEST_USD
 
 
@@ -143,7 +143,7 @@ class StatedBudgets:
     ) -> "Reservation":
         """Count *price* against *budget*, and return the reservation.
 
-        caller    credential, which may be invalid, or address
+        caller    credential of the caller, which may be invalid, or the caller's IP address
         payment   text of the presented payment; "" for none: then no USD are counted.  A payment
                   that is counted already is not counted again
         Raises    OverBudget; then nothing is counted

@@ -446,7 +446,7 @@ class McpEndpoint:
 
     calls       answers the calls of tools
     exchange    sends a request for the OpenAPI document
-    on_loaded   called after the package is loaded
+    on_loaded   called after the `mcp` package is loaded
     """
 
     def __init__(
@@ -460,7 +460,7 @@ class McpEndpoint:
         self._manager: Any = None  # the manager's module is imported later
 
     async def run(self) -> None:
-        """Load the package for the first client, and serve until cancelled."""
+        """Load the `mcp` package when the first client connects, and serve until cancelled."""
         await self._is_wanted.wait()
         # In a thread, because the import takes a second.
         protocol = await asyncio.to_thread(import_module, "mintscope.mcp.protocol")
@@ -477,7 +477,7 @@ class McpEndpoint:
     async def answer(self, request: Request) -> Response:
         """Return the response to the MCP message in *request*.
 
-        Raises PayloadTooLarge, and ServiceUnavailable if the package does not load in time.
+        Raises PayloadTooLarge, and ServiceUnavailable if `mcp` is not loaded within START_S_MAX.
         """
         self._is_wanted.set()
         body = await request.body()
@@ -526,8 +526,8 @@ def create_endpoint(
 ) -> McpEndpoint:
     """Return the MCP endpoint, whose tools send requests to *api*.
 
-    limits      the store that counts the budgets of callers, and the rule for their addresses
-    on_loaded   see `McpEndpoint`
+    limits      the store that counts the budgets of callers, and the rule for their IP addresses
+    on_loaded   called after the `mcp` package is loaded
     """
     exchange = ApiExchange(api)
     calls = ToolCalls(exchange, limits.limits, limits.addresses)

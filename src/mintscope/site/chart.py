@@ -449,7 +449,7 @@ def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[float, 
 
 
 def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
-    """Return the times below the plot."""
+    """Return the labels of the time axis, which is below the plot, as SVG."""
     step = 100 / axis_of(points, width_s).spans
     texts = [
         _text("tick", f"{place * step:.2f}%", 50, clock)

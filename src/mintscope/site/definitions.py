@@ -117,7 +117,7 @@ class SchemaReader:
         return f"{kind}{_within(schema, least, most, unit)}"
 
     def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
-        """Yield the fields that all *kinds* share, then *tag* once for each set of other fields."""
+        """Yield the fields that all *kinds* share, then a field *tag* for each set of others."""
         shapes = [self._resolved(each)[1] for each in kinds]
         shared = {
             name: field

@@ -20,7 +20,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class Guide(NamedTuple):
-    """A guide: its address segment, its title and its subject."""
+    """A guide: its URL segment, its title and its subject."""
 
     slug: str
     title: str
@@ -175,7 +175,7 @@ class DocsPages:
         return self._page("changelog", here="/changelog", releases=releases())
 
     async def get_words(self, _request: PageRequest) -> PageResponse:
-        """Return the search words of the reference pages, by address, for the search script."""
+        """Return the search words of the reference pages, by URL path, for the search script."""
         words = {each.address: each.words for each in self._read_reference().endpoints.values()}
         words["/docs/indicators"] = " ".join(field for each in DEFINITIONS for field in each.fields)
         words["/docs/errors"] = " ".join(each.code for each in self._read_reference().refusals)

@@ -57,7 +57,7 @@ QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 class PageEndpoints:
     """Creates endpoints from page handlers; a handler runs only for permitted requests.
 
-    client                returns the client of a request: an address or a network
+    client                returns the client of a request: an IP address or a network
     form_limit            limits the number of forms that a client may send
     writes                limits the number of changes to an account
     needs_second_factor   whether administrators need a second factor
@@ -190,10 +190,10 @@ class PageEndpoints:
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 
     async def _refilled(self, page: PageRoute, request: Request) -> str:
-        """Return the address of the page to return to, with the form values that *page* keeps.
+        """Return the URL of the page to return to, with the form values that *page* keeps.
 
-        The values are left out if they are too long for an address, if a script keeps them, or if
-        the body cannot be read as a form.
+        The values are left out if they are too long for a URL, if a script keeps them, or if the
+        body cannot be read as a form.
         """
         here = self._here(request)
         names = page.refilled
@@ -215,7 +215,7 @@ class PageEndpoints:
         return self._own_page(f"{path}?{typed}")
 
     def _here(self, request: Request) -> str:
-        """Return the address of the current page.
+        """Return the URL of the current page.
 
         If the path of a form has no page, return the page that the form was sent from.
         """
@@ -228,7 +228,7 @@ class PageEndpoints:
         return here
 
     def _own_page(self, address: str) -> str:
-        """Return *address* if it is a page of this site, else the start page.
+        """Return the URL *address* if it is a page of this site, else the URL of the start page.
 
         Only paths with a GET route count as pages of this site.  The query is dropped if no form of
         this site could have produced it.
@@ -252,7 +252,7 @@ class PageEndpoints:
 
 
 def _with_return(page: str, here: str) -> str:
-    """Return the address of *page*, with *here* as the page to return to."""
+    """Return the URL of *page*, with *here* as the page to return to."""
     return f"{page}?{urlencode({'next': here})}" if here != START else page
 
 

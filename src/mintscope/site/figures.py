@@ -288,7 +288,7 @@ def hour_plot(
 ) -> Markup:
     """Return a plot of the last HOURS hours up to *now* as SVG; hours without a value are zero.
 
-    values     value by hour; hours are numbered as in `hour_of`
+    values     value by hour, numbered from 1970-01-01, 0:00 UTC
     now        number of the last hour
     label      description for screen readers
     is_level   whether hours without a value repeat the previous value; those before the first value

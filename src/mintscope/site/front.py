@@ -1,4 +1,4 @@
-"""Front page."""
+"""The front page: live market data for visitors, and a start page for signed-in users."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -35,7 +35,7 @@ VIEW: Final = "front"  # the only view: all visitors see the same page
 
 
 class _Drawn(NamedTuple):
-    """The parts of the page by name, as HTML; *mark* contains the slots of the data."""
+    """The live parts of the front page, as HTML by name; *mark* contains the slots of the data."""
 
     mark: tuple[int, int | None]
     parts: Mapping[str, str]
@@ -159,7 +159,7 @@ class FrontPages:
         return Page("front/home.html", facts)
 
     async def show_live(self, request: PageRequest) -> PageResponse:
-        """Show only SOL and the movers, unless `seen` is the newest slot."""
+        """Show only SOL and the movers; no content if `seen` is the newest slot."""
         facts = await self._live_facts()
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):

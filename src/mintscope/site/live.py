@@ -117,7 +117,7 @@ class Channel(Generic[View]):
             del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
-        """Record that there may be news, and start to read unless the channel is at work."""
+        """Record that there may be news, and start to read it unless `is_busy` is true."""
         self._is_due = True
         if self._looking is None:
             self._looking = asyncio.create_task(self._go_on())

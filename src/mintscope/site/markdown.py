@@ -32,7 +32,7 @@ def markdown_of(page: str, origin: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects the text of the article in *parts*, except for the text of silent elements."""
+    """Collects the text of the article in *parts*, except for the text of forms and scripts."""
 
     def __init__(self, origin: str) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """Plain text, for scripts."""
+    """A response of plain text, for scripts."""
 
     text: str
 
@@ -109,7 +109,8 @@ Macros = Callable[[str], Any]
 class Pushed:
     """Server-sent events, written whenever there is news.
 
-    push   as in `kit.http.response.PushedResponse`, but with a Macros function as second argument
+    push   writes the events to the client until the stream ends; its second argument returns the
+           macros of a template
     """
 
     push: Callable[[Outlet, Macros], Awaitable[None]]

@@ -64,7 +64,7 @@ class Example(NamedTuple):
 def examples_of(page: str, mint: str, origin: str, *, has_mcp: bool) -> Sequence[Example]:
     """Return the examples of *page*, "front" or "token", which request the report of *mint*.
 
-    The MCP example is included only if *has_mcp*.
+    The MCP example is included only if *has_mcp* is true.
     """
     return [
         Example(key, NAMES[key], filled(text, origin, mint))
@@ -107,7 +107,7 @@ def programs_of(endpoint: DescribedEndpoint, origin: str) -> Iterator[ExamplePro
 
 
 def address_of(endpoint: DescribedEndpoint, origin: str) -> str:
-    """Return the address of an example request, with example values of its parameters."""
+    """Return the URL of an example request, with example values of its parameters."""
     path = endpoint.path
     for each in endpoint.parameters.get("path", ()):
         path = path.replace(f"{{{each.name}}}", each.example)
@@ -122,7 +122,7 @@ def address_of(endpoint: DescribedEndpoint, origin: str) -> str:
 
 
 def _variable(endpoint: DescribedEndpoint) -> str:
-    """Return the environment variable of the credential, or "" if no credential is needed."""
+    """Return the name of the environment variable of the credential, or "" if none is needed."""
     if not endpoint.proofs:
         return ""
     return API_KEY if endpoint.proofs == (AN_API_KEY,) else CREDENTIAL

@@ -35,7 +35,7 @@ class Refusal:
 class DescribedEndpoint:
     """An operation of the API, as the reference shows it.
 
-    slug          address segment of the endpoint's page
+    slug          URL segment of the endpoint's page
     proofs        accepted credentials as text; empty if no credential is needed
     parameters    fields of the request, by location: path, query, header
     body          fields of the request body; empty if there is none
@@ -73,7 +73,7 @@ class DescribedEndpoint:
 
     @property
     def address(self) -> str:
-        """The address of the endpoint's page."""
+        """The URL path of the endpoint's page."""
         return f"/docs/api/{self.slug}"
 
     @property
@@ -210,9 +210,9 @@ def _proofs(operation: Described) -> Iterator[str]:
 
 
 def _slug(method: str, path: str, taken: set[str]) -> str:
-    """Return an address segment from the method and the literal segments of *path* but `v1`.
+    """Return a URL segment made of the method and the literal segments of *path* except `v1`.
 
-    It differs from all segments in *taken*, and is added to them.
+    The result differs from all segments in *taken*, and is added to them.
     """
     words = [word for word in path.split("/") if word not in {"", "v1"} and "{" not in word]
     slug = "-".join([method, *words])

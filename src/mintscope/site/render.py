@@ -96,7 +96,7 @@ class PageContext:
 class Operator:
     """The operator of the service, as configured; empty values and None are not shown.
 
-    contact, terms, privacy   addresses, which begin with `mailto:` or https
+    contact, terms, privacy   URLs, which begin with `mailto:` or https
     refunds                   conditions of refunds, in plain text
     """
 
@@ -142,7 +142,7 @@ class PageWriter:
     `figures`: `price`, `short`, `dollars`, `percent`, `sparkline`.
 
     pages       paths of all pages; templates omit links to other paths
-    is_secure   whether all addresses of the site use https
+    is_secure   whether all URLs of the site use https
     """
 
     def __init__(
@@ -279,7 +279,7 @@ def _environment(
 
 
 def _location(redirect: Redirect) -> str:
-    """Return the address of *redirect* with its notice; the path begins with exactly one slash."""
+    """Return the URL of *redirect* with its notice; the path begins with exactly one slash."""
     assert redirect.path.startswith("/")
     # Browsers read `//host` and `/\host` as addresses of other sites.
     assert not redirect.path.startswith(("//", "/\\"))
@@ -343,7 +343,7 @@ class StaticFiles:
         return name in self._bodies
 
     def address(self, name: str) -> str:
-        """Return the address of the file *name*, which changes with the content of the file."""
+        """Return the URL of the file *name*, which changes with the content of the file."""
         return f"/static/{name}?v={self._versions[name]}"
 
     async def get(self, request: Request) -> Response:
@@ -425,7 +425,7 @@ WAITS: Final = (errors.RateLimited, TooManyAttempts)
 def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
     """Return the page about *error*; for a bug it shows only the request ID.
 
-    again   address of the page that contains the refused form, for a link; "" for none
+    again   URL of the page that contains the refused form, for a link; "" for none
     """
     failure = FAILURES.get(type(error), FAILURES[errors.InternalError])
     return Page(

@@ -50,7 +50,10 @@ class FormData:
         return [value for other, value in self._pairs if other == name]
 
     def line(self, name: str) -> str:
-        """Return the field *name* without surrounding white space.  Raises as `text` does."""
+        """Return the field *name* without surrounding white space, or "" if it was not sent.
+
+        Raises    BadRequest if the field was sent more than once
+        """
         return self.text(name).strip()
 
 
@@ -85,7 +88,7 @@ def parse_form(body: bytes) -> FormData:
 
 
 def parse_place(text: str) -> int | None:
-    """Return the ID at which a list continues, or None for "".  Raises as `parse_id` does."""
+    """Return the ID at which a list continues, or None for "".  Raises NotFound if it is no ID."""
     return parse_id(text) if text else None
 
 
@@ -146,7 +149,7 @@ START: Final = "/"
 class PageRequest:
     """A page request that has passed every check.
 
-    browser    address and User-Agent of the client
+    browser    IP address and User-Agent of the client
     session    None if the visitor is not signed in
     form       fields of a POST
     next_path  page of this site to open next, from the field `next`
@@ -214,11 +217,11 @@ NOT_COUNTED: Final = (
 class PageRoute:
     """The route of a page, or of a form that is posted; `get` and `post` create routes.
 
-    path              as in `kit.http.routes.Route`
+    path              path with variables in braces, such as `/token/{mint}`
     is_from_anywhere  for one-click requests of mail programs, which do not come from a page of this
                       site: the proof is in the path, and the body is ignored
     refilled          fields that the page fills in from its query; they are kept if the sender has
-                      to sign in first.  They must not be secret, because addresses are not secret
+                      to sign in first.  They must not be secret, because URLs are not secret
     keeps             fields that are kept in the same way, but only for the same user
     keeps_on          page of the form if it is not at *path*
     """
@@ -303,7 +306,10 @@ class MailboxPages:
         yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show the newest e-mails; `to` is an address, `after` the newest e-mail already shown."""
+        """Show the newest e-mails, only those to the e-mail address `to` if it is given.
+
+        Return no content if none of them is newer than the e-mail with the ID `after`.
+        """
         wanted = request.query_params.line("to").lower()
         after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)
@@ -327,8 +333,8 @@ class MailboxPages:
     def _parts(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield the pieces of *text* with their link targets; "" for pieces without a target.
 
-        Only addresses of this site have a target.  Targets have no origin, because the browser may
-        use another origin of this site.
+        Only URLs of this site have a target.  Targets have no origin, because the browser may use
+        another origin of this site.
         """
         for piece in ADDRESS.split(text):
             own = [origin for origin in self._origins if piece.startswith(f"{origin}/")]

@@ -43,7 +43,7 @@ class MarketParts:
     degraded_after_s      age, in seconds, above which data is marked as old
     stale_after_s         age, in seconds, above which data is not shown
     showcase              tokens that are free for all visitors, besides wrapped SOL
-    free_views_per_day    free views of other tokens per client address
+    free_views_per_day    free views of other tokens per IP address of a client
     tracks_per_day        tokens per day that a user can add to the tracked tokens without approval
     live_pages_max        maximum number of open pages with live updates
     """

@@ -118,7 +118,7 @@ class ServiceStatus(NamedTuple):
     """The complete status at one moment.
 
     checks       "ok" or the problem, by name of the check
-    market       None if the position cannot be read
+    market       the state of the market's data; None if it cannot be read
     books        None if nothing is sold, or if the books cannot be read
     is_selling   whether this process takes payments
     coverage     exchanges read and missed recently; None if they are not counted
@@ -203,7 +203,7 @@ def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
 
 
 def _missed(one: MissedProgram) -> dict[str, object]:
-    """Return a program and its missed calls; reasons are in plain words."""
+    """Return a program, its missed calls and the reasons, as template values."""
     reasons = [f"{calls:,} {reason.replace('_', ' ')}" for reason, calls in one.reasons.items()]
     return {
         "program": named(one.program),

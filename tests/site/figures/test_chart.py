@@ -1,4 +1,4 @@
-"""The drawn chart: all marks are inside of it, and it has a label."""
+"""The drawn chart: all marks are inside the plot, and the chart has a label."""
 
 import re
 from html.parser import HTMLParser
@@ -42,7 +42,7 @@ def at_minutes(points: list[ChartPoint]) -> list[ChartPoint]:
 
 
 def test_candles_of_one_swap_are_joined_by_a_line_of_the_last_price() -> None:
-    """Alone each is a dash at its own price, and many of them would look like a cloud."""
+    """Without the line, each candle is a dash at its own price, and many look like a cloud."""
     prices = [1.0 + n % 7 for n in range(30)]
     flat = [ChartPoint(BEGIN + 60 * n, p, p, p, p, 1.0, 0.0, 0.0) for n, p in enumerate(prices)]
     long = [ChartPoint(BEGIN + 60 * n, 1.0, 3.0, 0.5, 2.0, 1.0, 0.0, 0.0) for n in range(30)]
@@ -54,7 +54,7 @@ def test_candles_of_one_swap_are_joined_by_a_line_of_the_last_price() -> None:
 
 
 def test_the_axis_is_true_to_time() -> None:
-    """Two candles, eight minutes without a trade, two candles: each is at its minute."""
+    """Candles before and after eight minutes without a trade are drawn at their own minutes."""
     points = made(12)
     points = [*points[:2], *points[10:]]
     drawn = Drawn(draw_chart(points, {}, 60, ""))
@@ -190,7 +190,7 @@ def test_a_chart_without_candles_is_empty() -> None:
 
 
 def test_one_huge_bar_does_not_flatten_the_volume() -> None:
-    """It is cut off at the 95th percentile, and drawn solid."""
+    """The huge bar is cut off at the 95th percentile, and drawn solid."""
     points = [point(at, bought=100.0 + at) for at in range(40)]
     huge = [*points, point(40, bought=24_000.0)]
     drawn, usual = (Drawn(str(draw_chart(each, {}, 60, ""))) for each in (huge, points))
@@ -204,5 +204,5 @@ def test_one_huge_bar_does_not_flatten_the_volume() -> None:
 
 
 def point(at: int, bought: float) -> ChartPoint:
-    """Return a candle of one price."""
+    """Return the candle of minute *at*, flat at the price 1.0, with the buy volume *bought*."""
     return ChartPoint(BEGIN + 60 * at, 1.0, 1.0, 1.0, 1.0, bought, 1.0, 0.0)

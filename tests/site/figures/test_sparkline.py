@@ -1,4 +1,4 @@
-"""The small line beside a token."""
+"""The sparkline of a token: a small line of its prices."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One look serves all readers of the same views, each with the changes that it lacks."""
+"""One read of the news serves all readers of a view, each with the changes that it lacks."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ READERS = 100
 
 @dataclass
 class KeptOutlet:
-    """Keeps the chunks that are written; the test sets *behind*."""
+    """An outlet that keeps the written chunks; a test sets *behind*, whether it is behind."""
 
     written: list[bytes] = field(default_factory=list)
     behind: bool = False

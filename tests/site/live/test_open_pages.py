@@ -1,4 +1,4 @@
-"""The open first page and the open list get changes, and then equal a new page."""
+"""An open front page and an open token list get changes, and then equal a newly loaded page."""
 
 import asyncio
 import json
@@ -188,7 +188,7 @@ async def test_the_limit_of_open_pages_counts_pages_of_all_kinds(tmp_path: Path)
 async def test_a_paid_stream_has_room_while_the_limit_of_open_pages_is_reached(
     tmp_path: Path,
 ) -> None:
-    """Of three streams of the process, pages get two; a second paid stream finds it full."""
+    """Pages get two of the three streams of the process; a second paid stream is refused."""
     web, streams, token = WebConfig(live_pages_max=2), StreamsConfig(open_max=3), credit_token(1)
     async with (
         served_website(tmp_path, has_market=True, web=web, streams=streams) as site,

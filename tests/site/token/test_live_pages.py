@@ -44,7 +44,7 @@ async def open_site(
 
 @asynccontextmanager
 async def page_at(site: Website, mint: str, query: str = "tf=m1") -> AsyncIterator[Reader]:
-    """Open the stream of a page."""
+    """Yield a reader of the live stream of the page of *mint*."""
     async with (
         httpx.AsyncClient(base_url=site.origin, timeout=30) as client,
         client.stream("GET", f"/token/{mint}/live?{query}") as response,
@@ -71,7 +71,7 @@ async def until_candle(reader: Reader, usd: float) -> list[Any]:
 
 
 async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> None:
-    """The second swap comes while the pages still handle the first."""
+    """The second swap comes while the pages still handle the first swap."""
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         frames = [("m1", "h1")[number % 2] for number in range(PAGES)]
         readers = [await stack.enter_async_context(page_at(site, SOL, f"tf={f}")) for f in frames]
@@ -112,7 +112,7 @@ async def test_a_candle_is_sent_as_the_page_would_show_it(tmp_path: Path) -> Non
 
 
 async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> None:
-    """So do levels, also in timeframes on request.  A page loaded then has the same numbers."""
+    """Levels move, too, also in timeframes on request; a page loaded then has the same numbers."""
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         readers = {
             frame: await stack.enter_async_context(page_at(site, SOL, f"tf={frame}"))

@@ -1,4 +1,4 @@
-"""Pages warn of a token that imitates a larger one, or whose name hides something."""
+"""Pages warn of a token that imitates a larger one, or whose name hides characters."""
 
 from pathlib import Path
 from typing import Final

@@ -159,7 +159,7 @@ def test_any_price_is_drawn(usd: float) -> None:
 
 
 class Artist:
-    """Draws after *may* is set; counts its drawings."""
+    """A rasteriser that draws once *may* is set, and counts its drawings."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()

@@ -56,7 +56,7 @@ READER: Final = EmailAddress("reader@example.org")
 
 
 async def data_of(person: Person, path: str) -> tuple[Any, dict[str, str]]:
-    """Return the data of the API, paid for with a credit."""
+    """Return the data and the headers of the API's response for *path*, paid with a credit."""
     site, token = person.site, credit_token(len(path))
     if await site.ledger.find(token) is None:
         await site.ledger.issue(token, 100, "")
@@ -104,7 +104,7 @@ async def test_each_number_of_the_page_equals_that_of_the_api(stranger: Person, 
 
 
 def cells_of(report: dict[str, Any]) -> dict[str, float | None]:
-    """Return the expected cells of the table of indicators."""
+    """Return the expected cells of the table of indicators for *report*."""
     cells = {}
     for frame in TIMEFRAMES:
         values = report["indicators"][frame]
@@ -268,7 +268,7 @@ async def user_of(site: Website) -> UserId:
 
 
 async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> None:
-    """Make an alert on the number *name*, with the same name, that sends an e-mail."""
+    """Make an alert about the field *name* that has the same name and sends an e-mail."""
     rule = AlertRule(
         name=name,
         mint=BONE,

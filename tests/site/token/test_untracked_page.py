@@ -40,7 +40,7 @@ async def facts_of(mint: Mint) -> MintFacts | None:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service that tracks one token a day per user at once."""
+    """Yield a service on which a user can track one token a day without approval."""
     web = WebConfig(tracks_per_day=1, free_views_per_day=20)
     async with website(
         tmp_path, origin=ORIGIN, web=web, facts=facts_of, has_token_market=True
@@ -110,7 +110,7 @@ async def test_a_token_untracked_while_its_page_is_read_gets_the_untracked_page(
 async def test_a_token_that_is_untracked_during_a_view_has_no_stream_and_no_picture(
     site: Website, *, is_noticed: bool
 ) -> None:
-    """This holds even before the reports notice it at the next slot."""
+    """This holds even before the reports notice the change at the next slot."""
     market = site.token_market
     assert market is not None
     async with Person(site) as person:

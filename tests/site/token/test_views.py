@@ -180,7 +180,7 @@ async def test_a_view_is_not_bought_if_the_ledger_does_not_answer(
 
 @pytest.fixture
 async def counted_site(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service whose limits are in PostgreSQL, as processes share them."""
+    """Yield a service whose limits are in PostgreSQL, like those that several processes share."""
     empty_postgres()
     clock = ManualClock(NOW)
     async with (

@@ -48,7 +48,7 @@ class OperationParts:
     history    requests for backfills; None if blocks come from files
     payments   the payments that the pages show; None if nothing is sold
     assets     the tokens of *payments*
-    facts      returns the on-chain facts of a mint, or None if the address is not a mint; raises
+    facts      returns the on-chain facts of a mint, or None if the chain has no such mint; raises
                ServiceUnavailable.  The field itself is None if blocks come from files
     """
 
@@ -255,7 +255,7 @@ CHANGEABLE: Final = {"confirm": {BackfillState.ESTIMATED}, "cancel": CAN_BE_CANC
 class BackfillPages:
     """Administrator pages for backfills; every action is recorded in the audit log, and then done.
 
-    `OperationPages` describes why the record comes first.
+    The log is in another database: it may name an action that then failed, but it lacks none.
     """
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
@@ -269,7 +269,7 @@ class BackfillPages:
         yield post(BACKFILLS, self.change, Access.FRESH, keeps=("mint", "days"))
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the backfills and their progress; with `seen`, only if something has changed."""
+        """Show the backfills and their progress; no content if nothing changed since `seen`."""
         seen = request.query_params.line("seen")
         if seen and seen == _mark(await self._shown()):
             return NoContent()
@@ -383,7 +383,7 @@ def _backfill_line(ask: BackfillJob) -> dict[str, object]:
 
 
 def _as_sentence(words: str) -> str:
-    """Return *words* capitalized, or unchanged if the first word is an address."""
+    """Return *words* capitalized, or unchanged if the first word is a Solana address."""
     first = words.partition(" ")[0]
     return words if len(first) > WORD_LENGTH_MAX else words[:1].upper() + words[1:]
 

@@ -131,7 +131,7 @@ def _percent(share: float | None) -> str | None:
 
 
 def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
-    """Return a plot and the daily calls of the programs with the most missed calls in the week.
+    """Return a plot and the daily sums of each of the programs with the most missed calls.
 
     All other programs are combined into one entry.
     """

@@ -161,7 +161,10 @@ class MoneyPages:
         return [event for _, event in found]
 
     async def _wanted(self, text: str) -> Wanted:
-        """Return the search for *text*.  Raises ValueError unless *text* has a form in EXPECTED."""
+        """Return the search for *text*: a signature, wallet, e-mail or end of a credit token.
+
+        Raises ValueError if *text* has none of these forms.
+        """
         if "@" in text:
             return await self._wanted_of(text)
         signature = signature_in(text)

@@ -53,11 +53,11 @@ class Into(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleChoice:
-    """A purchase as the address of its page describes it: bundle, token and destination.
+    """A purchase as the URL of its page describes it: bundle, token and destination.
 
     asset    requested mint; "" if none is requested
     into     destination of the credits
-    usual    destination if the address names none
+    usual    destination if the URL names none
     """
 
     bundle: Bundle
@@ -67,7 +67,7 @@ class BundleChoice:
 
     @property
     def address(self) -> str:
-        """The address of the purchase page."""
+        """The URL of the purchase page."""
         asked = {"asset": self.asset} if self.asset else {}
         asked |= {"into": self.into.value} if self.into is not self.usual else {}
         path = f"/buy/{self.bundle.credits}"
@@ -179,7 +179,7 @@ class BuyPages:
         return Page("sales/buy.html", facts | {"message": message})
 
     async def propose(self, request: PageRequest) -> PageResponse:
-        """Build the payment for the connected wallet."""
+        """Show the payment for the connected wallet to sign, or the reason why none is possible."""
         choice = choice_of(request)
         key = _key(request)
         payer = _wallet(request)

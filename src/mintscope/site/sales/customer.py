@@ -247,7 +247,7 @@ class WalletPages:
         return await self._page(request)
 
     async def challenge(self, request: PageRequest) -> PageResponse:
-        """Return the text that `wallet` signs to be linked.  Raises NotFound for a bad address."""
+        """Return the text that `wallet` signs to be linked.  Raises NotFound if it is no wallet."""
         wallet = wallet_in(request.form.text("wallet"))
         nonce = self._wallets.entropy(NONCE_BYTES)
         key = self._wallets.secrets.wallet
@@ -307,7 +307,7 @@ def _signed(text: str) -> bytes:
 def totals(
     linked: Sequence[LinkedWallet], sums: Sequence[WalletSum], assets: Assets
 ) -> Sequence[WalletTotal]:
-    """Return the totals of each linked wallet."""
+    """Return the totals of the payments of each linked wallet."""
     by_wallet: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
     for each in sums:
         by_wallet[each.wallet].append(each)
@@ -364,7 +364,10 @@ def sums_of(usage: Usage) -> Sequence[UsageSum]:
 
 
 def endpoint_name(key_id: KeyId | None, endpoint: int) -> str:
-    """Return the name of an endpoint on pages and in tables."""
+    """Return the name of the endpoint with the number *endpoint*, for pages and tables.
+
+    An unknown number without an API key stands for views and backtests on token pages.
+    """
     return NAMES.get(endpoint, VIEWS if key_id is None else UNNOTED)
 
 

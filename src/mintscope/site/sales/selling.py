@@ -98,7 +98,7 @@ class StatementPages:
         return Redirect(PAGE, notice="spend-alert-set")
 
     async def deposit(self, request: PageRequest) -> PageResponse:
-        """Move all credits of a credit token into the account; only the form has the token."""
+        """Move all credits of the credit token in the form into the account of the user."""
         token = await self._ledger.find(request.form.line("deposited"))
         if token is None:
             return self._of_token({"deposited": UNKNOWN})
@@ -185,7 +185,7 @@ class CreditSales:
         If the payment would not succeed, or cannot be simulated, return the reason.
 
         key        redelivery key, created in the browser
-        address    address of the client
+        address    IP address of the client
         Raises     PriceUnavailable, and ServiceUnavailable if sales are closed
         """
         await self.expect_open()
@@ -204,7 +204,7 @@ class CreditSales:
         """Settle the signed payment, and return the result; a repeated call returns it again.
 
         key        redelivery key, created in the browser
-        address    address of the client
+        address    IP address of the client
         wanted     returns the purchase to deliver
         Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable; the errors of *wanted*
         """
@@ -298,7 +298,7 @@ class PricingPages:
 
 
 def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return the table row of *bundle*."""
+    """Return the values of *bundle* in the table of prices."""
     return {
         "credits": bundle.credits,
         "discount_percent": bundle.discount_percent,

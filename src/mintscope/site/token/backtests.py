@@ -115,7 +115,7 @@ ONCE_BYTES: Final = 16  # bytes of a key, so that a form that is sent twice crea
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A valid test; *values* are the fields of the form."""
+    """A valid request for a backtest; *values* are the fields of the form."""
 
     mint: Mint
     values: Mapping[str, str]
@@ -127,7 +127,7 @@ class _Asked:
         return f"/token/{self.mint}/backtest?{urlencode(self.values)}"
 
     def key(self, user_id: UserId) -> str:
-        """Return the purchase key of this test for a user: a digest of fixed length."""
+        """Return the purchase key of this backtest for a user: a digest of fixed length."""
         text = "\n".join([str(user_id), self.mint, *self.values.values()])
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -213,7 +213,10 @@ class BacktestPages:
         *,
         shown: Mapping[str, Any] | None = None,
     ) -> Page:
-        """Return the page; *shown* has the results of a bought test.  Raises NotFound."""
+        """Return the page; *shown* has the results of a bought test.
+
+        Raises NotFound if *mint* is not tracked.
+        """
         try:
             facts = await self._market.lists.facts_of(mint)
         except TokenNotFound:

@@ -1,4 +1,4 @@
-"""Pools on the token page, as in the API."""
+"""The pools of a token on its page, with the numbers of the API."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class PoolShown(NamedTuple):
 
 
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
-    """Return up to POOLS_SHOWN pools of *mint*, the heaviest first; empty without a final price."""
+    """Return up to POOLS_SHOWN pools of *mint*, by falling weight; empty without a final price."""
     kept = await series.pools(mint, DAY_SPANS_S)
     if kept is None or kept.standing is None or kept.time is None:
         return []

@@ -223,7 +223,7 @@ AGES: Final = (
 
 
 class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A list of tokens as its address describes it: filters, order, columns and position.
+    """A list of tokens as its URL describes it: filters, order, columns and position.
 
     sort         key of SORTS
     volume, age  values of VOLUMES and of AGES
@@ -252,11 +252,11 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> list[str]:
-        """The shown columns, in order."""
+        """The keys of the shown columns, in order."""
         return [key for key in COLUMNS if key in self.columns.split(",")] or list(COLUMNS)
 
     def address(self, path: str = QUESTION_PATH, /, **changes: Any) -> str:
-        """Return the address of this list with *changes*, at its first page by default."""
+        """Return the URL of this list with *changes*, at its first page by default."""
         asked = msgspec.structs.replace(self, **{"after": None, **changes})
         fields = {
             "q": asked.text,
@@ -327,7 +327,7 @@ def with_columns(asked: TokensQuestion, query: FormData) -> TokensQuestion:
 
 
 def _columns(keys: Sequence[str]) -> str:
-    """Return *keys* as in an address: unknown keys are dropped, and "" means all columns."""
+    """Return *keys* as in a URL: unknown keys are dropped, and "" means all columns."""
     known = [key for key in COLUMNS if key in keys]
     return "" if len(known) == len(COLUMNS) else ",".join(known)
 
@@ -548,7 +548,7 @@ class SearchPages:
     async def meant(self, name: str) -> Redirect | None:
         """Return a redirect to SOL if *name* is one of its names, or to the list for a near name.
 
-        A near name is a known name one typo away.  Return None if there is none.
+        A near name is a known name one typo away.  Return None if *name* has no near name.
         """
         if name.casefold() in ALSO:
             return Redirect(f"/token/{ALSO[name.casefold()]}")

@@ -196,7 +196,7 @@ class TokensPages:
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show a page of the list; if `seen` is still its mark, send an empty response."""
+        """Show a page of the list; no content if nothing changed since the state `seen`."""
         asked = listing.question_of(request.query_params)
         query = request.query_params
         flaws = listing.flaws_of_limits(query)
@@ -320,5 +320,5 @@ def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
 
 
 def _mark(page: listing.LinePage, *, is_stale: bool) -> str:
-    """Return the mark of a page for `seen`: that of its list, and "!" if the data is stale."""
+    """Return the mark to send as `seen`: the mark of the list, and "!" if the data is stale."""
     return f"{page.mark}{'!' if is_stale else ''}"

@@ -54,9 +54,7 @@ class LivePages:
     async def open(
         self, request: PageRequest, mint: Mint, width: Width, may_see: MaySee
     ) -> PageResponse:
-        """Return the stream of a page, or no content as `OpenPages.open` does.
-
-        Return no content also if access is denied.
+        """Return the stream of a page; no content if too many pages are open or access is denied.
 
         may_see   returns whether the visitor may see the page; called now and, unless the token is
                   free for all visitors, once a minute
@@ -129,7 +127,7 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return events with list entries: of all *mints* for a new list, else of new mints."""
+        """Return events with list entries, of all *mints* for a new list, else of unsent mints."""
         try:
             listed = self._market.lists.newest()
         except ServiceUnavailable:  # the list is still loading

@@ -87,7 +87,7 @@ class Views:
         return await self._free_view(request, mint)
 
     async def free_left(self, request: PageRequest) -> int:
-        """Return the number of free views left today for the address of *request*."""
+        """Return the number of free views left today for the IP address of *request*."""
         windows = self._free.windows(request.browser.address)
         return min([await window.room(key) for window, key in windows])
 
@@ -101,7 +101,7 @@ class Views:
         return await self._free_view(request, mint)
 
     async def _free_view(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return ALLOWED if the address of *request* has a free view of *mint*, else NONE."""
+        """Return ALLOWED if the client has an active free view of *mint*, else NONE."""
         left = await self._taken.room(f"{request.browser.address} {mint}")
         return Admission.NONE if left else Admission.ALLOWED
 
@@ -144,7 +144,7 @@ class UntrackedTokens:
         self._tracks = make(day) if market.tracks_per_day else None
 
     async def page(self, request: PageRequest, asked: str) -> Page:
-        """Return the page for *asked*, which is not a tracked mint with data."""
+        """Return the page for *asked*, a text that is no tracked mint, or one without data yet."""
         try:
             mint = parse_mint(asked)
         except errors.InvalidTokenAddress:
@@ -214,7 +214,10 @@ class UntrackedTokens:
             return False
 
     async def _look_up(self, request: PageRequest, mint: Mint) -> tuple[str, MintFacts | None]:
-        """Query the chain for *mint*; the state is "found", "no-mint", or "unread" if unknown."""
+        """Query the chain for *mint*; return a state and the facts of the mint.
+
+        The state is "found", "no-mint", or, if the chain could not be queried, "unread".
+        """
         if self._operations is None or self._operations.facts is None:
             return "unread", None
         if isinstance(await self._lookups.take(request.browser.address), Denied):
@@ -243,7 +246,7 @@ class _Known:
     """The values of a token that are shown even if its report is unavailable.
 
     watched   tokens on the signed-in user's watchlist; None for a visitor
-    picture   address of the token's picture; None if no picture can be drawn
+    picture   URL of the token's picture; None if no picture can be drawn
     """
 
     mint: Mint

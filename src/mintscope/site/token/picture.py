@@ -45,7 +45,7 @@ NOTHING_YET: Final = "No candles yet"
 class PictureFacts(NamedTuple):
     """The facts of a picture: the price is as of *slot*, and *change* comes from the token list.
 
-    symbol, name   cleaned; None if the chain has none
+    symbol, name   texts without unsafe characters; None if the chain has none
     usd            price in USD
     change         price change within a day, as a fraction; None if unknown
     as_of          block time of *slot*
@@ -135,7 +135,7 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
 
 
 def _filled(points: Sequence[ChartPoint], axis: Axis) -> Markup:
-    """Return the line of the last price, as in the chart on the page."""
+    """Return the line of the last price, or "" if `is_filled` is false."""
     if not is_filled(points, axis):
         return Markup("")
     pane = price_pane(points, *PRICES)

@@ -47,7 +47,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 
 @dataclass(frozen=True, slots=True)
 class AgedReport:
-    """A report and its age."""
+    """A report, its slot, and the age of that slot in milliseconds."""
 
     report: TokenReport
     slot: Slot

@@ -39,7 +39,7 @@ from mintscope.solana import blocks
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
     """Return the time of the last trade in *points* and *swaps*; None if they have no trade.
 
-    Of a candle, the start counts, and only if the service has read trades of it.
+    The trade of a candle has the time of its start; a candle without trades in the log is skipped.
     """
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
@@ -51,7 +51,7 @@ EMA: Final = 9
 
 
 def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
-    """Return the span of the last nine candles, as `9 days`.
+    """Return the span of the last nine candles as text, such as `9 days`.
 
     Spans without trades have no candle, so nine 1-hour candles can span nine days.  Return None
     if trades are not that rare, or if there are fewer candles.
